@@ -5,10 +5,10 @@ MultiKueueError
 ├── StrategyError             this workload waits, others go on
 ├── InvalidObject             an object of the user breaks a rule; names object, field, expectation
 ├── InvariantBroken           our bug: never retried, ends the process
-├── NotLeading                another process acts now: nothing was sent
-├── ClusterUnreachable        no answer: the cluster's connection is suspect, nobody else's
-│   └── TooLarge              more came than we take: asked again as it was, it would be no smaller
-└── ApiError                  the API server answered no
+├── NotLeading                another process leads: nothing was sent
+├── ClusterUnreachable        no answer: the connection to this cluster is suspect, no other one
+│   └── TooLarge              the answer exceeds our limit: the same request would give the same answer
+└── ApiError                  the API server refused
     ├── Unauthorized (401)    credentials must be refreshed
     ├── Forbidden (403)       a permission is missing
     ├── NotFound (404)
@@ -28,7 +28,7 @@ class MultiKueueError(Exception):
 
 
 class ConfigurationError(MultiKueueError):
-    """What the operator gave us cannot work; the message names where, what, and what was expected."""
+    """The configuration cannot work; the message names the place, the value and the expectation."""
 
 
 class StrategyError(MultiKueueError):
@@ -45,17 +45,17 @@ class InvalidObject(MultiKueueError):
 
 
 class InvariantBroken(MultiKueueError):
-    """What must never be, is: a bug of ours. Going on could do harm, so no boundary swallows it."""
+    """A bug of ours: an invariant does not hold. Going on could do harm, so no handler swallows it."""
 
 
 class NotLeading(MultiKueueError):
-    """A write was not sent, because this process has no mandate to act (any more)."""
+    """A write was not sent, because this process has no mandate, or no longer."""
 
 
 class ClusterUnreachable(MultiKueueError):
-    """No usable answer came: refused, reset, timed out, or the connection is known to be down.
+    """No usable answer: refused, reset, timed out, or the connection is known to be down.
 
-    `sent` is False if the request surely never left us, so that nothing can have come of it.
+    `sent` is False if the request surely was not sent, so that it has no effect.
     """
 
     def __init__(self, cluster: str, why: str, *, sent: bool = True) -> None:
@@ -64,7 +64,7 @@ class ClusterUnreachable(MultiKueueError):
 
 
 class TooLarge(ClusterUnreachable):
-    """An answer was given up, since it is larger than what it was asked for can honestly be."""
+    """The client abandoned an answer larger than its limit."""
 
 
 class ApiError(MultiKueueError):
@@ -91,7 +91,7 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: somebody wrote first, or a precondition does not hold."""
+    """409: another write came first, or a precondition does not hold."""
 
 
 class AlreadyExists(ApiError):

@@ -1,9 +1,9 @@
 """Composition root: builds the real objects from settings, starts their tasks in order, stops them in reverse.
 
-Order: probes first; the manager cluster's watches until all are listed; the workers' connections; then, and only then,
-and only while this process leads, what acts: loops, tasks. On the way down: nothing new is begun, calls under way end,
-the rest is cancelled, the lease is given back, the probes close. What there is to watch and to do is the deployment of
-the process's roles (`roles`).
+Start: the probes; the watches of the manager cluster, until all are listed; the connections to the workers; then, only
+while this process leads, the loops and tasks that act. Stop: no new work, calls under way end, the rest is cancelled,
+the Lease is released, the probes close. The deployment of the process's roles (`roles`) has the watches, loops and
+tasks.
 """
 
 from __future__ import annotations
@@ -73,19 +73,18 @@ from multikueue.web.serving import authority
 log = get_logger()
 
 CONNECTIONS = 16
-"""Calls in flight to the manager cluster. More would not be served faster, and each new connection costs a handshake."""
+"""Maximum calls in flight to the manager cluster. More would not be faster, and each connection costs a handshake."""
 
 PATIENCE = 60.0
-"""Seconds that the manager cluster may take to answer for the first time."""
+"""Seconds until the first answer of the manager cluster."""
 
 
 KUEUES_METRICS = {STANDALONE: (KUEUE,), BESIDE_KUEUE: (KUEUES_MULTIKUEUE,), EXTERNAL_DISPATCHER: ()}
-"""Which of Kueue's metrics this process exposes: those about what it does, where a Kueue beside it does the rest."""
+"""Prefixes of Kueue's metrics that this process exposes, by its roles. A Kueue beside it exposes the others."""
 
 
 class Readiness:
-    """What must be there before the manager is ready, in the order in which it comes: `details` says by name what is
-    wrong with it, or nothing when all is well."""
+    """The conditions of readiness, in the order of the start. `details` maps each name to its problem, or to ""."""
 
     def __init__(self, *, caches: Iterable[str], webhook: bool) -> None:
         self.details = {f"cache-{plural}": "not listed yet" for plural in caches}
@@ -98,13 +97,13 @@ class Readiness:
 
     @property
     def problem(self) -> str | None:
-        """The first that is missing; None when nothing is."""
+        """The first problem; None if the manager is ready."""
         return next((f"{name}: {wrong}" for name, wrong in self.details.items() if wrong), None)
 
 
 class ReflectorGroup:
-    """The watches of one cluster. The first that stands again after trouble hurries the others, and who else waits: it
-    answers again."""
+    """The watches of one cluster. The first watch that recovers hurries the others and calls `hurry`: the cluster
+    answers again, and their back-offs need not run out."""
 
     def __init__(self, client: WatchingClient, hurry: Callable[[], None]) -> None:
         self._client, self._hurry = client, hurry
@@ -131,7 +130,7 @@ class ReflectorGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What one life of a manager is made of, wired and at rest. `act` lets what it hears of wake its controllers."""
+    """The wired parts of one life of a manager. Nothing runs yet; from `act` on, changes in the store enqueue keys."""
 
     world: World
     deployment: Deployment
@@ -145,7 +144,7 @@ class Parts:
 
 @dataclass(slots=True)
 class Manager:
-    """One life of a manager: from knowing nothing to the end of its leadership, or of the kinds of jobs it knows."""
+    """One life of a manager: from an empty store to the loss of leadership, or to other kinds of jobs in use."""
 
     in_force: InForce
     client: WatchingClient
@@ -164,8 +163,8 @@ class Manager:
         return self.in_force.settings
 
     async def run(self) -> None:
-        """Serve, sync, connect, lead, act, in this order. Returns when stopped, or when it may not act any more, or shall
-        take in other kinds of jobs."""
+        """Serve, sync, connect, lead, act, in this order. Returns when stopped, when leadership ends, or when the kinds
+        of jobs in use change."""
         await first(self.stop.wait, self.kinds.known)
         parts = self.assemble()
         world, deployment = parts.world, parts.deployment
@@ -189,7 +188,7 @@ class Manager:
             await self.leadership.resign()
 
     def assemble(self) -> Parts:
-        """A store that knows nothing, and all that looks at it. Nothing runs yet."""
+        """An empty store and the controllers on it. Nothing runs yet."""
         admission, queues = Admission(), self._queues()
         enqueuer = Enqueuer(queues, admission, acting=False)
         world = self._world(queues, enqueuer)
@@ -199,7 +198,7 @@ class Manager:
         return Parts(world=world, deployment=deployment, enqueuer=enqueuer, observer=observer)
 
     async def _end(self) -> None:
-        """Returns once this life is to end, whoever leads."""
+        """Returns once this life ends for a reason other than leadership: stop, or other kinds of jobs in use."""
         await first(self.stop.wait, self.kinds.changed)
 
     async def _get_hot(
@@ -260,7 +259,7 @@ class Manager:
         return self.readiness.problem
 
     async def _serve_plain(self, server: Server, world: World, observer: Observer) -> None:
-        """Probes and metrics, on one port if they have the same."""
+        """Serve probes and metrics, on one port if both have the same."""
         probes, metrics = self.settings.probes, self.settings.metrics
         render = self._renderer(world, observer)
         shared = metrics.port is not None and metrics.port == probes.port
@@ -293,7 +292,7 @@ class Manager:
     async def _serve_webhook(
         self, server: Server, adapters: Adapters = BATCH_ONLY, defaults: DefaultQueues | None = None
     ) -> None:
-        """Serve and keep the admission webhook, if there is to be one. The process is ready once it stands."""
+        """Serve and maintain the admission webhook, if it is enabled. The process is ready once it is in place."""
         settings, namespace = self.settings.webhook, self.settings.cluster.namespace
         if not settings.enabled:
             self._say_ready()
@@ -323,7 +322,7 @@ class Manager:
         await keep_webhook(webhook, clock=self.clock, started=started, pause=pause)
 
     async def _serve_visibility(self, server: Server, world: World) -> None:
-        """Serve and keep the visibility API, if there is to be one."""
+        """Serve and maintain the visibility API, if it is enabled."""
         settings, namespace = self.settings.visibility, self.settings.cluster.namespace
         if not settings.enabled:
             return
@@ -364,7 +363,7 @@ class Manager:
             await deployment.job_kinds.known()
 
     async def _connect(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
-        """Learn of the workers; returns once enough is known for a first decision."""
+        """Connect to the workers; returns once enough is known for the first decisions."""
         for connection in deployment.connections:
             tasks.start_soon(connection)
         for loop in deployment.cluster_loops:
@@ -373,7 +372,7 @@ class Manager:
         self.readiness.reached("workers")
 
     def _act(self, tasks: anyio.abc.TaskGroup, world: World, deployment: Deployment) -> None:
-        """From now on what changes is looked at, and all there is, once."""
+        """Start the loops and tasks, and enqueue all keys once: changes before this moment enqueued nothing."""
         look_at_all(world.store)
         tasks.start_soon(world.recorder.run, self.client)
         tasks.start_soon(self.kinds.tell, world.recorder)
@@ -385,13 +384,13 @@ class Manager:
         log.info("manager.acting", role=self.leadership.role, workers=sorted(world.store.workers))
 
     async def _look_again(self, store: Store) -> None:
-        """At everything, when settings changed: what was decided and until when to wait may have rested on them."""
+        """Enqueue all keys when settings change: decisions and deadlines may depend on them."""
         while True:
             await self.in_force.changed()
             look_at_all(store)
 
     async def _retire(self, queues: Queues) -> None:
-        """When this life is to end: nothing new is begun, and calls under way have a while to end."""
+        """At the end of this life: close the queues, and give calls under way the grace period to end."""
         await self._end()
         with anyio.move_on_after(self.settings.shutdown.grace_period.total_seconds()):
             for queue in queues.all():
@@ -402,10 +401,10 @@ class Manager:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnvironment:
-    """What a process finds where it runs: clocks, what carries its requests, its name among replicas (new if None).
+    """The environment of a process: clocks, transport, its identity among replicas (None: a new one).
 
-    `boot` is the clock of its leadership, in seconds; `on_decision` is told of each decision about a workload. A simulation has
-    an environment of its own.
+    `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. A
+    simulation has its own environment.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -447,7 +446,7 @@ async def manage(
     begun: Callable[[Mandate, Metrics], None],
     environment: ProcessEnvironment = REAL,
 ) -> None:
-    """Be a manager, one life after the other, until stopped. `begun` is told once the manager cluster answers."""
+    """Run one life of a manager after the other until stopped. `begun` is called once the manager cluster answers."""
     settings = in_force.settings
     timeout = settings.dispatch.call_timeout.total_seconds()
     metrics = Metrics(local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
@@ -515,7 +514,7 @@ async def _leadership(
 
 
 def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
-    """A quota engine by these settings, which knows nothing yet."""
+    """An empty quota engine with these settings."""
     return Engine(
         accounting=_accounting(quota),
         fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
@@ -551,7 +550,7 @@ def _accounting(quota: Quota) -> Accounting:
 
 
 def _known(store: Store, defaults: DefaultQueues | None) -> Known:
-    """What the admission webhook goes by."""
+    """The lookups of the admission webhook."""
     return Known(
         dispatches=store.uses_multikueue,
         nested=lambda namespace, controller: store.nesting.under(namespace, controller) is not None,
@@ -560,13 +559,14 @@ def _known(store: Store, defaults: DefaultQueues | None) -> Known:
 
 
 def _user_agent(leadership: Leadership) -> str:
-    """So that the audit logs of all clusters tell the replicas apart."""
+    """A User-Agent per replica: audit logs of the clusters tell the replicas apart by it."""
     return f"{USER_AGENT} {leadership.identity}".rstrip()
 
 
 def _end_if_thawed_too_late(mandate: Mandate) -> None:
-    """A process that was stopped (SIGSTOP) for longer than its mandate may have bytes of a write in its hands, past the
-    point where the mandate is asked for. So on waking up (SIGCONT), before anything else, it ends."""
+    """End the process on SIGCONT if its mandate lapsed while it was stopped (SIGSTOP).
+
+    Bytes of a write may be past the check of the mandate, and would be sent after another process took the Lease."""
 
     def on_thaw(_signal: int, _frame: object) -> None:
         if mandate.lapsed():
@@ -577,7 +577,7 @@ def _end_if_thawed_too_late(mandate: Mandate) -> None:
 
 
 async def _reach(client: Client, credentials: Credentials, timeout: float) -> None:
-    """The manager cluster may be starting too: wait for it a while before giving up."""
+    """Wait for the manager cluster, which may be starting too. Raises ClusterUnreachable after PATIENCE."""
 
     def waits(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
@@ -602,7 +602,7 @@ async def _reach(client: Client, credentials: Credentials, timeout: float) -> No
 
 
 def _settle_memory() -> None:
-    """What is loaded by now stays: the collector need not look at it again, and seldom at the rest (python-stack 5.5)."""
+    """Exclude the loaded modules from garbage collection, and make its runs rarer (python-stack 5.5)."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

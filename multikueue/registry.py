@@ -1,8 +1,7 @@
 """Finds a strategy by name among the installed entry points and builds it from options.
 
-Our own strategies register themselves in the same way as a user's: by an entry point of the group
-`multikueue.strategies` that points at a frozen dataclass. Only the strategy asked for is imported, so a broken one hurts
-nobody else.
+Our own strategies register in the same way as a user's: by an entry point of the group `multikueue.strategies` that
+names a frozen dataclass. Only the requested strategy is imported, so a broken one does not affect the others.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _CLASS = re.compile(r"[\w.]+:[\w.]+")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a strategy: its name, its type and default in words; `default` is None if it must be given."""
+    """One option of a strategy: its name, and its type and default as text. `default` is None if it is required."""
 
     name: str
     type: str
@@ -46,7 +45,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What people need to know to choose a strategy: its help text, its options and the package it comes from."""
+    """Help text, options and package of a strategy, for users who choose one."""
 
     name: str
     help: str
@@ -61,15 +60,15 @@ def names() -> tuple[str, ...]:
 
 @cache
 def _installed(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """All strategies on that path, which is looked through once: the files of every distribution are read for it."""
+    """All strategies on that path. Cached: the scan reads files of every installed distribution."""
     return tuple(entry_points(group=GROUP))
 
 
 def load(name: str, options: Mapping[str, Any]) -> Strategy:
-    """The strategy of that name with these options. Durations may be given as text, such as `5m`.
+    """The strategy of that name with these options. Durations may be text, such as `5m`.
 
-    Raises ConfigurationError if there is no such strategy, if it is broken, or if it has no such option or another type
-    of it; the message lists what would be right.
+    Raises ConfigurationError for an unknown or broken strategy, an unknown option, or an option of the wrong type; the
+    message lists the valid ones.
     """
     return _built(name, _kind(_entry_point(name)), options)
 
@@ -107,13 +106,13 @@ def describe(name: str) -> Description:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a strategy comes with this package. Raises ConfigurationError if there is none of that name."""
+    """Whether a strategy comes with this package. Raises ConfigurationError for an unknown name."""
     distribution = _entry_point(name).dist
     return distribution is not None and distribution.name == OURS
 
 
 def reads(strategy: Strategy) -> frozenset[str]:
-    """What a strategy wants to be told of beside the fleet: its class attribute `reads`, a tuple of words."""
+    """The inputs that a strategy needs besides the fleet: its class attribute `reads`, a tuple of words."""
     words = getattr(type(strategy), "reads", ())
     return frozenset(word for word in words if isinstance(word, str)) if isinstance(words, tuple) else frozenset()
 
@@ -130,11 +129,11 @@ def _entry_point(name: str) -> EntryPoint:
 
 
 def _kind(point: EntryPoint) -> type:
-    """The class of a strategy, once it is known to be one."""
+    """The class of a strategy. Raises ConfigurationError if it cannot be imported, or is no strategy."""
     name = point.name
     try:
         kind = point.load()
-    except (Exception, SystemExit) as error:  # importing anybody's code may raise anything
+    except (Exception, SystemExit) as error:  # the import runs third-party code, which may raise anything
         raise ConfigurationError(
             f"strategy {name!r}: {point.value} cannot be imported: {type(error).__name__}: {error}"
         ) from error
@@ -162,7 +161,7 @@ def _options(kind: type) -> tuple[Option, ...]:
 
 
 def _hints(kind: type) -> dict[str, Any]:
-    """The types of the fields; a name that only type checkers can see stays as it was written."""
+    """The types of the fields. A name that only type checkers can resolve stays as written."""
     try:
         return get_type_hints(kind)
     except NameError:

@@ -1,6 +1,6 @@
-"""Roles as sets of watches, loops and tasks: what one process does is chosen here and nowhere else (design 2, docs/roles.md).
+"""Roles as sets of watches, loops and tasks: this module alone chooses those of a process (design 2, docs/roles.md).
 
-Each deployment is one function that puts its controllers together. No controller asks which role it runs in.
+Each deployment is one function that assembles its controllers. No controller depends on the role it runs in.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from multikueue.telemetry.metrics import Metrics
 __all__ = ["DEPLOYMENTS", "Deployment", "Loop", "Task", "Watch", "adapters_of", "compose"]
 
 FIRST_CONTACT = 3.0
-"""Seconds that the workers get to connect before the first decision; one that is away must not hold up the rest."""
+"""Seconds for the workers to connect before the first decision. An unreachable worker must not hold up the others."""
 
 STRIDE = 500
-"""Keys that the sweep adds before it lets others run."""
+"""Keys that the sweep adds between two checkpoints."""
 
 Task = Callable[[], Coroutine[Any, Any, None]]
 Key = TypeVar("Key")
@@ -66,7 +66,8 @@ Reconcile = Callable[[Key], Awaitable[Result]]
 class Watch:
     """One collection of the manager cluster (of one namespace, if given) and the cache that it fills.
 
-    What `rests` on the others is listed after them: a flavor that came later would be worked into all workloads there are.
+    A watch with `rests` depends on the others and is listed after them: a flavor that came later would affect all
+    workloads in the store.
     """
 
     kind: Kind[Any]
@@ -77,7 +78,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A controller: so many workers take keys from the queue and reconcile them."""
+    """A controller: `workers` tasks take keys from the queue and reconcile them."""
 
     name: str
     queue: WorkQueue[Any]
@@ -90,16 +91,16 @@ class Loop:
 
 
 async def _nobody() -> None:
-    """Nobody to wait for."""
+    """The contact of a deployment that waits for no worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What one process does, in the order in which the manager starts it.
+    """The watches, loops and tasks of one process, in the order in which the manager starts them.
 
-    `watches` must be listed before anything else, then what there is of `job_kinds`. `connections` and `cluster_loops`
-    keep up what is known of the workers; `contact` returns when there is enough of it for a first decision. `loops` and
-    `tasks` act.
+    `watches` are listed first, then the kinds of `job_kinds` that the cluster has. `connections` and `cluster_loops`
+    maintain the state of the workers; `contact` returns when that suffices for the first decisions. `loops` and `tasks`
+    act.
     """
 
     watches: tuple[Watch, ...]
@@ -111,15 +112,15 @@ class Deployment:
     tasks: tuple[Task, ...] = ()
 
     def stages(self) -> tuple[tuple[Watch, ...], ...]:
-        """The watches as they are to be listed: those of one stage at once, one stage after the other."""
+        """The watches by stage: those of one stage are listed concurrently, the stages one after the other."""
         return tuple(tuple(watch for watch in self.watches if watch.rests is rests) for rests in (False, True))
 
 
 def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
-    """The kinds of jobs in use: those that the settings name, and those declared by annotation. Raises ConfigurationError
-    if one is there twice, or declared in the settings by what is no path.
+    """The kinds of jobs in use: those in the settings, and those declared by annotation.
 
-    Jobs that nothing but their gate keeps from running at home are ours only where no Kueue would lift it.
+    Kinds that only a gate keeps from running on the manager cluster are in use only standalone: a Kueue beside us would
+    lift the gate. Raises ConfigurationError for a kind that occurs twice, or a declaration with an invalid path.
     """
     integrations = settings.integrations
     names = [name for name in integrations.frameworks if name in FRAMEWORKS]
@@ -137,7 +138,7 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
 
 
 def compose(world: World, settings: Settings, admission: Admission) -> Deployment:
-    """The deployment for the settings' roles. A queue that none of its loops serves is closed: keys end there."""
+    """The deployment for the roles in the settings. A queue without a loop is closed, so that it drops its keys."""
     deployment = DEPLOYMENTS[settings.roles](world, settings, admission)
     served = {id(loop.queue) for loop in (*deployment.cluster_loops, *deployment.loops)}
     for queue in world.queues.all():
@@ -147,7 +148,7 @@ def compose(world: World, settings: Settings, admission: Admission) -> Deploymen
 
 
 def standalone(world: World, settings: Settings, admission: Admission) -> Deployment:
-    """All there is on the manager cluster: takes in jobs, gives quota, dispatches."""
+    """All controllers on the manager cluster: jobs, quota and dispatch, without a Kueue."""
     store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
     clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
     placements = PlacementWatch(world)
@@ -196,7 +197,7 @@ def _of_workloads(world: World, settings: Settings) -> Reconcile[ObjectKey]:
 
 
 def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:
-    """Two concerns of one object, one after the other, so that their writes do not meet."""
+    """Two reconcilers of one object in sequence, so that their writes do not conflict."""
 
     async def reconcile(key: Key) -> Result:
         first, then = await one(key), await other(key)
@@ -206,7 +207,7 @@ def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:
 
 
 def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
-    """In the place of Kueue's own MultiKueue: Kueue keeps jobs and quota, we own the admission check."""
+    """Replaces Kueue's own MultiKueue: Kueue has jobs and quota, we own the admission check."""
     store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
     clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
     placements = PlacementWatch(world)
@@ -233,7 +234,8 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
 
 
 def external_dispatcher(world: World, settings: Settings, _: Admission) -> Deployment:
-    """The brain of Kueue's own MultiKueue: only names the workers; speaks to none, and takes Kueue's word for them."""
+    """The dispatcher of Kueue's own MultiKueue: only nominates workers. It connects to none, and relies on Kueue's
+    status of them."""
     store, queues = world.store, world.queues
     reports, placements = Reports(world), PlacementWatch(world)
     return Deployment(
@@ -252,11 +254,11 @@ DEPLOYMENTS: Mapping[frozenset[Role], Compose] = {
     BESIDE_KUEUE: beside_kueue,
     EXTERNAL_DISPATCHER: external_dispatcher,
 }
-"""Exactly those that `settings` lets pass."""
+"""One deployment for each set of roles that `settings` accepts."""
 
 
 def _fleet(store: Store) -> tuple[Watch, ...]:
-    """What says which workers there are for whom."""
+    """The watches that define the workers of each admission check."""
     return (
         Watch(kinds.MULTIKUEUE_CLUSTERS, store.clusters),
         Watch(kinds.MULTIKUEUE_CONFIGS, store.configs),
@@ -278,7 +280,7 @@ async def _first_reports(reports: Reports, placements: PlacementWatch) -> None:
 
 
 async def _first_contact(store: Store, clusters: Clusters, placements: PlacementWatch) -> None:
-    """Give the workers a moment, so that a restart does not begin by telling everybody that none is there."""
+    """Wait a moment for the workers, so that workloads do not report missing workers after each restart."""
     await placements.contact()
     with anyio.move_on_after(FIRST_CONTACT):
         for cluster in store.clusters:
@@ -286,12 +288,12 @@ async def _first_contact(store: Store, clusters: Clusters, placements: Placement
 
 
 async def _sweep(world: World) -> None:
-    """Looks again at everything that is on a worker: heals what an event of ours may have missed. And at workers without
-    an object, which are forgotten once nothing of ours can be there."""
+    """Enqueue each workload with something on a worker, in case an event was missed. Enqueue workers without a
+    MultiKueueCluster, too: they are forgotten once nothing of ours can be there."""
     while True:
         interval = world.settings.dispatch.gc_interval.total_seconds()
         with anyio.move_on_after(interval or inf):
-            await world.settings.changed()  # the interval too may have changed
+            await world.settings.changed()  # among them perhaps the interval
             continue
         world.metrics.sweeps.inc()
         for worker in tuple(world.store.workers.values()):

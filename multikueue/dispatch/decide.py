@@ -1,4 +1,4 @@
-"""The decision on one workload: its new local status, and what each worker must get or lose (contract 3)."""
+"""The decision on one workload: its new local status, and the desired state on each worker (contract 3)."""
 
 from __future__ import annotations
 
@@ -49,20 +49,21 @@ from multikueue.dispatch.question import failure_note, failures, usable
 from multikueue.strategy import Nomination
 
 ASKED_AGAIN = timedelta(seconds=1)
-"""After which to look whether a worker that is due to be lost was asked once more in vain."""
+"""Shortest wait before a worker counts as lost: it is asked once more first, and may not have answered yet."""
 
 SHORTEST_ATTEMPT = timedelta(seconds=2)
-"""A reservation is told from the next one by the second in which it was made, on another clock than ours."""
+"""Shortest time from a reservation to Retry: attempts are distinguished by the second of their reservation, which may
+come from another clock than ours."""
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
-"""When what says no time has happened: there is nothing to wait for."""
+"""Time of an event without a timestamp: its waits are over."""
 
 STUCK_AFTER = timedelta(seconds=5)
 """How long a copy must be inadmissible on its worker before the workload says so."""
 
 
 HELD_UP_AFTER = timedelta(minutes=1)
-"""How long a job may take to go, or its pods to end, before the workload says what it waits for."""
+"""How long a job's deletion, or the end of its pods, may take before the workload reports what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,13 @@ class Event:
     reason: str
     message: str
     of_each: bool = False
-    """Whether each workload has one, if all is well."""
+    """Whether every workload gets this event in normal operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What shall be: the local status (None if the workload is gone), then what is desired on the workers, in order, once
-    that status is written; and when to look again."""
+    """The desired local status (None if the workload is gone); the desired state on the workers, in order, to carry out
+    once that status is written; and when to decide again."""
 
     status: WorkloadStatus | None
     desired: tuple[Desired, ...] = ()
@@ -89,13 +90,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Outcome):
-    """What shall be in the phase that the workload is in."""
+    """An outcome, with the phase that it was decided in."""
 
     phase: Phase
 
 
 def decide(group: Group, now: datetime) -> Decision:
-    """Look at a workload's group and say what shall be. Deciding again on the result changes nothing."""
+    """Decide on a workload's group. Idempotent: another decision on the result changes nothing."""
     seen = view(group, now)
     phase = phase_of(seen)
     outcome = HANDLERS[phase](seen)
@@ -115,7 +116,7 @@ def _decision(phase: Phase, outcome: Outcome) -> Decision:
 
 
 def plan(group: Group, decision: Decision, now: datetime) -> Plan:
-    """What is kept of the decision, once its status is written: `group` is that of the workload with it."""
+    """The plan of a decision whose status is written; `group` has the workload with that status."""
     local = group.local
     recorded = local is None or bool(local.status.cluster_name and not group.slice.stays)
     return Plan(
@@ -132,10 +133,10 @@ def plan(group: Group, decision: Decision, now: datetime) -> Plan:
 
 
 def nominate(group: Group, now: datetime) -> Decision:
-    """The nomination alone, where Kueue's own MultiKueue does the rest (contract 4.3).
+    """The nomination alone, for Kueue's own MultiKueue, which does the rest (contract 4.3).
 
-    Nothing of the status changes but who is nominated, and our own condition that says why. Quota is not ours to give
-    back there.
+    Only `nominatedClusterNames` and our own condition with the reason change. An answer `give_back` has no effect:
+    Kueue owns the quota there.
     """
     seen = view(group, now)
     phase = phase_of(seen)
@@ -156,7 +157,7 @@ def _gives_back(group: Group) -> bool:
 
 
 def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """The conditions with our own about the nomination as it is wanted."""
+    """`conditions` with our condition NOMINATED taken from `wanted`."""
     new = find_condition(wanted, NOMINATED)
     if new == find_condition(conditions, NOMINATED):
         return conditions
@@ -165,7 +166,8 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
 
 
 def _with_questions(outcome: Outcome, group: Group, now: datetime) -> Outcome:
-    """A job that was asked for is looked for once that tells what became of it, unless it is asked for anew."""
+    """Add a read for each job whose request got no answer, once a read can tell its result. Not where `outcome`
+    requests the job again: that request tells."""
     asked_anew = {each.cluster for each in outcome.desired if isinstance(each, Running)}
     doubtful = [r for r in group.remotes if r.asked and r.reachable and r.job is None and r.cluster not in asked_anew]
     later = {r.cluster: r.asked.until - now for r in doubtful if r.asked is not None and r.asked.until > now}
@@ -177,9 +179,9 @@ def _with_questions(outcome: Outcome, group: Group, now: datetime) -> Outcome:
 
 
 def is_holding(group: Group, now: datetime) -> bool:
-    """Whether something of an evicted workload still runs or may run, so that its quota must stay reserved.
+    """Whether some pods of an evicted workload still run or may run, so that its quota must stay reserved.
 
-    A worker out of reach for longer than the timeout holds nothing any more: that is what the timeout means.
+    A lost worker does not count: that is the meaning of `worker_lost_timeout`.
     """
     return any(_holds(group, remote) for remote in group.remotes if not remote.lost(now, group.lost_after))
 
@@ -205,13 +207,15 @@ def _same(v: View, *, desired: Iterable[Desired] = (), after: timedelta | None =
 
 
 def _remove_all(v: View) -> Outcome:
-    """But for what a later slice of the job goes on with."""
+    """Remove the workload from all workers, but keep the objects that a later slice of the job takes over."""
     return _same(v, desired=_removals(v.group.slice.heir, v.group.remotes))
 
 
 def _finished(v: View) -> Outcome:
-    """Nothing stays on the workers but what is retained. A job may be over before its win is recorded, if we died in
-    between: where it ran is told all the same, as long as it is still nominated (Kueue's webhook lets nobody else win)."""
+    """Remove the workload from all workers, but for a retained copy and job.
+
+    A job may finish before its win is recorded, if the process died in between. The win is recorded now if the worker
+    is still nominated: Kueue's webhook accepts no other `clusterName`."""
     left = _retained_for(v)
     kept = (v.won.cluster,) if left else ()
     outcome = _same(v, desired=_removals((*v.group.slice.heir, *kept), v.group.remotes), after=left)
@@ -222,7 +226,7 @@ def _finished(v: View) -> Outcome:
 
 
 def _retained_for(v: View) -> timedelta | None:
-    """How much longer the job stays where it came to its end, with its pods and their logs; None if it goes."""
+    """How much longer a finished job stays on its worker, with its pods and their logs; None: remove it."""
     finished = v.local.condition(FINISHED)
     is_over = v.ready and v.winner is not None and v.won.ended and v.group.is_current(v.won.workload)
     if not is_over or finished is None or finished.last_transition_time is None:
@@ -232,21 +236,22 @@ def _retained_for(v: View) -> timedelta | None:
 
 
 def _unreserved(v: View) -> Outcome:
-    """Nothing may be recorded without quota: a name left behind would block the next winner (CX-17)."""
+    """Without quota, clear nominations and `clusterName`: a stale name would block the next winner (CX-17)."""
     status = msgspec.structs.replace(without_nomination(v.local.status), cluster_name=None)
     return replace(_waiting(v), status=status)
 
 
 def _waiting(v: View) -> Outcome:
-    """A slice that is to have its turn yet leaves the job running as the one before it had it; one that was evicted has
-    had it."""
+    """Remove the workload from all workers, except that a slice not yet admitted leaves the job of the slice before it
+    running. An evicted slice has no such job to keep."""
     keeps = v.group.slice.elastic and not v.local.has(EVICTED) and not v.local.has(ADMITTED)
     inherited = tuple(r.cluster for r in v.group.remotes if r.job_state.inherited) if keeps else ()
     return _same(v, desired=_removals(inherited, v.group.remotes))
 
 
 def _slice_pinned(v: View) -> Outcome:
-    """A slice goes where the one before it was, for there the job runs: no strategy is asked (contract 3.10 step 4)."""
+    """A slice goes to the worker of the slice before it, where the job runs, without a strategy (contract 3.10 step
+    4)."""
     stays = v.group.slice.stays
     remote = v.group.remote(stays)
     assert remote is not None, "or it would be lost"
@@ -262,7 +267,7 @@ def _slice_pin_lost(v: View) -> Outcome:
 
 
 def _evicted(v: View) -> Outcome:
-    """Ask workers to stop what runs, and take back what does not."""
+    """Stop the jobs that run on workers, and remove the copies of the others."""
     evicted = v.local.condition(EVICTED)
     running = [r for r in v.group.remotes if r.reachable and r.running]
     since = evicted.last_transition_time if evicted else None
@@ -270,8 +275,10 @@ def _evicted(v: View) -> Outcome:
 
 
 def _held_up(v: View, by: list[Remote], since: datetime | None, decision: Outcome) -> Outcome:
-    """What is left of an attempt holds up what comes next, for no job runs twice. Once that lasts it is said where, and by
-    what: a finalizer of somebody else's, or a node that is dead, only people can mend."""
+    """Report a job of an earlier attempt that delays the next one, since no job may run twice.
+
+    After HELD_UP_AFTER the workload names the worker and the cause: only people can resolve a foreign finalizer or a
+    dead node."""
     begun = {r.cluster: min(_left_since(r) or since or v.now, v.now) for r in by if r.job is not None}
     late = [r for r in by if r.cluster in begun and begun[r.cluster] + HELD_UP_AFTER <= v.now]
     waits = (decision.again_after, *(at + HELD_UP_AFTER - v.now for at in begun.values()))
@@ -312,8 +319,8 @@ def _undispatchable(v: View) -> Outcome:
 
 
 def _nominating(v: View) -> Outcome:
-    """Act on the strategy's answer. While there is none that fits what is seen, everything stays as it is: whatever
-    makes an answer unfit has the strategy asked again."""
+    """Act on the strategy's answer. Without an answer to the present state nothing changes: each change that makes an
+    answer stale has the strategy asked again."""
     answer, end = v.group.answer, gives_up_at(v.group)
     if answer is None:
         return _same(v)
@@ -330,7 +337,7 @@ def _nominating(v: View) -> Outcome:
 
 
 def _unanswered(v: View, answer: Answer) -> Outcome:
-    """Copies that are out already may still win."""
+    """The strategy refused or failed: report it. Existing copies stay and may still win."""
     reason = "StrategyRefused" if answer.by is None else "StrategyFailed"
     event = Event("Warning", reason, answer.problem)
     status, after = _with_check(v, "Pending", answer.problem), sooner(_until(v, answer), _until_given_up(v))
@@ -354,8 +361,8 @@ def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
 
 
 def _fits_nowhere(v: View) -> Outcome:
-    """What fits no worker gives its quota back at once, and is tried again by its back-off, or as soon as that may help
-    (`fit.may_fit_now`). An event tells it once."""
+    """A workload that fits no worker gives its quota back at once. It is retried after its back-off, or as soon as it
+    may fit (`fit.may_fit_now`). One event reports it."""
     found = note(lacks(v.group), v.group.fleet.missing)
     message = f"No worker can ever hold it: {found}"
     outcome = _retry(v, message)
@@ -373,7 +380,7 @@ def _fits_nowhere(v: View) -> Outcome:
 
 
 def sooner(*waits: timedelta | None) -> timedelta | None:
-    """The shortest of them; None: no time is set by any."""
+    """The shortest wait; None if all are None."""
     return min((wait for wait in waits if wait is not None), default=None)
 
 
@@ -383,7 +390,7 @@ def _until_given_up(v: View) -> timedelta | None:
 
 
 def _until(v: View, answer: Answer) -> timedelta | None:
-    """None, too, if the time has come: then it is being asked."""
+    """The wait until the strategy is asked again; None as well if that time has come: it is being asked then."""
     return answer.again_at - v.now if answer.again_at is not None and answer.again_at > v.now else None
 
 
@@ -392,14 +399,15 @@ def _name(answer: Answer) -> str:
 
 
 def _with_note(v: View, answer: Answer, wanted: tuple[str, ...]) -> tuple[Condition, ...]:
-    """What the strategy must find again at its next look, and people want to know. Most workloads need no such note.
+    """The conditions with our condition NOMINATED, which tells the strategy at its next call, and users, since when and
+    why. Only a nomination with a reason or `revisit_after` needs it.
 
-    The time is that of the newest cluster named, rounded up: a round must not end before its time.
+    Its time is that of the newest nominated cluster, rounded up to seconds: a round must not end early.
     """
     nomination, conditions, old = answer.nomination, v.local.status.conditions, v.local.condition(NOMINATED)
     if not wanted or nomination is None or (nomination.revisit_after is None and not nomination.reason):
         is_others = old is not None and old.reason != _camel(_name(answer))
-        stays = is_others and wanted == v.local.status.nominated_cluster_names  # who wrote it nominates, and we follow
+        stays = is_others and wanted == v.local.status.nominated_cluster_names  # its author nominates, and we follow
         return conditions if stays else without_condition(conditions, NOMINATED)
     since = old.last_transition_time if old else None
     known = {*v.local.status.nominated_cluster_names, *answer.question.workload.nominated_clusters}
@@ -412,7 +420,7 @@ def _with_note(v: View, answer: Answer, wanted: tuple[str, ...]) -> tuple[Condit
 def _with_own(
     v: View, type_: str, conditions: tuple[Condition, ...], *, reason: str, message: str, since: datetime
 ) -> tuple[Condition, ...]:
-    """A condition of ours, as long as there is room for one: what others wrote matters more."""
+    """`conditions` with one of our own, unless MAX_CONDITIONS are used up: conditions of others matter more."""
     others = without_condition(conditions, type_)
     if len(others) >= MAX_CONDITIONS:
         return others
@@ -434,10 +442,10 @@ def _camel(name: str) -> str:
 
 
 def _stuck(v: View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
-    """What keeps copies from ever being admitted, once it has lasted, and else when to look again.
+    """A message on copies that have been inadmissible for STUCK_AFTER, and when to look at the others again.
 
-    A worker says so by QuotaReserved=False, reason Inadmissible (a queue is missing or stopped there). It is not shown
-    at once: most workloads are admitted elsewhere within the moment, and the note would cost each of them a write.
+    A copy is inadmissible with QuotaReserved=False, reason Inadmissible (a queue is missing or stopped on its worker).
+    The message is delayed: most workloads are admitted elsewhere at once, and it would cost each of them a write.
     """
     found = {r.cluster: c for r in v.group.remotes if r.cluster in wanted and (c := _inadmissible(r))}
     due = {name: min(c.last_transition_time or v.now, v.now) + STUCK_AFTER for name, c in found.items()}
@@ -473,15 +481,19 @@ def _recorded_of(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """The same workers in another order are no news: one that goes and comes must not cost each workload two writes."""
+    """The recorded nomination if only the order differs: a worker that flaps must not cost each workload two writes."""
     recorded = v.local.status.nominated_cluster_names
     return recorded if set(recorded) == set(wanted) else wanted
 
 
 def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
-    """A nominated worker that is out of reach stays nominated: its copy is still there, and may win once it is back. So does
-    one that can never hold it, for what its Kueue says of the copy is how we know; and one that may hold a job unseen, even
-    if it was taken out of the configuration: the nomination is the only trace of that."""
+    """Nominated workers that stay nominated without being named again:
+
+    - An unreachable worker: its copy still exists, and may win once the worker is back.
+    - A worker that can never hold the workload: the status of the copy is the only evidence of that.
+    - A worker that may hold an unseen job, even if the configuration dropped it: the nomination is the only trace of
+      it.
+    """
     away = {r.cluster for r in v.group.remotes if not r.reachable and r.configured and r.unfit is None}
     unseen = {r.cluster for r in v.group.remotes if not r.reachable and _may_hold_unseen(v, r)}
     staying = away | unseen | lacks(v.group).keys()
@@ -520,7 +532,8 @@ def _evicted_remotely(v: View) -> Outcome:
 
 
 def _out_of_time(v: View) -> Outcome:
-    """The worker's clock may be ahead of ours by a moment. That must not give the job a second run of full length."""
+    """A worker deactivated its copy for `maximumExecutionTimeSeconds`: deactivate the workload. The worker's clock may
+    be ahead of ours, which must not give the job a second run of full length."""
     target = Condition(
         type=DEACTIVATION_TARGET,
         status="True",
@@ -533,7 +546,7 @@ def _out_of_time(v: View) -> Outcome:
 
 
 def _out_of_sync(v: View) -> Outcome:
-    """Only Succeeded and Failed are results; anything else is dispatched again (CX-16)."""
+    """Only Succeeded and Failed are results. A copy that finished for another reason is dispatched again (CX-16)."""
     condition = v.won.condition(FINISHED)
     reason = excerpt(condition.reason) if condition else ""
     message = f'Remote workload on worker cluster "{v.won.cluster}" ended as {reason}, resetting for re-dispatch'
@@ -541,7 +554,8 @@ def _out_of_sync(v: View) -> Outcome:
 
 
 def _retry(v: View, message: str, *, type_: str = "Normal") -> Outcome:
-    """Not at once: what is left of this attempt must never be taken for the next one's (`SHORTEST_ATTEMPT`)."""
+    """End the attempt by the check state Retry, not before SHORTEST_ATTEMPT: objects of this attempt must never count
+    as those of the next."""
     reserved = v.local.condition(QUOTA_RESERVED)
     if reserved is not None and reserved.last_transition_time is not None:
         left = reserved.last_transition_time + SHORTEST_ATTEMPT - v.now
@@ -556,7 +570,7 @@ def _retry(v: View, message: str, *, type_: str = "Normal") -> Outcome:
 
 
 def _without_check(v: View, status: WorkloadStatus, text: str) -> WorkloadStatus:
-    """Evicted without the word of a check: it was taken out of the queue, and nobody else would end the attempt."""
+    """Evict a workload whose ClusterQueue dropped our check: no check state would end the attempt."""
     evicted = Condition(
         type=EVICTED,
         status="True",
@@ -569,7 +583,8 @@ def _without_check(v: View, status: WorkloadStatus, text: str) -> WorkloadStatus
 
 
 def _with_failure(v: View) -> tuple[Condition, ...]:
-    """Where the attempt ended, in the write that ends it: the next one may begin elsewhere."""
+    """The conditions with the worker where the attempt failed, so that the strategy can choose another one next
+    time."""
     conditions = v.local.status.conditions
     if v.winner is None:
         return conditions
@@ -584,7 +599,7 @@ def _admitted(v: View) -> Outcome:
     if v.won.job_state.incomplete and v.group.is_current(v.won.job):
         return _same(v, desired=(*losers, *in_step, *_completion(v)), after=_until_fit(v, v.won))
     if v.ready:
-        # Beside Kueue the note goes in a write of its own, after the win: we may have died in between.
+        # Beside Kueue a separate write after the win clears the condition: the process may have died in between.
         settled = _won(v) if v.state == "Pending" else without_nomination(v.local.status)
         return replace(_same(v, desired=(*losers, *in_step, _scaled(v))), status=settled)
     if v.group.is_current(v.won.job):
@@ -601,25 +616,27 @@ def _admitted(v: View) -> Outcome:
     if away:
         return _same(v, desired=in_step, after=_until_lost(v, away))
     if not v.group.job_may_be_copied and v.group.slice.stays:
-        return _winner_gone(v)  # the job that it was to go on with; the one at home is stopped for a new attempt alone
+        return _winner_gone(v)  # the slice was to take over that job; only a new attempt stops the local one
     if not v.group.job_may_be_copied:
-        return _same(v, desired=(*losers, *in_step))  # the news of the workload came first, or Kueue is not done yet
+        return _same(v, desired=(*losers, *in_step))  # the local job is not seen yet, or not fully stopped
     run = Running(cluster=v.won.cluster, why="first to admit")
     return _same(v, desired=(*losers, *in_step, run))
 
 
 def _takes_over(v: View, remote: Remote) -> bool:
-    """Whether the job there is that of the slice before it, to go on as its own; else it is left from an earlier attempt."""
+    """Whether the job there is the one of the slice before it, to take over; else it is left from an earlier
+    attempt."""
     return remote.job_state.inherited and remote.cluster == v.group.slice.stays
 
 
 def _scaled(v: View) -> Desired:
-    """The job after its copy: that says how many pods it may have."""
+    """Scale the winner's job to its copy, whose pod counts are the admitted ones."""
     return Scaled(cluster=v.won.cluster, why="the elastic job was scaled")
 
 
 def _completion(v: View) -> Iterator[Desired]:
-    """A job of several objects is made whole. Where that was refused it may go elsewhere, unless it runs already."""
+    """Create the missing members of a pod group on the winner. If the worker refused one, remove the others, so that
+    the workload can go elsewhere, unless it runs already."""
     if v.won.unfit is None:
         yield Running(cluster=v.won.cluster, why="a part of it is missing")
     elif not v.ready:
@@ -631,8 +648,8 @@ def _until_fit(v: View, remote: Remote) -> timedelta | None:
 
 
 def _may_hold_unseen(v: View, remote: Remote) -> bool:
-    """A nominated worker not seen since we began may hold a job that a predecessor made just before it died, and one where
-    an attempt ended a job that it could not take back."""
+    """Whether a worker not seen since the start of the process may hold a job: a nominated one, if the previous process
+    created the job just before it died; one where an attempt failed, if the job could not be removed."""
     if remote.link.known or remote.lost(v.now, v.group.lost_after):
         return False
     named, failed = v.local.status.nominated_cluster_names, v.local.condition(FAILED_ON)
@@ -641,7 +658,7 @@ def _may_hold_unseen(v: View, remote: Remote) -> bool:
 
 
 def _holds_out_of_reach(v: View, remote: Remote) -> bool:
-    """One that is away may still start the job of an earlier attempt that we could not take back."""
+    """Whether an unreachable worker has a job of an earlier attempt that could not be removed: it may still start."""
     return not remote.reachable and remote.job is not None and not remote.lost(v.now, v.group.lost_after)
 
 
@@ -650,7 +667,7 @@ def _completing(v: View) -> Outcome:
     losers = tuple(_losers(v))
     if not v.ready:
         return replace(_recorded(v, losers), again_after=timedelta())
-    # Not if it was asked for and nothing is heard of it yet: news of the copy may come before those of its job.
+    # Not while its request is unanswered: the watch may show the copy before the job.
     job_is_gone = not v.group.is_current(v.won.job) and not v.won.is_asked_for(v.group.attempt)
     if not v.group.job_finished and not job_is_gone:
         given_up_at = _given_up_at(v)
@@ -673,10 +690,11 @@ def _completing(v: View) -> Outcome:
 
 
 def _given_up_at(v: View) -> datetime | None:
-    """When a job is given up that is held there under a workload that is finished; None if it is no such job.
+    """When to give up a suspended job whose copy is finished; None for other jobs.
 
-    Its cluster was restored from a backup that has forgotten its end. But it may also be that news of it is late: by that
-    time it is read once more, for after a sleep of ours, or of the watch, the time alone proves nothing.
+    A cluster restored from a backup may have lost the end of the job. The watch may also be late: so the job is read
+    once more at that time, since the elapsed time alone proves nothing after a suspend of the process or a stalled
+    watch.
     """
     finished = v.won.condition(FINISHED)
     if finished is None or not v.won.reachable or not v.won.held:
@@ -685,7 +703,7 @@ def _given_up_at(v: View) -> datetime | None:
 
 
 def _recorded(v: View, desired: Iterable[Desired]) -> Outcome:
-    """The win, in a write of its own. What stands in its way goes in the one before."""
+    """Record the win in one write. A stale `clusterName` is cleared in a write before it."""
     if v.local.status.cluster_name not in (None, v.won.cluster):
         stale = msgspec.structs.replace(v.local.status, cluster_name=None)
         return replace(_same(v, desired=desired, after=timedelta()), status=stale)
@@ -698,7 +716,7 @@ def _told_of_win(v: View) -> str:
 
 
 def _won(v: View) -> WorkloadStatus:
-    """The one write of a win: check Ready, clusterName, nominations emptied, delayed topology settled."""
+    """The status of a win: check Ready, `clusterName`, no nominations, delayed topology requests Ready."""
     status = _with_check(v, "Ready", _told_of_win(v), without_nomination(v.local.status))
     conditions = without_condition(status.conditions, FITS_NO_WORKER)
     return msgspec.structs.replace(
@@ -707,7 +725,7 @@ def _won(v: View) -> WorkloadStatus:
 
 
 def _with_topology(v: View) -> Admission | None:
-    """Topology is chosen on the worker; the manager only learns that it is (contract 3.9)."""
+    """The local admission, with delayed topology requests Ready that the worker has assigned (contract 3.9)."""
     admission = v.local.status.admission
     theirs = v.won.workload.status.admission if v.won.workload else None
     if admission is None or theirs is None:
@@ -737,7 +755,8 @@ def _with_check(v: View, state: str, message: str, status: WorkloadStatus | None
 
 
 def _removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Desired]:
-    """What is kept on one of them stays, even if another name leads there, too: a UID is found on one cluster only."""
+    """Removals on all remotes but those in `keep`. A kept UID stays under every name: two names may lead to one
+    cluster, and a UID exists on one cluster only."""
     kept, names = _kept_uids(keep, remotes), frozenset(keep)
     for remote in remotes:
         uids = _uids(remote)
@@ -766,7 +785,7 @@ def _job_removal(remote: Remote, why: str) -> Iterator[Desired]:
 
 
 def _until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:
-    """How long until the first of these workers, now out of reach, may count as lost."""
+    """The wait until the first of these workers, now unreachable, may count as lost."""
     timeout = v.group.lost_after
     due = (r.link.since + timeout - v.now for r in remotes_ if r.link.since is not None and not r.lost(v.now, timeout))
     return min((max(d, ASKED_AGAIN) for d in due), default=None)

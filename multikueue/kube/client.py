@@ -1,4 +1,4 @@
-"""Calls to the API server of one cluster: typed values in and out, a deadline on each, retries where they are safe."""
+"""Calls to the API server of one cluster: typed values in and out, a deadline on each call, retries where safe."""
 
 from __future__ import annotations
 
@@ -71,23 +71,23 @@ _OURS = f"?fieldManager={FIELD_MANAGER}"
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 LARGEST_PAGE = LARGEST_OBJECT
-"""Bytes of a page of a list. A larger one is asked for again with fewer objects, down to the largest object alone."""
+"""Bytes of a page of a list. A larger page is requested again with fewer objects, down to one object."""
 
 LARGEST_COLLECTION = 2**29
 MOST_OBJECTS = 200_000
-"""Bytes and objects that a worker may show us of one kind, before they cost the memory that all others need. The
-manager's own API server may show any number: whoever speaks for it rules us anyhow."""
+"""Bytes and objects of one kind that a worker may list: beyond them it would take the memory that all clusters share.
+The manager's own API server has no such limit: it is trusted."""
 
 _LARGEST_ERROR = 2**20
 _MOST_PAGES = 10_000
 _LARGE = 2**20
-"""Bytes of a body from which on aiohttp wants it as a stream."""
+"""Bytes from which on aiohttp expects a request body as a stream."""
 
 _CLOSING_TIME = 5.0
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """One request as it went over the wire; a repeated one counts again.
+    """One request on the wire. A retry is another request.
 
     `status` is the HTTP status of a success ("200"), the name of our error class otherwise ("Conflict",
     "ClusterUnreachable"), or "Cancelled". A watch is counted when it opens. `seconds` run until the answer was read.
@@ -103,7 +103,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 OnCall = Callable[[Call], None]
 OnGarbage = Callable[[str, Kind[Any], Object | Stub, str], None]
-"""Told of each object that cannot be read or taken in: cluster, kind, as much of it as could be read, what is wrong."""
+"""Called for each object that cannot be decoded or cached: cluster, kind, its readable part, the problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,13 +132,13 @@ class Stream:
         self._lines: Lines | None = None
 
     def attach(self, response: Answer, alone: anyio.Lock) -> None:
-        """`alone` is the lock of `Lines`."""
+        """`alone` is the lock of `Lines`, which serializes the reading of long lines."""
         self._response, self._lines = response, Lines(response, alone)
         if self._ended:
             cut(response)
 
     def end(self) -> None:
-        """Let it come to its end now, opened or not. For its reader that is an end like any other."""
+        """End the stream now, opened or not. Its reader sees a normal end of the stream."""
         self._ended = True
         self.opening.cancel()
         self.close()
@@ -148,10 +148,10 @@ class Stream:
             cut(self._response)
 
     async def line(self) -> bytes:
-        """The next line with its line end; one without is cut off; empty at the end of the stream.
+        """The next line with its line end; a line without one is truncated; empty at the end of the stream.
 
-        Raises ClusterUnreachable on a broken connection, on silence longer than the watch allows, and on a line that is
-        longer than that of any object can be.
+        Raises ClusterUnreachable on a broken connection, on silence longer than the watch allows, and on a line longer
+        than LARGEST_OBJECT.
         """
         if self._ended or self._lines is None:
             return b""
@@ -168,7 +168,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Route:
-    """Where requests go and with whose proof: it changes as a whole or not at all."""
+    """Address and credentials of requests. They change together, never one without the other."""
 
     base: str
     identity: Identity
@@ -184,7 +184,7 @@ class _Route:
         if credentials.proxy_authorization:
             headers["Proxy-Authorization"] = credentials.proxy_authorization
         if credentials.server.startswith("https://"):
-            # The proxy is asked for a tunnel. What goes through it is not for the proxy.
+            # The credentials of the proxy go to the proxy with CONNECT, never through the tunnel to the server.
             options["proxy_headers"], headers = headers, {}
         if credentials.tls_server_name:
             options["server_hostname"] = credentials.tls_server_name
@@ -195,8 +195,8 @@ class _Route:
 class Client:
     """One cluster's API server: a `WatchingClient`. Made by `connect`; safe to use from many tasks of one event loop.
 
-    Every call raises ClusterUnreachable if no usable answer came in time, an ApiError if the server said no, and
-    InvalidObject if it answered with an object that is not of the kind's shape. `retry` says what is tried again.
+    Every call raises ClusterUnreachable without a usable answer in time, an ApiError if the server refused, and
+    InvalidObject if the answer is not an object of the kind. `retry` has the rules of retries.
     """
 
     def __init__(
@@ -222,9 +222,9 @@ class Client:
         return self._route
 
     def take_over(self, other: Client) -> None:
-        """From now on speak with the address and credentials of another client, which may be closed then.
+        """Use the address and credentials of another client from now on; that client may be closed afterwards.
 
-        Writes under way are let finish. Watches come to their end, so that their readers open new ones.
+        Writes under way finish. Watches end, so that their readers open new ones.
         """
         self._route = other._route
         for stream in tuple(self._open_streams):
@@ -245,11 +245,11 @@ class Client:
         on_garbage: OnGarbage | None = None,
         transport: Transport = open_session,
     ) -> AsyncIterator[Self]:
-        """A client for as long as the block lasts. Nothing is sent before the first call.
+        """A client for the duration of the block. Nothing is sent before the first call.
 
         `cluster` is the worker's name, empty for the manager; `limit` the number of calls in flight (watches have
-        connections of their own); `call_timeout` the seconds a call may take with its retries. `may_write` is asked
-        when a request that is no GET is about to be sent, on its connection: if it says no, NotLeading is raised.
+        connections of their own); `call_timeout` the seconds of a call including its retries. `may_write` is called
+        right before a request other than GET is sent on its connection: if it returns False, NotLeading is raised.
         Raises ConfigurationError if certificates are unusable.
         """
         route = await _Route.of(credentials, cluster=cluster)
@@ -278,8 +278,8 @@ class Client:
     async def list(self, kind: Kind[T], *, namespace: str = "", label_selector: str = "", page: int = 500) -> Page[T]:
         """The whole collection (of one namespace, if given), fetched in pages, consistent as of its resource version.
 
-        Should a server forget the first pages while we read the others, the rest comes in one piece. Objects that are
-        not of the kind's shape are told to `on_garbage` and left out.
+        If the continue token expires meanwhile, the rest comes in one piece. Objects that do not fit the kind are
+        reported to `on_garbage` and left out.
         """
         try:
             return await self._pages(kind, namespace, label_selector, page)
@@ -340,7 +340,7 @@ class Client:
         if self._decoded(_decode_head, answer, request).kind == "Status":
             return None
         item = self._decoded(object_of(kind.type), answer, request)
-        # Some kinds come back whole although nothing holds them: only a deletion under way has its time in there.
+        # Some kinds come back whole although no finalizer holds them: deletionTimestamp tells a pending deletion.
         return item if item.metadata.deletion_timestamp is not None else None
 
     async def request(
@@ -366,18 +366,18 @@ class Client:
         return await self._send(request)
 
     async def probe(self, timeout: float) -> None:
-        """Return if the API server answers and accepts our credentials, within so many seconds and at the first try.
+        """Return if the API server answers and accepts our credentials within `timeout` seconds, without a retry.
 
-        It asks for the list of API versions, which every authenticated user may read and nobody else.
-        Raises Unauthorized, Forbidden (we are nobody to this server), ClusterUnreachable or another ApiError.
+        The request is for the list of API versions, which every authenticated user may read, and no anonymous one.
+        Raises Unauthorized, Forbidden (the server does not know our user), ClusterUnreachable or another ApiError.
         """
         await self._exchange(_Request(verb="get", method="GET", target="/api", plural="api"), loop_time() + timeout)
 
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str], *, idle: float | None) -> AsyncIterator[Stream]:
-        """An open watch, or a log. It breaks (see Stream.line) after `idle` seconds without a byte; opening it has a deadline.
+        """An open watch, or a log. It breaks (see Stream.line) after `idle` seconds without a byte.
 
-        The body of the block is entered only with a successful answer; otherwise it raises like every call.
+        The block is entered only after a successful answer; else it raises like every call. Opening has a deadline.
         """
         plural, _ = _resource_in(path)
         target = f"{path}?{urlencode(params)}"
@@ -393,7 +393,7 @@ class Client:
             stream.close()
 
     def report_garbage(self, kind: Kind[Any], about: Object | Stub, why: str) -> None:
-        """Tell `on_garbage` of an object that cannot be read or taken in."""
+        """Report an object that cannot be decoded or cached to `on_garbage`."""
         if self._on_garbage is not None:
             self._on_garbage(self.cluster, kind, about, why)
 
@@ -424,7 +424,7 @@ class Client:
         return item
 
     async def _pages(self, kind: Kind[T], namespace: str, label_selector: str, size: int) -> Page[T]:
-        """In pages of `size` objects (0: all in one), with fewer where objects are large."""
+        """The collection in pages of `size` objects (0: all in one), with fewer where objects are large."""
         items: list[T] = []
         garbage: dict[ObjectKey, str] = {}
         cont, limit, objects, length = "", size, 0, 0
@@ -468,7 +468,7 @@ class Client:
         except _TooDeep:
             listing = self._decoded(cut_list_of(kind), await without_depths(answer), request)
         length = len(answer)
-        del answer  # before others have their turn, as they must: this took a while, and so does what comes next
+        del answer  # frees the memory before the checkpoint, which other tasks need between two long computations
         await anyio.lowlevel.checkpoint()
         return listing, length
 
@@ -478,7 +478,7 @@ class Client:
             raise TooLarge(self.cluster, f"list {kind.plural}: there are more than {most}")
 
     def is_too_much(self, objects: int, length: int) -> bool:
-        """Whether a worker shows more of one kind than there may be."""
+        """Whether a worker exceeds MOST_OBJECTS objects or the limit of bytes of one kind."""
         return bool(self.cluster) and (objects > MOST_OBJECTS or length > LARGEST_COLLECTION)
 
     def _decoded(self, decode: Callable[[bytes], _Answer], data: bytes, request: _Request) -> _Answer:
@@ -528,7 +528,7 @@ class Client:
         raise ClusterUnreachable(self.cluster, "no credentials in time")
 
     async def _once(self, request: _Request, route: _Route, proof: Proof, deadline: float) -> bytes:
-        """Send it once and read the answer; 2xx or an error."""
+        """Send the request once and read the answer. Raises unless the status is 2xx."""
         timeout = aiohttp.ClientTimeout(total=_left(deadline), sock_connect=CONNECT_TIMEOUT)
         with self._accounted(request) as account:
             async with self._start(self._calls, request, route, proof, timeout=timeout) as response:
@@ -561,14 +561,14 @@ class Client:
         return response
 
     async def _body(self, response: Answer, request: _Request) -> bytes:
-        """The answer that was asked for; raises the error that came instead."""
+        """The body of a successful answer. Raises the error of any other answer, and TooLarge."""
         if not 200 <= response.status < 300:
             said = await beginning(response, _LARGEST_ERROR, self._large_answer)
             raise error_from_answer(response.status, response.headers, said[:_LARGEST_ERROR], call=str(request))
         most = sys.maxsize if request.most is None else request.most
         answer = await beginning(response, most, self._large_answer)
         if len(answer) > most:
-            del answer  # the error would hold it
+            del answer  # the traceback of the error would keep it in memory
             raise TooLarge(self.cluster, f"{request}: the answer has more than {_mebibytes(most)}")
         return answer
 
@@ -598,7 +598,7 @@ class Client:
 
     @contextmanager
     def _accounted(self, request: _Request) -> Iterator[_Account]:
-        """Turn what the transport raises into our error, and report the request whatever became of it."""
+        """Translate exceptions of the transport into ours, and report the request whatever its result."""
         account = _Account()
         started = monotonic()
         try:
@@ -633,11 +633,11 @@ async def _other_proof(route: _Route, refused: Proof, error: Unauthorized) -> Pr
 
 
 class _TooDeep(InvalidObject):
-    """Levels upon levels, which a list can do without."""
+    """An object nested too deeply. A list leaves it out and goes on."""
 
 
 class _Account:
-    """What became of a request."""
+    """The result of a request, for accounting."""
 
     __slots__ = ("status",)
 
@@ -681,7 +681,7 @@ def _collection(kind: Kind[Any], namespace: str) -> str:
 
 
 def _segment(kind: Kind[Any], name: str) -> str:
-    """A name as a segment of a URL. Some names come from what users write, and none may lead to another path."""
+    """A name as a segment of a URL. Some names come from users; none may lead to another path. Raises Invalid."""
     if _PLAIN(name):
         return name
     if name in ("", ".", "..") or "/" in name or "%" in name:
@@ -690,7 +690,7 @@ def _segment(kind: Kind[Any], name: str) -> str:
 
 
 def _resource_in(path: str) -> tuple[str, str]:
-    """Plural and subresource of an API path, for accounting: no names, so that there are only a few."""
+    """Plural and subresource of an API path, for metrics. Names are left out: each would make a series."""
     parts = path.partition("?")[0].strip("/").split("/")
     if parts[0] not in ("api", "apis"):
         return parts[0], ""

@@ -1,8 +1,8 @@
-"""What the rest of the manager needs of a connection to one cluster. `client.Client` has it over HTTP.
+"""Protocols of a client of one cluster. `client.Client` implements them over HTTP.
 
-Whoever takes a client takes one of these, so that a test may hand in one that needs no sockets. `ClusterClient` is for
-calls; `WatchingClient` is for readers of a stream as well: reflectors, the Lease's candidates, logs. Only who opens a
-connection, changes its credentials or probes it (`controllers.workers.connection`) needs the `Client` itself.
+Callers depend on the protocols, so that tests can pass a client without sockets. `ClusterClient` is for calls;
+`WatchingClient` adds streams, for reflectors, the Lease's candidates and logs. Only code that opens a connection,
+changes its credentials or probes it (`controllers.workers.connection`) needs the `Client` itself.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["FIELD_MANAGER", "Body", "ClusterClient", "Lines", "Page", "WatchingC
 T = TypeVar("T", bound=Object)
 
 Body = bytes | Mapping[str, Any]
-"""JSON as bytes, or a tree of dicts, lists, values and raw subtrees to be encoded."""
+"""JSON as bytes, or a tree of dicts, lists, values and raw subtrees to encode."""
 
 FIELD_MANAGER = "multikueue"
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A whole collection as of one moment. `undecodable` has the objects that exist but could not be read, and why."""
+    """A whole collection at one resource version. `undecodable` has the objects that could not be decoded, and why."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -40,8 +40,8 @@ class Page(Generic[T]):
 class ClusterClient(Protocol):
     """Calls to one cluster's API server.
 
-    Every call raises ClusterUnreachable if no usable answer came in time, an ApiError if the server said no, and
-    InvalidObject if it answered with an object that is not of the kind's shape.
+    Every call raises ClusterUnreachable without a usable answer in time, an ApiError if the server refused, and
+    InvalidObject if the answer is not an object of the kind.
     """
 
     @property
@@ -54,20 +54,20 @@ class ClusterClient(Protocol):
         """The whole collection (of one namespace, if given), consistent as of its resource version."""
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
-        """The object as made. If its answer is lost (ClusterUnreachable) it may exist: a second try tells."""
+        """The object as created. After ClusterUnreachable it may exist: a second attempt tells."""
 
     async def merge_patch(self, kind: Kind[T], key: ObjectKey, body: Body, *, subresource: str = "") -> T:
-        """Lists are replaced whole, so name `metadata.resourceVersion` where another's entries must survive."""
+        """A merge patch replaces lists whole: set `metadata.resourceVersion` where entries of others must survive."""
 
     async def json_patch(
         self, kind: Kind[T], key: ObjectKey, operations: Sequence[Mapping[str, Any]], *, manager: str = FIELD_MANAGER
     ) -> T:
-        """Single places of an object, in the name of `manager`. An operation `test` that does not hold is Invalid."""
+        """Patch single fields of an object as `manager`. An operation `test` that does not hold is Invalid."""
 
     async def apply(
         self, kind: Kind[T], key: ObjectKey, body: Body, *, manager: str, force: bool, subresource: str = ""
     ) -> T:
-        """Server-side apply as `manager`; without `force` a field that another manager owns is a Conflict."""
+        """Server-side apply as `manager`. Without `force`, a field of another manager is a Conflict."""
 
     async def delete(
         self,
@@ -78,9 +78,9 @@ class ClusterClient(Protocol):
         resource_version: str = "",
         propagation: str = "Background",
     ) -> T | None:
-        """The object as it is now, while finalizers hold it; None if it is gone at once.
+        """The object, while finalizers hold it; None if it is gone at once.
 
-        `uid` and `resource_version` are preconditions: Conflict if they do not hold. Raises NotFound if there is none.
+        `uid` and `resource_version` are preconditions: Conflict if they do not hold. Raises NotFound without an object.
         """
 
     async def request(
@@ -92,14 +92,14 @@ class ClusterClient(Protocol):
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The generic door: the answer's bytes for any path (percent-encoded where needed), by the same rules."""
+        """Any request: the bytes of the answer. `path` is percent-encoded where needed; errors as for every call."""
 
 
 class Lines(Protocol):
     """The answer of a watch, or a log, line by line."""
 
     async def line(self) -> bytes:
-        """The next line with its line end; one without is cut off; empty at the end of the stream.
+        """The next line with its line end; a line without one is truncated; empty at the end of the stream.
 
         Raises ClusterUnreachable on a broken connection, and on silence longer than the watch allows.
         """
@@ -110,16 +110,16 @@ class WatchingClient(ClusterClient, Protocol):
 
     @property
     def route(self) -> object:
-        """A token for the present address and credentials: another one when they change."""
+        """A token for the present address and credentials. It changes with them."""
 
     def stream(self, path: str, params: Mapping[str, str], *, idle: float | None) -> AbstractAsyncContextManager[Lines]:
         """An open watch, or a log. It breaks (see Lines.line) after `idle` seconds without a byte.
 
-        The body of the block is entered only with a successful answer; otherwise it raises like every call.
+        The block is entered only after a successful answer; otherwise the call raises like every other.
         """
 
     def is_too_much(self, objects: int, length: int) -> bool:
-        """Whether so many objects, or bytes, of one kind are more than this cluster may show."""
+        """Whether so many objects, or bytes, of one kind exceed the limit of this cluster."""
 
     def report_garbage(self, kind: Kind[Any], about: Object | Stub, why: str) -> None:
-        """Tell of an object that cannot be read or taken in."""
+        """Report an object that cannot be decoded or cached."""

@@ -1,6 +1,6 @@
-"""How to reach one cluster and prove who we are, read from a kubeconfig or from the pod we run in.
+"""Address and credentials of one cluster, from a kubeconfig or from the service account of our pod.
 
-Only plugins and providers are known by kubernetes_asyncio (`tokens`), which is loaded for them and for nobody else.
+kubernetes_asyncio handles only plugins and providers (`tokens`), and is loaded only for them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ class Credentials:
     """One cluster's address and our identity there.
 
     `server` is an http(s) URL, possibly with a path, without a slash at its end; `authority`, `certificate` and `key`
-    are PEM; `tls_server_name` is the name the server's certificate must have, if not the host's; `proxy` is an http(s)
-    URL without user and password: `proxy_authorization` has these, as the header to send. `strict` off accepts
-    certificates that break RFC 5280. `source` says where this was read, for messages, and `namespace` which one is meant
-    where a person names none.
+    are PEM; `tls_server_name` is the name in the server's certificate, if not the host; `proxy` is an http(s) URL
+    without user and password, which are in `proxy_authorization` as a header value. `strict=False` accepts certificates
+    that break RFC 5280. `source` names the origin in messages; `namespace` is the default for commands.
     """
 
     server: str
@@ -57,7 +56,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What one context stands for: its cluster and user, and the directories their relative paths start from."""
+    """The cluster and user of one context, with the directories that their relative paths start from."""
 
     where: str
     cluster: Cluster
@@ -83,8 +82,8 @@ async def from_kubeconfig(
 ) -> Credentials:
     """The credentials of one context (the current one by default) of a kubeconfig given as text, tree or file.
 
-    `where` names text and trees in messages; `environment` is what a plugin gets of our environment, if not all of it.
-    Raises ConfigurationError naming file, context and field.
+    `where` names text and trees in messages; `environment` is passed to plugins in place of our whole environment.
+    Raises ConfigurationError that names file, context and field.
     """
     choice = await anyio.to_thread.run_sync(_choose_from, source, context, where)
     return await _credentials(choice, environment)
@@ -95,7 +94,7 @@ async def from_environment(
 ) -> Credentials:
     """The credentials kubectl would use: the file given, else KUBECONFIG's files merged, else ~/.kube/config.
 
-    Where there is none of these, the service account of the pod we run in. Raises ConfigurationError.
+    Without any of these: the service account of our pod. Raises ConfigurationError.
     """
     environ = os.environ if environ is None else environ
     choice = await anyio.to_thread.run_sync(_choose_from_environment, kubeconfig, context, environ)
@@ -105,7 +104,7 @@ async def from_environment(
 
 
 async def contexts(kubeconfig: Path | None = None, *, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The names `from_environment` knows; none where there is no kubeconfig. Raises ConfigurationError."""
+    """The names of contexts for `from_environment`; none without a kubeconfig. Raises ConfigurationError."""
     files = await anyio.to_thread.run_sync(_files, kubeconfig, os.environ if environ is None else environ)
     return tuple(dict.fromkeys(name for file in files for name, _ in file.content.each_context()))
 
@@ -155,9 +154,9 @@ def _parsed(where: str, directory: Path | None, data: bytes | Mapping[str, Any])
 
 
 def _choose(files: list[_File], context: str | None) -> _Choice:
-    """The first entry of a name counts, and the first current context: kubectl's rules of merging.
+    """Merge as kubectl does: the first entry of a name counts, and the first current context.
 
-    (The library lets the last current context win, and its errors show whole entries, tokens included.)
+    (The library takes the last current context, and its errors show whole entries, tokens included.)
     """
     where = os.pathsep.join(file.where for file in files)
     name = context or next((file.content.current_context for file in files if file.content.current_context), None)
@@ -209,7 +208,7 @@ async def _credentials(choice: _Choice, environment: Mapping[str, str] | None = 
 
 
 def _check(choice: _Choice) -> None:
-    """Refuse what would be read in a wrong way or silently ignored."""
+    """Refuse fields that would be misread or silently ignored. Raises ConfigurationError."""
     _check_server(choice.cluster.server or "")
     _proxy(choice.cluster.proxy_url or "")
     user = choice.user
@@ -229,7 +228,7 @@ def _check_server(server: str) -> None:
 
 
 def _proxy(address: str) -> tuple[str, str]:
-    """The URL of a proxy without its user and password, so that no error can show them, and these as a header."""
+    """The URL of a proxy without user and password, so that no error can show them, and both as a header value."""
     if not address:
         return "", ""
     try:
@@ -253,7 +252,7 @@ def _address(cluster: Cluster) -> Cluster:
 
 
 def _fixed_identity(user: User) -> str:
-    """The header that proves it, as long as the kubeconfig stays what it is."""
+    """The Authorization header of a token or password in the kubeconfig; empty without one."""
     if user.token:
         return f"Bearer {user.token}"
     if user.username and user.password:
@@ -266,7 +265,7 @@ def _basic(name: str, password: str) -> str:
 
 
 def _tree(cluster: Cluster, user: User) -> dict[str, Any]:
-    """A kubeconfig of one context, as the library takes it."""
+    """A kubeconfig of one context, as the library expects it."""
     return {
         "current-context": "chosen",
         "contexts": [{"name": "chosen", "context": {"cluster": "chosen", "user": "chosen"}}],
@@ -289,7 +288,7 @@ def _token(choice: _Choice, environment: Mapping[str, str] | None) -> TokenSourc
 
 
 def _cluster_info(choice: _Choice) -> dict[str, Any]:
-    """What a plugin that asks for it is told (client.authentication.k8s.io/v1, Cluster)."""
+    """The cluster for a plugin with `provideClusterInfo` (client.authentication.k8s.io/v1, Cluster)."""
     extensions = {entry.get("name"): entry.get("extension") for entry in choice.cluster.extensions or ()}
     told = {
         "server": choice.cluster.server,
@@ -303,7 +302,7 @@ def _cluster_info(choice: _Choice) -> dict[str, Any]:
 
 
 def _certificates(choice: _Choice) -> tuple[bytes, bytes, bytes]:
-    """The authority's certificates, our certificate, and our key."""
+    """The authority's certificates, our certificate and our key, as PEM."""
     cluster, user = choice.cluster, choice.user
     authority = (cluster.certificate_authority, cluster.certificate_authority_data)
     return (
@@ -319,7 +318,7 @@ def _certificates(choice: _Choice) -> tuple[bytes, bytes, bytes]:
 
 
 def _pem(name: str, file: str | None, inline: str | None, *, directory: Path | None) -> bytes:
-    """The bytes of `NAME-data` or else of the file `NAME`; empty if there is neither."""
+    """The bytes of `NAME-data`, or else of the file `NAME`; empty without both."""
     try:
         if inline is None:
             return b"" if file is None else ((directory or Path()) / file).read_text().encode()
@@ -353,7 +352,7 @@ def _in_cluster(environ: Mapping[str, str]) -> Credentials:
 
 
 def _namespace_of_pod() -> str:
-    """A volume with the account may have been put together without it."""
+    """The pod's namespace. A projected service account volume may lack it."""
     try:
         return (SERVICE_ACCOUNT / "namespace").read_text().strip() or DEFAULT_NAMESPACE
     except OSError:

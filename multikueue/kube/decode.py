@@ -1,8 +1,8 @@
-"""Answers and watch events to typed values that own their memory.
+"""Decodes answers and watch events into typed values that own their memory.
 
-A raw subtree that msgspec hands out is a view into the bytes it was decoded from: one cached object would keep a whole
-page of a list alive. So every raw field is copied out once, right after decoding, before anybody else sees the value.
-Which fields these are is found out once per type.
+A raw subtree from msgspec is a view into the decoded bytes: one cached object would keep a whole page of a list alive.
+So every raw field is copied once, right after decoding, before other code sees the value. The raw fields are looked up
+once per type.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class StubMeta(msgspec.Struct, gc=False):
 
 
 class Stub(msgspec.Struct, gc=False):
-    """As much of an object as must be right even where nothing else is: bookmarks, and what cannot be decoded."""
+    """Name and version of an object: all there is of a bookmark, and of an object that cannot be decoded."""
 
     metadata: StubMeta = msgspec.field(default_factory=StubMeta)
 
@@ -95,7 +95,7 @@ class _Change(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """One answer to a list request. `garbage` holds each item that is not of its kind's shape, with the reason."""
+    """One page of a list. `garbage` has each item that does not fit its kind, with the reason."""
 
     items: list[T]
     garbage: list[tuple[Stub, Exception]]
@@ -104,41 +104,43 @@ class Listing(Generic[T]):
 
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What a decoder raises; text that is no UTF-8 has an error of its own, and so has what is nested too deeply even to be
-skipped: from about a thousand levels, depending on the version of Python and on who asks."""
+"""Errors of a decoder. UnicodeDecodeError: text that is no UTF-8. RecursionError: JSON nested too deeply even to skip,
+from about a thousand levels, depending on the version of Python and the depth of the call."""
 
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_stub = msgspec.json.Decoder(Stub).decode
 _decode_raw_page = msgspec.json.Decoder(_RawPage).decode
 
 _DEEPEST = 200
-"""Levels. No honest object has a quarter of them."""
+"""Levels. No real object has a quarter of them."""
 
 _TEXT = rb'[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"?'
 
 
 def _up_to(levels: int) -> bytes:
-    """What matches anything of that many levels at most."""
+    """A pattern for JSON of at most that many levels."""
     return _TEXT + rb"|[{\[](?:" + _up_to(levels - 1) + rb")*+[}\]]" if levels else _TEXT
 
 
 @cache
 def _bracket() -> re.Pattern[bytes]:
-    """The next bracket around something of more levels than objects have as a rule: so those are skipped at the speed of a
-    pattern. It matches wherever it is tried, hence in one pass, also in what is no JSON. Large, so made when needed."""
+    """A pattern for the next bracket around more levels than most objects have: the regex engine skips the shallow
+    ones.
+
+    It matches at every position, hence one pass suffices, also over invalid JSON. Large, so compiled on first use."""
     return re.compile(rb"(?:" + _up_to(8) + rb")*+([{}\[\]]|\Z)", re.DOTALL)
 
 
 _CUT = b'"(nested too deeply)"'
-"""In place of what is too deep. Whoever writes these words himself is left out where somebody else nested too deeply."""
+"""Replaces the levels that are too deep. In a page that was cut, an object with this very text counts as cut, too."""
 
 
 _STEPS = 10_000
-"""Brackets between two turns of the event loop."""
+"""Brackets between two checkpoints."""
 
 
 async def without_depths(data: bytes) -> bytes:
-    """The same JSON, cut where it is too deep. That takes a second for some 10 MB of brackets: others have turns meanwhile."""
+    """The JSON without the levels that are too deep. 10 MB of brackets take a second, hence the checkpoints."""
     kept: list[bytes] = []
     for count, part in enumerate(_kept(data)):
         if part:
@@ -149,7 +151,7 @@ async def without_depths(data: bytes) -> bytes:
 
 
 def _kept(data: bytes) -> Iterator[bytes]:
-    """What stays of it, by and by: something for each bracket that is looked at, even if it is nothing."""
+    """The parts that stay: one, possibly empty, for each bracket examined, so that the caller can yield to the loop."""
     depth = start = 0
     for found in _bracket().finditer(data):
         bracket, part = found[1], b""
@@ -166,19 +168,20 @@ def _kept(data: bytes) -> Iterator[bytes]:
 
 
 def whole(data: msgspec.Raw) -> msgspec.Raw:
-    """The same. Raises RecursionError if its depths were cut off."""
+    """`data` unchanged. Raises RecursionError if `without_depths` cut it."""
     if _CUT in bytes(data):
         raise RecursionError
     return data
 
 
 def event_of(line: bytes) -> Event:
-    """A line of a watch. Raises msgspec.DecodeError if the line is no event at all, RecursionError if it goes too deep."""
+    """A line of a watch. Raises msgspec.DecodeError if the line is no event, RecursionError if it is nested too
+    deeply."""
     return _decode_event(line)
 
 
 def stub_of(data: bytes | msgspec.Raw) -> Stub:
-    """Which object it is, and its version, of anything; empty where they cannot be read."""
+    """Name and version of the object; empty where they cannot be decoded. Never raises."""
     try:
         return _decode_stub(data)
     except UNREADABLE:
@@ -187,7 +190,7 @@ def stub_of(data: bytes | msgspec.Raw) -> Stub:
 
 @cache
 def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
-    """The decoder of `kind` whose values own their memory. Raises one of UNREADABLE."""
+    """The decoder of `kind`, whose values own their memory. The decoder raises one of UNREADABLE."""
     decode, own, carries = decoder(kind), _owner(kind), issubclass(kind, CustomJob)
     if own is None:
         return decode
@@ -206,8 +209,8 @@ def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
 def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
     """The decoder of a watch line in one pass, which halves the cost of an event; the object owns its memory.
 
-    It raises one of UNREADABLE for whatever is odd: an ERROR, a null, an object out of shape, no event at all. Then
-    `event_of` and `object_of` tell which. (An ERROR may also pass, as an object without a name.)
+    The decoder raises one of UNREADABLE for an ERROR, a null, an object that does not fit, or no event: `event_of` and
+    `object_of` then tell which. (An ERROR may also pass, as an object without a name.)
     """
     if issubclass(kind, CustomJob):
         return _change_in_two_passes(object_of(kind))
@@ -225,7 +228,7 @@ def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
 
 
 def _change_in_two_passes(one: Callable[[msgspec.Raw], T]) -> Callable[[bytes], Change[T]]:
-    """The same for a kind with fields that only a second look finds."""
+    """The decoder of a watch line for a custom job, whose unnamed fields need a second pass over the object."""
 
     def decode(line: bytes) -> Change[T]:
         event = event_of(line)
@@ -236,10 +239,11 @@ def _change_in_two_passes(one: Callable[[msgspec.Raw], T]) -> Callable[[bytes], 
 
 @cache
 def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
-    """The decoder of one page of a list of `kind`. It raises msgspec.DecodeError if the page itself is no list, and
-    RecursionError if it goes too deep: then `cut_list_of` is for what `without_depths` leaves.
+    """The decoder of one page of a list of `kind`.
 
-    The page is decoded in one go; item by item only if that failed, since then one of them is odd or broken.
+    The decoder raises msgspec.DecodeError if the page is no list, and RecursionError if it is nested too deeply: then
+    `without_depths` cuts it for `cut_list_of`. A page is decoded at once; item by item only after a failure, to find
+    the broken items.
     """
     strict = msgspec.json.Decoder(_page_type(kind.type)).decode
     one, own = object_of(kind.type), _owner(kind.type)
@@ -261,7 +265,7 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
 
 
 def cut_list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
-    """The same for a page whose depths were cut off: what is not `whole` any more is garbage."""
+    """The decoder of a page that `without_depths` cut: items that are not `whole` are garbage."""
     return lambda data: _item_by_item(data, object_of(kind.type))
 
 
@@ -288,14 +292,14 @@ _fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def _carry_others(job: Any, data: bytes | msgspec.Raw) -> None:
-    """Keeps the fields at the top of a custom job that no kind of ours has a name for."""
+    """Keep the top-level fields of a custom job that our type does not name."""
     others = {name: field for name, field in _fields_of(data).items() if name not in _KNOWN_FIELDS}
     if others:
         force_setattr(job, "others", msgspec.Raw(encode(others)))
 
 
-# What follows turns a type into a function that copies out its raw subtrees in place. Values are frozen for everybody
-# else; here they have just been made and nobody holds them yet.
+# The functions below turn a type into a function that copies its raw subtrees in place. Values are frozen elsewhere;
+# these were just decoded, and no other code holds them yet.
 
 _Own = Callable[[Any], None]
 
@@ -303,7 +307,7 @@ _Own = Callable[[Any], None]
 def _owner(kind: Any) -> _Own | None:
     """A function that makes a value of that type own its raw subtrees; None if it has none.
 
-    Raises TypeError where a type keeps raw subtrees in a place this module does not look at.
+    Raises TypeError for raw subtrees in a place that this module does not support.
     """
     origin, args = get_origin(kind), get_args(kind)
     if kind is msgspec.Raw:

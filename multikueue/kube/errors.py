@@ -1,4 +1,4 @@
-"""From an error answer of an API server to our error: one table."""
+"""Maps error answers of an API server to our exceptions, by one table."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ BY_STATUS: Mapping[int, type[ApiError]] = {
     422: Invalid,
     429: Throttled,
 }
-"""The class of each HTTP status with a meaning of its own. 5xx is ServerError; any other status is a plain ApiError."""
+"""Exception class by HTTP status. 5xx is ServerError; any other status is a plain ApiError."""
 
 BY_REASON: Mapping[str, type[ApiError]] = {"AlreadyExists": AlreadyExists, "Expired": Expired, "Gone": Expired}
-"""Reasons that say more than the status they come with; they go first."""
+"""Exception class by reason. It takes precedence over the status, which is less specific."""
 
 LONGEST_AFTER = 120.0
-"""Seconds that a server may tell us to stay away; one that says more is asked again then."""
+"""Upper limit of a Retry-After, in seconds. A longer one is cut to this."""
 
 _LONGEST_REASON = 64
 
 _SHOWN = 200
-"""How many bytes of a body that is not ours to understand are shown in a message."""
+"""Bytes of an unknown body that a message shows."""
 
 
 class _Details(msgspec.Struct, gc=False):
@@ -53,7 +53,7 @@ class _Details(msgspec.Struct, gc=False):
 
 
 class Status(msgspec.Struct, gc=False):
-    """metav1.Status as far as an error needs it; servers and proxies leave out whatever they like."""
+    """The fields of metav1.Status that an error needs. All are optional: servers and proxies leave some out."""
 
     kind: str | None = None
     code: int | None = None
@@ -66,17 +66,17 @@ _decode_status = msgspec.json.Decoder(Status).decode
 
 
 def error_from_answer(status: int, headers: Mapping[str, str], body: bytes, *, call: str) -> ApiError:
-    """The error that an HTTP answer with an error status stands for.
+    """The exception for an HTTP answer with an error status.
 
-    `headers` is looked up case-insensitively by aiohttp's own mapping; `call` names the request in the message. A body
-    that is no Status (a proxy's HTML page, nothing at all) is an error all the same and its beginning is shown.
+    `headers` is aiohttp's case-insensitive mapping; `call` names the request in the message. A body that is no Status
+    (a proxy's HTML page, an empty body) is an error as well, and the message shows its beginning.
     """
     answer = _status_of(body) or Status(message=_shown(headers.get("Content-Type", ""), body))
     return _error(status, answer, call=call, after=_retry_after(headers, answer))
 
 
 def error_from_status(raw: bytes | msgspec.Raw, *, call: str) -> ApiError:
-    """The error in a watch event of type ERROR. Never raises: an unreadable one is a ServerError with status 500."""
+    """The exception for a watch event of type ERROR. An unreadable event gives a ServerError with status 500."""
     answer = _status_of(raw) or Status(message=_shown("", bytes(raw)))
     return _error(answer.code or 500, answer, call=call, after=_details_after(answer))
 
@@ -111,7 +111,7 @@ def _retry_after(headers: Mapping[str, str], answer: Status) -> float | None:
 
 
 def _seconds_until(when: str, date: str) -> float | None:
-    """A Retry-After that is a date, measured by the clock of the server that sent it."""
+    """Seconds of a Retry-After that is a date, by the clock of the server that sent it."""
     try:
         wait = (parsedate_to_datetime(when) - parsedate_to_datetime(date)).total_seconds()
     except (TypeError, ValueError, OverflowError):

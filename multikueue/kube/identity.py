@@ -1,4 +1,4 @@
-"""The proof of identity in use with one cluster: kept while it is good, renewed by one task at a time."""
+"""The credentials in use with one cluster: cached until they are due, renewed by one task at a time."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from multikueue.kube.tokens import Grant
 __all__ = ["Identity", "Proof", "loop_time"]
 
 _PAUSE = 5.0
-"""Seconds between two fetches that the source did not ask for itself: a plugin must not be run once per refused call."""
+"""Seconds between two unscheduled fetches: a plugin must not run once per refused call."""
 
 
 def loop_time() -> float:
-    """The time of the running event loop, as of `anyio.current_time`, which first finds out whose loop it is: for what is
-    asked several times per request."""
+    """The time of the running event loop, in seconds. Cheaper than `anyio.current_time`, which first detects the
+    library: requests ask several times."""
     return asyncio.get_running_loop().time()
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What each request carries. `tls` is True for plain http, where aiohttp does not look at it."""
+    """Credentials as each request carries them. `tls` is True for plain http, where aiohttp ignores it."""
 
     grant: Grant
     headers: Mapping[str, str] = field(repr=False)
@@ -38,7 +38,7 @@ class Proof:
 
 
 class Identity:
-    """Owns the grant of one cluster. Its errors are ClusterUnreachable: without a proof there is no talking to it."""
+    """Owns the grant of one cluster. Raises ClusterUnreachable without credentials: no request can be sent."""
 
     def __init__(
         self,
@@ -61,17 +61,17 @@ class Identity:
         return cls(credentials, await anyio.to_thread.run_sync(_context, credentials, Grant()), cluster=cluster)
 
     def ready(self) -> Proof | None:
-        """The proof at hand, if it is still good: the way of nearly all requests."""
+        """The cached proof unless it is due, without a lock: the path of nearly all requests."""
         proof = self._proof
         return proof if proof is not None and self._clock() < proof.due else None
 
     async def current(self) -> Proof:
-        """The proof at hand or a new one."""
+        """The cached proof, or a new one if it is due."""
         async with self._lock:
             return self.ready() or await self._fetch()
 
     async def other_than(self, refused: Proof) -> Proof | None:
-        """Another proof, after the server refused this one; None if there is none to be had now."""
+        """Another proof, after the server refused this one; None if there is no other now."""
         async with self._lock:
             known = self._proof
             if known is not None and known.grant != refused.grant:
@@ -96,7 +96,7 @@ class Identity:
                 return self._proof
         if old is None:
             raise ClusterUnreachable(self._cluster, f"no credentials: {self.trouble}")
-        # We renew well before the end, so the old proof may serve a while. If not, the server will say so.
+        # Renewal is due well before the expiry, so the old proof may still be valid. If not, the server answers 401.
         return old
 
     async def _proven(self, grant: Grant, old: Proof | None) -> Proof:

@@ -1,7 +1,7 @@
-"""The kubeconfig file as typed values, merging of several, and the rules a worker's kubeconfig must keep.
+"""The kubeconfig file as typed values, and the security rules for a worker's kubeconfig.
 
-Who may write a kubeconfig Secret must not gain our files, our process or somebody else's connection: so everything that
-makes us read a file, start a program or trust an unverified peer is refused (contract 2.2), and a little more.
+Write access to a kubeconfig Secret must not give access to our files, our process or another user's connection. So each
+field that makes us read a file, start a program or trust an unverified peer is refused (contract 2.2), and some more.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ __all__ = [
 
 
 LARGEST = 2**18
-"""Bytes of a worker's kubeconfig, each YAML alias counted as what it stands for: certificates and a token are a few
-thousand, and what aliases repeat would be copied each time."""
+"""Maximum size of a worker's kubeconfig in bytes, with YAML aliases expanded: an alias is copied wherever it stands.
+Certificates and a token have a few thousand bytes."""
 
 _DEEPEST = 50
 _OVERHEAD = 16
-"""Bytes that a value counts for beside its text."""
+"""Bytes counted for each value in addition to its text."""
 
 
 class InsecureKubeconfig(ConfigurationError):  # the rule that was broken, as in errors.py
-    """A worker's kubeconfig breaks a security rule; the message is the rule's, as the cluster's condition shows it."""
+    """A worker's kubeconfig breaks a security rule. The condition of the cluster shows the message."""
 
 
 class _Part(msgspec.Struct, rename="kebab", omit_defaults=True):
-    """Base of all parts: unknown fields are ignored, null is absent."""
+    """Base of all parts: unknown fields are ignored, null means absent."""
 
 
 class Cluster(_Part):
@@ -97,7 +97,7 @@ class NamedContext(_Part):
 
 
 class Kubeconfig(_Part):
-    """One kubeconfig file. Of several entries of one name the first counts, as in kubectl."""
+    """One kubeconfig file. Of several entries with one name the first counts, as in kubectl."""
 
     clusters: list[NamedCluster] | None = None
     users: list[NamedUser] | None = None
@@ -115,14 +115,14 @@ class Kubeconfig(_Part):
 
 
 msgspec.json.Decoder(Kubeconfig)
-"""msgspec learns a type when it is first used, and two threads that begin that at once end the process (a segmentation
-fault). Kubeconfigs are read in threads, several at a time when a manager starts: so it is learnt here."""
+"""msgspec analyses a type on first use, and two threads that do so at once crash the process (a segmentation fault).
+A starting manager parses several kubeconfigs in threads: hence the first use at import."""
 
 
 def parse(data: bytes | Mapping[str, Any], *, largest: int = sys.maxsize) -> Kubeconfig:
-    """A kubeconfig from YAML or JSON text of at most so many bytes (see LARGEST), or from a tree of dicts.
+    """A kubeconfig from YAML or JSON text of at most `largest` bytes (see LARGEST), or from a tree of dicts.
 
-    Raises ConfigurationError that starts with "failed to parse" and never shows a value, since values may be secret.
+    Raises ConfigurationError that starts with "failed to parse" and shows no value, since values may be secret.
     """
     try:
         tree = _tree(data, largest) if isinstance(data, bytes) else dict(data)
@@ -139,7 +139,7 @@ def parse(data: bytes | Mapping[str, Any], *, largest: int = sys.maxsize) -> Kub
 def _tree(data: bytes, largest: int) -> Any:
     if len(data) > largest:
         raise _too_large(largest)
-    # YAML forbids the tabs that JSON allows, and JSON is by far the quicker to read.
+    # JSON first: YAML forbids the tabs that JSON allows, and the JSON parser is far faster.
     if data.lstrip()[:1] == b"{":
         try:
             return msgspec.json.decode(data)
@@ -151,8 +151,8 @@ def _tree(data: bytes, largest: int) -> Any:
 
 
 def _check_shape(events: Iterable[Any], largest: int) -> None:
-    """Before anything is made of it. The loader in C recurses without a limit of its own: a tower of brackets would end
-    our process."""
+    """Check depth and size before the loader runs: libyaml's loader recurses without a limit, and deep nesting would
+    crash the process. Raises ConfigurationError."""
     size = 0
     sizes: dict[str | None, int] = {}
     around: list[tuple[str | None, int]] = []
@@ -182,9 +182,9 @@ def _too_large(largest: int) -> ConfigurationError:
 
 
 def check_worker_kubeconfig(data: bytes) -> None:
-    """Refuse a kubeconfig that a worker must not be reached by.
+    """Check a worker's kubeconfig against the security rules.
 
-    The rules are those of contract 2.2 in its order, over all clusters and users of the file, then ours. (The rule on
+    The rules of contract 2.2 come first, in its order, over all clusters and users of the file; then ours. (The rule on
     the effective configuration's bearer token file needs no line of its own: only `tokenFile` can set it.)
     Raises InsecureKubeconfig with the message of the first rule broken.
     """
@@ -192,14 +192,15 @@ def check_worker_kubeconfig(data: bytes) -> None:
 
 
 def check_access_provider(data: bytes) -> None:
-    """The same for the kubeconfig made of a ClusterProfile and the command that our own settings name for it: that
-    command is the only one allowed, so its user is not looked at for one."""
+    """Check a kubeconfig built from a ClusterProfile by the rules of `check_worker_kubeconfig`, but allow exec.
+
+    Its exec command comes from our own settings, not from the ClusterProfile."""
     _check(data, _allowed)
 
 
 _Entry = TypeVar("_Entry")
 _Rule = Callable[[str, _Entry], str]
-"""Name and entry to what is wrong with it; empty if nothing."""
+"""Maps name and entry to the message of a violation; empty without one."""
 
 
 def _check(data: bytes, exec_rule: _Rule[User]) -> None:
@@ -296,7 +297,7 @@ def _odd_proxy(name: str, cluster: Cluster) -> str:
 
 
 def _impersonation(name: str, user: User) -> str:
-    """Who may act as others holds more than a worker's credentials need to."""
+    """A worker's credentials need no right to impersonate others."""
     others = user.as_user or user.as_uid or user.as_groups or user.as_user_extra
     return f"impersonation is not allowed, use credentials of the user itself for user {name}" if others else ""
 
@@ -307,11 +308,11 @@ def _allowed(_name: str, _entry: object) -> str:
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _VISIBLE = re.compile(r"[!-\[\]-~]+")
-"""Printable ASCII without space and backslash: what every URL parser reads alike."""
+"""Printable ASCII without space and backslash: all URL parsers agree on these."""
 
 
 def _url(server: str | None) -> URL | None:
-    """The server as the client will read it, by the very parser that aiohttp uses; None if it is no URL."""
+    """The server URL, by the parser that aiohttp uses; None if it is no URL."""
     if not server or not _VISIBLE.fullmatch(server):
         return None
     try:

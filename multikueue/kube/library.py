@@ -1,8 +1,8 @@
 """kubernetes_asyncio without its models.
 
-Its package imports the classes of the whole Kubernetes API on the way to the few functions we use: 64 MiB and seconds of
-start-up for nothing. So its two packages are put in place with their paths but without running their `__init__`; what we
-import from below them then loads itself and what it needs. Whoever imports the library first, whole, gets it whole.
+Its package imports the classes of the whole Kubernetes API together with the few functions we use: 64 MiB and seconds
+of start-up for nothing. So its two packages enter `sys.modules` with their paths, but their `__init__` does not run;
+modules below them then load with only their own imports. A process that imported the library before has it whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLIENT = f"{ROOT}.client"
 
 
 class ApiClient:
-    """Takes the place of the library's client, which we never use, in the annotations of its configuration."""
+    """Stands for the library's client, which we never use, in the annotations of its configuration."""
 
 
 def spare_models() -> None:
@@ -30,14 +30,14 @@ def spare_models() -> None:
     root = _bare_package(ROOT, None)
     client = _bare_package(CLIENT, list(root.__path__)) if root else None
     if client is None:
-        sys.modules.pop(ROOT, None)  # not laid out as we know it: let it load in its own way
+        sys.modules.pop(ROOT, None)  # an unknown layout of the library: it loads whole
         return
     client.Configuration = import_module(f"{CLIENT}.configuration").Configuration  # type: ignore[attr-defined]
     client.ApiClient = ApiClient  # type: ignore[attr-defined]
 
 
 def _bare_package(name: str, path: list[str] | None) -> ModuleType | None:
-    """A package that is there, with its path, but was not run."""
+    """A package in `sys.modules` with its path, whose `__init__` did not run."""
     spec = PathFinder.find_spec(name, path)
     if spec is None or spec.submodule_search_locations is None:
         return None

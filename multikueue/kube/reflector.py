@@ -1,9 +1,12 @@
-"""Keeps a sink equal to one collection of one cluster, through whatever the connection and the server do.
+"""Keeps a sink equal to one collection of one cluster, across failures of the connection and the server.
 
-A round is: list everything in pages, hand it over, then watch from there. The rules (python-stack 5.2): an end of the
-stream is normal and the watch goes on from the last version; an expired version, in either form, means listing again,
-and the sink finds out what was deleted meanwhile; a server that was away must know the version before it is watched from
-again; silence is death; nothing is ever repeated without a pause.
+A round lists the collection in pages, hands it to the sink, then watches from its version. Rules (python-stack 5.2):
+
+- The end of a stream is normal. The next watch starts at the last version.
+- An expired version, in either form, causes a new list. The sink finds the objects deleted meanwhile.
+- A server that was unreachable must know the version before the next watch from it.
+- A silent connection is a broken one.
+- Every repetition comes after a pause.
 """
 
 from __future__ import annotations
@@ -53,64 +56,66 @@ OnState = Callable[[bool, str], None]
 _LONGEST_PAUSE = 30.0
 _SHORTEST_PAUSE = 0.1
 _ABSENT_PAUSE = 30.0
-"""Most seconds between two looks for a kind that the server does not have; sooner at first, while things are set up."""
+"""Longest pause, in seconds, between two lists of a kind that the server does not have. The first pauses are shorter,
+for a cluster that is being set up."""
 
 _SETTLED = 5.0
-"""Seconds after which a watch that brought nothing yet counts as a working one."""
+"""Seconds after which a watch without an event counts as working."""
 
 _YIELD_EVERY = 64
-"""Events; reading does not suspend while data is buffered, so in a flood we must step aside ourselves."""
+"""Events between two checkpoints: reading does not suspend while data is buffered, and a flood would block the loop."""
 
 _DOUBTS = 3
-"""Watches in a row that brought nothing, after which the version they started from is doubted."""
+"""Consecutive watches without an event after which the reflector lists again."""
 
 
 class Sink(Protocol[T]):
-    """What takes in a collection: the objects of a namespace, or of all (""). All synchronous: each call is one atomic change.
+    """Receives a collection: the objects of one namespace, or of all (""). Each call is synchronous, an atomic change.
 
-    `unreadable` holds what is there and cannot be read or taken in, and why: it is missing from the collection, and not
-    gone. The sink adds what it cannot take in itself, and goes on with the rest.
+    `unreadable` has the objects that exist but cannot be decoded or cached, with the reason: they are missing from the
+    collection, not deleted. The sink adds those that it cannot cache, and goes on with the rest.
     """
 
     @property
     def unreadable(self) -> dict[ObjectKey, str]: ...
 
     def newest(self, namespace: str, /) -> int:
-        """The highest version that anybody told it of that namespace since its last list."""
+        """The highest resource version reported for that namespace since its last list, by any source."""
 
     def __len__(self) -> int:
-        """How many objects it has."""
+        """The number of objects."""
 
     def get(self, key: ObjectKey, /) -> T | None:
-        """The object as it was last taken in, from whomever: the answer to a write of ours, or the connection before."""
+        """The last cached version, from any source: this watch, an answer to our write, an earlier connection."""
 
     def expect_list(self, namespace: str, /) -> None:
-        """A list is asked for: what others tell the sink from now on may be newer than what the list says."""
+        """A list request is sent: changes from other sources from now on may be newer than the list."""
 
     def replacing(self, items: Sequence[T], version: int, namespace: str, /) -> Iterator[None]:
-        """The whole collection as of the resource version: what is missing is gone. The sink finds the differences, step by
-        step, so that others have turns in between; the last of an object counts."""
+        """Replace the collection by `items`, as of the resource version: missing objects are deleted.
+
+        The sink works in steps, so that other tasks run in between. Of several items with one key the last counts."""
 
     def upsert(self, item: T, /) -> None:
-        """Added or changed."""
+        """Add or update the object."""
 
     def remove(self, item: T, /) -> None:
-        """Gone; the object is as it was last."""
+        """Delete the object; `item` is its last state."""
 
 
 class _Broken(Exception):
-    """The watch cannot be read on."""
+    """The watch cannot go on."""
 
 
 class Reflector(Generic[T]):
-    """One collection of one cluster. `run` it in one task; that task owns the state here.
+    """One collection of one cluster. `run` belongs in one task, which owns the state.
 
-    `synced` is set once the sink has the whole collection. `refused` says that the server's last word was that it has no
-    such kind, or does not let us see it. `on_state` is told (True, "") when the watch stands, and
-    (False, why) on each failed attempt to get it to stand; the normal end of a watch and a forgotten version are none.
-    `idle` is the seconds of silence after which a peer is taken for dead: servers send bookmarks every two minutes.
-    `vouch` is awaited before it lists anew: what it raises that is neither of cluster nor of server ends the reflector.
-    `sleep` and `jitter` (in [0, 1)) are for tests.
+    `synced` is set once the sink has the whole collection. `refused` is true if the last failure was NotFound (no such
+    kind) or Forbidden. `on_state` is called with (True, "") when the watch is established, and with (False, why) on
+    each failure; the normal end of a watch and an expired version are no failures. `idle` is the seconds of silence
+    after which the connection counts as broken: servers send bookmarks every two minutes. `vouch` is awaited before
+    each list after the first: an error of another class than those of cluster and server ends the reflector. `sleep`
+    and `jitter` (in [0, 1)) are for tests.
     """
 
     def __init__(
@@ -146,7 +151,7 @@ class Reflector(Generic[T]):
         self._pause = anyio.CancelScope()
 
     async def run(self) -> NoReturn:
-        """Reflect until cancelled. Errors of cluster and server never leave it."""
+        """List and watch until cancelled. Errors of cluster and server are handled here."""
         while True:
             fresh = not self._version or self._has_moved()
             try:
@@ -155,7 +160,7 @@ class Reflector(Generic[T]):
                 elif self._away:
                     await self._check_version()
                     if not self._version:
-                        continue  # hurried meanwhile: a watch from no version at all never tells what is gone
+                        continue  # `hurry` cleared it meanwhile: a watch without a version misses deletions
                 if not self._has_moved():
                     await self._watch(fresh=fresh)
             except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:
@@ -163,19 +168,19 @@ class Reflector(Generic[T]):
                     await self._sleep(self._failed(error, fresh=fresh))
 
     def hurry(self) -> None:
-        """The cluster answers again: end a pause now, and list anew, so that what we hold is as of now."""
+        """The cluster answers again: end the pause and list, so that the sink is up to date."""
         if not self._standing:
             self._version = ""
             self._failures = 0
             self.retry()
 
     def retry(self) -> None:
-        """The cluster answers still: end a pause now."""
+        """The cluster still answers: end the pause."""
         if not self._standing:
             self._pause.cancel()
 
     def _has_moved(self) -> bool:
-        """Whether the client speaks with another server since we listed: a version means nothing there."""
+        """Whether the client changed its server since the last list: resource versions are not comparable then."""
         return self._route is not self._client.route
 
     async def _list(self) -> None:
@@ -186,7 +191,7 @@ class Reflector(Generic[T]):
         page = await self._client.list(
             self._kind, namespace=self._namespace, label_selector=self._label_selector, page=self._page
         )
-        # What exists but cannot be read stays as it was last read: it is not gone.
+        # An object that cannot be decoded keeps its last cached version: it is not deleted.
         kept = tuple(old for key in page.undecodable if (old := self._sink.get(key)) is not None)
         version = page.resource_version
         before = self._unreadable()  # they stay so until they are read: what is neither there nor set aside is gone
@@ -210,13 +215,13 @@ class Reflector(Generic[T]):
                 self._sink.unreadable.pop(key, None)
 
     def _unreadable(self) -> dict[ObjectKey, str]:
-        """Of this collection: the sink may have others."""
+        """The unreadable objects of this collection: the sink may have other collections."""
         return {key: why for key, why in self._sink.unreadable.items() if self._namespace in ("", key.namespace)}
 
     async def _check_version(self) -> None:
-        """Ask a server that was away whether it has come as far as we have, by answers to our own writes too.
+        """Ask a server that was unreachable whether it has reached our newest version, answers to our writes included.
 
-        One that was restored from a backup meanwhile has not, and would keep silent until it has: then list anew.
+        A server restored from a backup has not: its watch would be silent until it does, so the reflector lists again.
         """
         version = version_of(self._version)
         reached = str(max(version, self._sink.newest(self._namespace))) if version else self._version
@@ -229,7 +234,7 @@ class Reflector(Generic[T]):
         self._away = False
 
     async def _watch(self, *, fresh: bool) -> None:
-        """Follow the collection from the version we have; returns at the normal end of a watch."""
+        """Watch the collection from our version. Returns at the normal end of the watch."""
         opened: float | None = None
         self._received = False
         try:
@@ -261,10 +266,9 @@ class Reflector(Generic[T]):
         return query | ({"labelSelector": self._label_selector} if self._label_selector else {})
 
     def _doubt_version(self, *, lived: float) -> None:
-        """A watch that brought nothing does not vouch for the version it started from.
+        """List again after a watch without events: one that was open long enough, or several short ones.
 
-        A server restored from a backup never reached that version and stays silent for ever: so list again, after one
-        watch that had its time, or after several that had none.
+        A server restored from a backup may be behind the version of the watch, and would stay silent.
         """
         if self._received:
             return
@@ -273,7 +277,7 @@ class Reflector(Generic[T]):
             self._version = ""
 
     async def _follow(self, stream: Lines) -> None:
-        # After a watch that ended before it brought anything, an open one alone is no good news yet.
+        # After a watch that ended without an event, an open watch alone does not count as working yet.
         wait = _SETTLED if self._fruitless else 0.0
         settled = asyncio.get_running_loop().call_later(wait, self._stands)
         count = 0
@@ -285,7 +289,7 @@ class Reflector(Generic[T]):
                     self._took(self._take_odd(await without_depths(line)))
                 self._taken += len(line)
                 if self._client.is_too_much(len(self._sink), self._taken):
-                    self._version = ""  # a list says how much there really is
+                    self._version = ""  # only a list has the real size: the count of bytes includes replaced versions
                     return
                 count += 1
                 if count % _YIELD_EVERY == 0:
@@ -310,7 +314,7 @@ class Reflector(Generic[T]):
             self._stands()
 
     def _take_object(self, type_: str, item: T) -> str:
-        """Hand the object to the sink; answers its version. A BOOKMARK is nothing but a version."""
+        """Hand the object to the sink; returns its version. A BOOKMARK has only a version."""
         before = self._sink.unreadable.pop(item.key, "") if self._sink.unreadable else ""
         if type_ in ("ADDED", "MODIFIED"):
             self._sink.upsert(item)
@@ -321,7 +325,7 @@ class Reflector(Generic[T]):
         return item.metadata.resource_version
 
     def _take_odd(self, line: bytes) -> str:
-        """A line that is no plain change of an object of our shape: find out what it is. RecursionError: it goes too deep."""
+        """Classify a line that is no plain change of a decodable object. Raises RecursionError if nested too deeply."""
         try:
             event = event_of(line)
         except RecursionError:
@@ -342,7 +346,7 @@ class Reflector(Generic[T]):
         return self._take_object(event.type, item)
 
     def _take_garbage(self, event: Event, error: Exception) -> str:
-        """One odd object must not stop a watch: keep what we knew of it, unless it is gone."""
+        """One object that cannot be decoded must not stop the watch: its last version stays, unless it was deleted."""
         stub, why = stub_of(event.object), why_unreadable(error)
         before = self._sink.unreadable.pop(stub.key, "") if stub.key is not None else ""
         if why != before:
@@ -361,10 +365,10 @@ class Reflector(Generic[T]):
             self._on_state(True, "")
 
     def _failed(self, error: Exception, *, fresh: bool) -> float:
-        """Tell of the failure; answers the seconds to wait."""
+        """Report the failure; returns the seconds to wait."""
         self._failures += 1
         self.refused = isinstance(error, (NotFound, Forbidden))
-        # A version grows old in the normal course of things; one that was listed just now does not.
+        # Versions expire in normal operation, but not right after their list.
         if fresh or not isinstance(error, Expired):
             self._standing = False
             self._on_state(False, self._why(error))

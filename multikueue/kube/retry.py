@@ -1,14 +1,14 @@
-"""When a failed request may be sent again, and how long to wait before.
+"""Which failed requests are retried, and after which wait.
 
-| failure                        | a read, or a write guarded by version or UID | any other write                  |
-|--------------------------------|----------------------------------------------|----------------------------------|
-| no answer                      | again                                        | never: it may have been done     |
-| an answer that is too large    | never                                        | never                            |
-| 429 or 503 with Retry-After    | again                                        | again: the server did not take it |
-| any other 5xx                  | again                                        | never                            |
-| all else, 409 Conflict included | never                                        | never                            |
+| failure                         | a read, or a write guarded by version or UID | any other write                    |
+|---------------------------------|----------------------------------------------|------------------------------------|
+| no answer                       | retry                                        | never: it may have succeeded       |
+| an answer that is too large     | never                                        | never                              |
+| 429 or 503 with Retry-After     | retry                                        | retry: the server did not begin it |
+| any other 5xx                   | retry                                        | never                              |
+| all else, 409 Conflict included | never                                        | never                              |
 
-A guarded write that was done although its answer was lost comes back as Conflict or NotFound: the caller looks again.
+The retry of a guarded write that succeeded without an answer gives Conflict or NotFound: the caller reconciles again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MAX_RETRIES", "is_repeatable", "wait_before_retry"]
 
 MAX_RETRIES = 2
 _FIRST_WAIT = 0.2
-"""Seconds; the longest wait before the first retry, doubled for the second."""
+"""Longest wait before the first retry, in seconds; doubled for the second."""
 
 
 class _Metadata(msgspec.Struct, gc=False):
@@ -42,7 +42,7 @@ _decode_guarded = msgspec.json.Decoder(_Guarded).decode
 
 
 def is_repeatable(method: str, body: bytes) -> bool:
-    """Whether doing the request twice is no worse than once: a read, or a write that names version or UID."""
+    """Whether the request is idempotent: a read, or a write that names resource version or UID."""
     if method == "GET":
         return True
     if method == "POST" or not body:
@@ -62,9 +62,9 @@ def _names_version(body: bytes) -> bool:
 
 
 def wait_before_retry(failure: MultiKueueError, *, repeatable: bool, attempt: int, chance: float) -> float | None:
-    """Seconds to wait before the request is sent again after its `attempt`th failure (from 1), or None for never.
+    """Seconds to wait before the retry after failure number `attempt` (from 1); None: no retry.
 
-    `chance` in [0, 1) spreads the waits of many callers. A Retry-After is a lower bound.
+    `chance` in [0, 1) is the jitter. A Retry-After is a lower bound.
     """
     if attempt > MAX_RETRIES or isinstance(failure, TooLarge):
         return None

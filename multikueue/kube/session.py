@@ -1,4 +1,4 @@
-"""HTTP sessions as we need them, and what went wrong in words.
+"""HTTP sessions, and transport errors as text.
 
 Never `trust_env`: with it every request costs two thread hops, and a .netrc entry would send its password to the API
 server. The proxy comes from the kubeconfig.
@@ -49,33 +49,33 @@ __all__ = [
 USER_AGENT = f"multikueue/{__version__}"
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds for one connection to be made."""
+"""Seconds to establish one connection."""
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
-"""All that a request raises when no usable answer came. Cancellation is none of them."""
+"""Errors of a request without a usable answer. Cancellation is none of them."""
 
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-"""Those of them that come before a byte of the request was sent: there was no connection to send it on."""
+"""The transport errors raised before a byte of the request was sent, for want of a connection."""
 
 _KEEP_ALIVE = 80.0
-"""Seconds an idle connection is kept. New ones cost milliseconds of CPU; kube-apiserver closes them after 90 s, and we
-must be the first, or a write now and then meets a closing connection."""
+"""Seconds an idle connection is kept: a new one costs milliseconds of CPU. kube-apiserver closes them after 90 s; we
+must close first, or some writes would meet a closing connection."""
 
 LARGEST_OBJECT = 10 * 2**20
-"""Bytes of an answer about one object, or of a line of a watch. etcd takes 1.5 MiB, and JSON may write a byte of it as six
-(`<` is `\\u003c`): one more, and a tenant's large Job could end the watch of everybody's."""
+"""Bytes of an answer about one object, or of a line of a watch. etcd takes 1.5 MiB, and JSON may write a byte as six
+(`<` is `\\u003c`). With a lower limit a tenant's large Job could break the watch for all tenants."""
 
 _LARGE = 2**20
-"""Bytes of a body, or of a line, from which on it is read alone."""
+"""Bytes from which on a body or line is read under a lock, one at a time."""
 
 _PIECE, _PACKED_PIECE = 2**20, 2**16
-"""Bytes that are unpacked between two turns of the loop, and at once of those that are packed."""
+"""Bytes decompressed between two turns of the event loop, and compressed bytes per step."""
 
 _SHORT = 2**16
-"""Bytes of a body that may be read in one turn of the loop: nearly all answers are that short."""
+"""Bytes of a body that are read in one turn of the event loop: nearly all answers are that short."""
 
 _GZIP = 16 + zlib.MAX_WBITS
-"""zlib's way to say: with gzip's head and end."""
+"""zlib's code for the gzip format, with header and trailer."""
 
 _SOCKET_OPTIONS = (
     ("TCP_NODELAY", 1),
@@ -84,25 +84,25 @@ _SOCKET_OPTIONS = (
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 60_000),
 )
-"""A peer that is gone without a word is noticed after about a minute, on idle watches too. (TCP_USER_TIMEOUT in ms.)"""
+"""A peer that vanished is detected after about a minute, on idle watches too. (TCP_USER_TIMEOUT in ms.)"""
 
 _NO_LINGER = struct.pack("ii", 1, 0)
-"""A connection that we close is reset. What a call that was given up had written and nobody has received must not be
-delivered later, when a broken network is whole again and others have acted; the kernel would go on trying for minutes."""
+"""Closing a connection resets it. The unsent bytes of an abandoned call must not arrive later, when the network is back
+and another process has acted; without a reset the kernel would retransmit them for minutes."""
 
 _QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 
 
 class Content(Protocol):
-    """The body as it came over the wire."""
+    """The body as received, before decompression."""
 
     async def readany(self) -> bytes:
-        """What is there by now, at least a byte; empty at the end."""
+        """The bytes received so far, at least one; empty at the end."""
         ...
 
 
 class Answer(Protocol):
-    """What we use of aiohttp's response."""
+    """The parts of aiohttp's response that we use."""
 
     @property
     def status(self) -> int: ...
@@ -117,11 +117,12 @@ class Answer(Protocol):
 
 
 class Asked(Awaitable[Answer], AbstractAsyncContextManager[Answer], Protocol):
-    """A request that is on its way once it is awaited or entered. Leaving the block gives the connection back."""
+    """A request, sent when it is awaited or entered. Leaving the block releases the connection."""
 
 
 class Session(Protocol):
-    """What we use of aiohttp's session. It raises what aiohttp's does, and TRANSPORT_ERRORS only when no answer came."""
+    """The parts of aiohttp's session that we use. It raises the same errors; TRANSPORT_ERRORS mean: no usable
+    answer."""
 
     @property
     def closed(self) -> bool: ...
@@ -132,21 +133,21 @@ class Session(Protocol):
 
 
 class Transport(Protocol):
-    """What carries requests: `open_session`, or a simulation of it."""
+    """Opens sessions: `open_session`, or a simulation of it."""
 
     def __call__(self, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session: ...
 
 
 def always() -> bool:
-    """There is nobody else who might write."""
+    """Permission to write for a process without replicas."""
     return True
 
 
 def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] = always) -> Session:
-    """A session of at most `limit` connections (0: unlimited). To be closed by the caller.
+    """A session of at most `limit` connections (0: unlimited). The caller closes it.
 
-    A request that is no GET raises NotLeading, unsent, if `may_write` says no when it is about to go out; reviews, which
-    are questions though they are sent as POST, do not.
+    A request other than GET raises NotLeading, unsent, if `may_write` returns False right before it is sent. Reviews
+    are exempt: they are reads, though sent as POST.
     """
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket),
@@ -156,16 +157,16 @@ def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] =
         headers={"User-Agent": user_agent, "Accept": "application/json"},
         request_class=_asking(may_write),
     )
-    # aiohttp would repeat any PUT and DELETE on a lost connection. What may be repeated is decided in `retry`.
+    # aiohttp would retry any PUT and DELETE on a lost connection. `retry` decides about retries.
     session._retry_connection = False
     return cast(Session, session)
 
 
 def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
-    """Requests that ask for leave at the last moment: when they have a connection, right before the first byte.
+    """Requests that check `may_write` at the last moment: with a connection, right before the first byte.
 
-    Asked any earlier, a request could wait for its turn, for a handshake or in a frozen process, and go out when the
-    leave is long gone.
+    After an earlier check, a request could wait for a connection, for a handshake or in a frozen process, and be sent
+    when the mandate is over.
     """
     if may_write is always:
         return aiohttp.ClientRequest
@@ -178,7 +179,8 @@ def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
         async def write_bytes(
             self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
         ) -> None:
-            """Head and body of a request with a body; before Python 3.12 a task of its own, which may run later."""
+            """Writes a request with a body; before Python 3.12 in its own task, which may run later: hence a second
+            check."""
             try:
                 self._ask()
             except NotLeading as error:
@@ -196,11 +198,11 @@ def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
 
 
 class _Socket(socket.socket):
-    """A socket that is closed by those who use it, and never by the garbage collector.
+    """A socket that only its users close, never the garbage collector.
 
-    When a connection breaks while uvloop takes it over, uvloop closes its descriptor and the socket object does not
-    know. Collected later, it would close a descriptor that by then belongs to somebody else: the connection to another,
-    healthy cluster. uvloop even aborts the process over that. All others who give up a socket here close it themselves.
+    When a connection breaks while uvloop takes it over, uvloop closes the descriptor without the socket object. The
+    object, collected later, would close a descriptor reused by then: the connection to another, healthy cluster. uvloop
+    even aborts the process over that. All other code that abandons a socket here closes it explicitly.
     """
 
     def __del__(self) -> None:
@@ -219,8 +221,8 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 async def received(more: Awaitable[bytes]) -> bytes:
-    """More of a body. Raises ClientConnectionError, too, where the connection was gone before anybody waited for it: aiohttp
-    says that as if it were a mistake of ours."""
+    """More bytes of a body. Raises ClientConnectorError if the connection was lost before the read began: aiohttp
+    raises RuntimeError there, as for a misuse."""
     try:
         return await more
     except RuntimeError as error:
@@ -228,10 +230,10 @@ async def received(more: Awaitable[bytes]) -> bytes:
 
 
 async def beginning(answer: Answer, most: int, alone: anyio.Lock) -> bytes:
-    """The body to its end, or somewhat more than `most` bytes of it: what a server packs small may be large.
+    """The whole body, or somewhat more than `most` bytes of it: a small compressed body may expand to a large one.
 
-    Of the large ones, those with the same lock come one after the other: each waits in its socket, and together they take
-    no more memory than one.
+    Large bodies with the same lock are read one at a time: the others wait in their sockets, so that together they take
+    no more memory than one. Raises ClientPayloadError on an encoding other than gzip.
     """
     packing = answer.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
     if packing not in ("gzip", "identity"):
@@ -254,16 +256,18 @@ async def beginning(answer: Answer, most: int, alone: anyio.Lock) -> bytes:
 
 
 class Lines:
-    """The lines of an answer without an end. aiohttp has them too, and copies what is here of a long one for each piece of
-    it. Of the long ones, those with the same lock are read one after the other."""
+    """The lines of an endless answer. aiohttp's own reader copies a long line again for each piece of it.
+
+    Long lines with the same lock are read one at a time."""
 
     def __init__(self, answer: Answer, alone: anyio.Lock) -> None:
         self._content, self._alone = answer.content, alone
         self._block, self._start = b"", 0
 
     async def next(self) -> bytes:
-        """The next line with its line end; what is left at the end of the answer, be it nothing. Raises ClientPayloadError
-        on one of more than LARGEST_OBJECT bytes."""
+        """The next line with its line end; at the end of the answer the rest, possibly empty.
+
+        Raises ClientPayloadError on a line of more than LARGEST_OBJECT bytes."""
         end = self._block.find(b"\n", self._start) + 1
         if not end:
             return await self._longer()
@@ -272,7 +276,7 @@ class Lines:
         return line
 
     async def _longer(self) -> bytes:
-        """A line that goes on behind what is here."""
+        """A line that continues beyond the buffered block."""
         line = io.BytesIO()
         line.write(self._block[self._start :])
         self._block, self._start = b"", 0
@@ -292,7 +296,7 @@ class Lines:
 
 
 class _Packed:
-    """A body in gzip, unpacked piece by piece: aiohttp unpacks 15 MiB in one turn, whatever we want to have of it."""
+    """A gzip body, decompressed in pieces: aiohttp decompresses 15 MiB in one turn, even if we need less."""
 
     def __init__(self) -> None:
         self._gzip = zlib.decompressobj(_GZIP)
@@ -320,7 +324,7 @@ class _Packed:
 
 
 def cut(answer: Answer) -> None:
-    """End an answer that goes on for ever: at once, for a farewell by TLS could outlive the loop that would hear it."""
+    """Abort an endless answer. A TLS shutdown could outlast the event loop, so there is none."""
     connection = getattr(answer, "connection", None)
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -328,7 +332,7 @@ def cut(answer: Answer) -> None:
 
 
 def explain(error: BaseException) -> str:
-    """Why no answer came: the same text for the same cause, since it ends up in conditions."""
+    """The reason for a missing answer: the same text for the same cause, since conditions show it."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return f"TLS: {error.certificate_error}"

@@ -16,10 +16,11 @@ __all__ = ["tls_context"]
 def tls_context(
     *, authority: bytes = b"", certificate: bytes = b"", key: bytes = b"", verify: bool = True, strict: bool = True
 ) -> ssl.SSLContext:
-    """A client context; all three are PEM, and without `authority` the system's trust store counts.
+    """A client context. `authority`, `certificate` and `key` are PEM; without `authority`: the system's trust store.
 
-    Not `strict` accepts certificates that break RFC 5280 (no key identifiers, for example), which Python 3.13 and newer
-    refuse otherwise. Blocks for some milliseconds (the trust store). Raises ConfigurationError naming what is unusable.
+    With `strict=False` the context accepts certificates that break RFC 5280 (no key identifiers, for example), which
+    Python 3.13 and newer refuse otherwise. Blocks for some milliseconds (the trust store). Raises ConfigurationError
+    that names the unusable field.
     """
     try:
         context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
@@ -41,7 +42,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -
         raise ConfigurationError(f"{missing} is missing: a client certificate needs both")
     try:
         with _as_file(certificate + b"\n" + key) as path:
-            # Without a password OpenSSL would ask the terminal for one.
+            # Without a password OpenSSL would prompt for one on the terminal.
             context.load_cert_chain(path, password="")
     except (ssl.SSLError, ValueError) as error:
         raise ConfigurationError(f"client-certificate and client-key: expected a pair in PEM: {error}") from error
@@ -49,7 +50,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path to the content for as long as the block lasts, in memory where the system can: keys stay off disks."""
+    """A path to the content for the duration of the block, in memory where the system can: keys stay off disks."""
     if not hasattr(os, "memfd_create"):
         with tempfile.NamedTemporaryFile() as file:
             file.write(content)

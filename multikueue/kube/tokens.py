@@ -1,7 +1,7 @@
-"""Where a request's proof of identity comes from: a fixed token, a file that is rotated, a plugin, a provider.
+"""Sources of a request's credentials: a fixed token, a token file that is rotated, an exec plugin, an auth provider.
 
-A source is an async callable that fetches afresh; the client keeps what it got for as long as it is good, and asks
-again when the server says 401.
+A source is an async callable that fetches new credentials on each call. The client keeps them until they are due for
+renewal, and asks again when the server answers 401.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from multikueue.kube.library import spare_models
 __all__ = ["AuthProvider", "ExecPlugin", "FileToken", "FixedToken", "Grant", "TokenSource", "plugin_environment"]
 
 FILE_LIFETIME = 60.0
-"""Seconds after which a token file is read again; the kubelet renews it minutes before it expires."""
+"""Seconds until a token file is read again: the kubelet renews the token minutes before it expires."""
 
 FETCH_TIMEOUT = 30.0
-"""Seconds a plugin or provider may take."""
+"""Timeout of a plugin or provider, in seconds."""
 
 _SHORTEST_LIFETIME = 5.0
 
 _LONGEST_OUTPUT = 2**20
-"""Bytes of a plugin's output that are kept: a credential has a few thousand."""
+"""Bytes kept of a plugin's output: credentials have a few thousand."""
 
 _HARMLESS = (
     *("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"),
@@ -50,10 +50,10 @@ _HARMLESS = (
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What to present to the server, and for how many seconds it is good.
+    """Credentials for the server, and their lifetime in seconds.
 
     `authorization` is the whole header value, empty for none. `certificate` and `key` are PEM, from a plugin that
-    answers with a client certificate. Two grants that present the same are equal.
+    answers with a client certificate. Grants with the same credentials are equal, whatever their lifetimes.
     """
 
     authorization: str = field(default="", repr=False)
@@ -63,17 +63,17 @@ class Grant:
 
 
 def plugin_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The part of our environment that a worker's plugin gets: what programs need to run, and nothing of our settings."""
+    """The environment variables that a worker's plugin inherits: those that programs need, none of our settings."""
     return {name: environ[name] for name in _HARMLESS if name in environ}
 
 
 TokenSource = Callable[[], Awaitable[Grant]]
-"""Fetches a new grant; raises ConfigurationError that says what is wrong with the source."""
+"""Fetches a new grant. Raises ConfigurationError that names the problem of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedToken:
-    """Always the same header value; empty for none."""
+    """A constant header value, empty for none."""
 
     authorization: str = field(default="", repr=False)
 
@@ -83,7 +83,7 @@ class FixedToken:
 
 @dataclass(frozen=True, slots=True)
 class FileToken:
-    """A bearer token in a file that somebody else renews."""
+    """A bearer token in a file that another process renews."""
 
     path: Path
 
@@ -114,7 +114,7 @@ _decode_credential = msgspec.json.Decoder(_ExecCredential).decode
 
 
 def _utc_now() -> datetime:
-    # The expiry of a real credential is a fact of the real world, whatever time a simulation may have.
+    # Real credentials expire by the real clock, also in a simulation.
     return datetime.now(UTC)  # noqa: TID251
 
 
@@ -122,9 +122,9 @@ def _utc_now() -> datetime:
 class ExecPlugin:
     """A credential plugin: a command that prints an ExecCredential.
 
-    `config` is the user's `exec` entry, `cluster` what the plugin may know of the cluster if it asks for that, and a
-    relative command with a slash is one below `directory`. It gets `environment` (all of ours, if None) and what
-    `config` adds to it.
+    `config` is the user's `exec` entry. `cluster` is passed to a plugin with `provideClusterInfo`. A relative command
+    with a slash is resolved against `directory`. The plugin gets `environment` (all of ours, if None) and the variables
+    of `config`.
     """
 
     config: Mapping[str, Any] = field(repr=False)
@@ -169,7 +169,7 @@ class ExecPlugin:
         return [command, *rest], {**self._environment(plugin.env), "KUBERNETES_EXEC_INFO": json.dumps(info)}
 
     def _environment(self, whole: Mapping[str, str]) -> Mapping[str, str]:
-        """`whole` is all of our environment with the plugin's own variables on top, as the library makes it."""
+        """`whole` is our whole environment with the plugin's own variables on top, as the library builds it."""
         if self.environment is None:
             return whole
         own = {str(each["name"]) for each in self.config.get("env") or ()}
@@ -193,7 +193,7 @@ class ExecPlugin:
         )
 
     def _lifetime(self, expiry: datetime | None) -> float:
-        """Well before the expiry, and not at the same moment for all clusters."""
+        """Seconds until renewal: well before the expiry, with jitter so that clusters do not renew all at once."""
         if expiry is None:
             return math.inf
         left = (expiry - self.now()).total_seconds()
@@ -201,16 +201,16 @@ class ExecPlugin:
 
 
 async def _run(args: list[str], env: Mapping[str, str]) -> tuple[int, bytes, bytes]:
-    """Exit code, output and errors of a program. It and its children are killed if we are cancelled meanwhile.
+    """Exit code, stdout and stderr of a program. On cancellation the program and its children are killed.
 
-    It has no input and a session of its own, so that it can neither ask our terminal nor be hit by its signals.
+    The program has no input and its own session: it cannot read from our terminal, nor get the terminal's signals.
     """
-    # Shielded, since a program that has been started by half would be killed without its children.
+    # Shielded: cancellation in the middle of the start would kill the program without its children.
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process(args, stdin=DEVNULL, env=env, start_new_session=True)
     async with process:
         try:
-            # Both at once: a program that fills one pipe would wait for ever for us at the other.
+            # Both pipes concurrently: a program that fills one while we read the other would block for ever.
             async with anyio.create_task_group() as tasks:
                 stdout, stderr = bytearray(), bytearray()
                 tasks.start_soon(_read, process.stdout, stdout)
@@ -230,7 +230,7 @@ async def _read(pipe: ByteReceiveStream | None, into: bytearray) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AuthProvider:
-    """A kubeconfig's `auth-provider` (OIDC, gcp), which kubernetes_asyncio knows how to ask and to renew.
+    """A kubeconfig's `auth-provider` (OIDC, gcp), which kubernetes_asyncio queries and renews.
 
     `tree` is a kubeconfig with one context and no certificates. The library keeps renewed tokens in it.
     """

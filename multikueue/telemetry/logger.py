@@ -1,4 +1,4 @@
-"""Loggers, which load structlog when there is something to say: what only might say something need not pay for it."""
+"""Loggers that load structlog with the first event, so that modules that rarely log import fast."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class _Logger:
 
 
 def get_logger() -> Any:
-    """A logger of structlog's."""
+    """A structlog logger, loaded on first use."""
     return _Logger()
 
 
 def bind(**facts: object) -> None:
-    """What every event of this task and of those that it starts has from now on."""
+    """Add fields to all later events of this task and of the tasks that it starts."""
     _structlog().contextvars.bind_contextvars(**facts)
 
 

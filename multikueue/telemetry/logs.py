@@ -1,8 +1,8 @@
-"""Logs: how the shell says what happened, in lines for machines or for people.
+"""Configures the logs of the process: JSON lines, or lines for people.
 
-Logs are events with fields, named `noun.verb` (`workload.dispatched`, `reconcile.failed`): `get_logger()`
-where one is needed, facts as keyword arguments, what holds for a whole reconcile bound once as context. A field holds a
-plain value, a key as `str(key)`; what JSON does not know becomes its `str`. docs/metrics.md lists the events.
+A log event has a name `noun.verb` (`workload.dispatched`, `reconcile.failed`) and fields. Modules call `get_logger()`
+and pass fields as keyword arguments; fields of a whole reconcile are bound once as context. A field has a plain value,
+a key as `str(key)`; a value that JSON cannot express becomes its `str`. docs/metrics.md lists the events.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["configure", "set_level"]
 
 
 def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
-    """Sets up the logs of the process: JSON lines, or lines for people with colours only on a terminal, and never if
+    """Configure the logs of the process: JSON lines, or lines for people. Colours only on a terminal, and never if
     NO_COLOR is set (no-color.org).
 
-    Events below the level cost less than a microsecond: their methods do nothing. Writes to `stream`, else to standard
-    error. What libraries log by the standard library goes the same way, from warnings up.
+    Events below the level cost less than a microsecond: their methods do nothing. The logs go to `stream`, by default
+    to standard error, together with the warnings and errors that libraries log by the standard library.
     """
     out = stream or sys.stderr.buffer
     terminal = out.isatty()
@@ -46,11 +46,11 @@ def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
 
 
 class _Logger(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]  # a class made on the spot
-    """The class of every logger. Loggers are kept once they are made, so a level is changed in their class."""
+    """The class of all loggers. structlog caches loggers, so a change of the level changes their class."""
 
 
 def set_level(level: str) -> None:
-    """Changes the least important level shown, for every logger there is."""
+    """Set the lowest level shown, for all existing and future loggers."""
     for name, method in vars(structlog.make_filtering_bound_logger(level)).items():
         if not name.startswith("__"):
             setattr(_Logger, name, method)
@@ -89,7 +89,7 @@ class _Libraries(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        # The event loop tells of each connection that broke in its hands; so does, better, the call that it carried.
+        # The event loop reports each broken connection; the call on that connection reports it better.
         broke = record.name == "asyncio" and message.startswith("Fatal error on ")
         structlog.get_logger().log(
             logging.DEBUG if broke else record.levelno,

@@ -1,9 +1,9 @@
-"""The instruments: what happened since the process began, as counters and histograms of Prometheus.
+"""The instruments: counters and histograms of Prometheus, from the start of the process.
 
-Names that begin with `kueue_` are Kueue's own (quota-engine 7, contract 6.1) and mean the same; ours begin with
-`multikueue_`. Nothing here survives a restart, which Prometheus expects of counters.
+Metrics named `kueue_*` are Kueue's own (quota-engine 7, contract 6.1) with the same meaning; ours are named
+`multikueue_*`. A restart resets all, as Prometheus expects of counters.
 
-Counting must cost next to nothing: API calls go into plain numbers, the rest is counted a few times per workload.
+Counting must be cheap: API calls go into plain numbers, the rest is counted a few times per workload.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ __all__ = [
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 MANAGER = "(manager)"
-"""The label `cluster` of the manager cluster: no worker can be called like that."""
+"""The value of the label `cluster` for the manager cluster. The parentheses rule out a worker of that name."""
 
 KUEUE, KUEUES_MULTIKUEUE = "kueue_", "kueue_multikueue_"
-"""What Kueue's names begin with, and those of its MultiKueue."""
+"""Prefixes of Kueue's metrics, and of those of its MultiKueue."""
 
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 TURNS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 CALLS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
-# Go's client exposes no *_created samples either; they would only double the number of series.
+# Without *_created samples, as in Go's client: they would only double the number of series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 def outbox_of(cluster: str) -> str:
-    """What the controller of a worker's outbox is called."""
+    """The controller name of a worker's outbox."""
     return f"outbox {cluster}"
 
 
 def kueue_buckets(count: int) -> tuple[float, ...]:
-    """Kueue's buckets of seconds: 1, then 2.5 doubled again and again, so many in all (quota-engine 7)."""
+    """Kueue's `count` buckets, in seconds: 1, 2.5, 5, 10 and so on, doubling (quota-engine 7)."""
     return (1.0, *(2.5 * 2**power for power in range(count - 1)))
 
 
 class ApiCall(Protocol):
-    """What there is to know of one API call: `kube.client.Call`. `cluster` is empty for the manager."""
+    """One API call, as `kube.client.Call` has it. `cluster` is empty for the manager."""
 
     @property
     def cluster(self) -> str: ...
@@ -90,7 +90,7 @@ _I = TypeVar("_I", Counter, Histogram)
 
 
 class Kept(Generic[_I]):
-    """An instrument with labels, whose children are kept by their labels: finding one again costs a tenth."""
+    """An instrument with labels that caches its children by label values: a lookup costs a tenth of the library's."""
 
     __slots__ = ("_children", "_instrument")
 
@@ -105,7 +105,7 @@ class Kept(Generic[_I]):
         return child
 
     def forget(self, labels: dict[str, str]) -> None:
-        """Drop the series with these labels, if it has such labels."""
+        """Drop the series with these label values, if the instrument has such labels."""
         with suppress(ValueError):
             self._instrument.remove_by_labels(labels)
             self._children.clear()
@@ -113,7 +113,7 @@ class Kept(Generic[_I]):
 
 @dataclass(frozen=True, slots=True)
 class QueueInstruments:
-    """What Kueue counts for a ClusterQueue or, with another prefix and labels, for a LocalQueue."""
+    """Kueue's metrics per ClusterQueue or, with another prefix and labels, per LocalQueue."""
 
     reserved: Kept[Counter]
     reserved_wait: Kept[Histogram]
@@ -127,7 +127,7 @@ class QueueInstruments:
 
     @classmethod
     def of(cls, registry: CollectorRegistry, prefix: str, labels: tuple[str, ...], *, most: int) -> QueueInstruments:
-        """`most` is the number of buckets of the admission wait."""
+        """`most` is the number of buckets of the admission wait time."""
 
         def counter(name: str, text: str, *more: str) -> Kept[Counter]:
             return Kept(Counter(f"kueue_{prefix}{name}", text, (*labels, *more), registry=registry))
@@ -167,9 +167,9 @@ class QueueInstruments:
 class Metrics:
     """All instruments. One event loop counts; `render` may run in another thread.
 
-    `role` is what the label `replica_role` says from now on: standalone, leader or follower, as in Kueue.
-    `local_queues` turns on the instruments per LocalQueue, which Kueue has behind a feature gate. `told` are the
-    beginnings of those names of Kueue's that are ours to expose: beside Kueue it exposes most of them itself.
+    `role` is the value of the label `replica_role`: standalone, leader or follower, as in Kueue. `local_queues` enables
+    the instruments per LocalQueue, which Kueue has behind a feature gate. `told` has the prefixes of Kueue's metrics
+    that we expose: beside a Kueue, that one exposes most of them itself.
     """
 
     def __init__(self, *, local_queues: bool = False, told: tuple[str, ...] = (KUEUE,)) -> None:
@@ -325,11 +325,12 @@ class Metrics:
             collector(registry=registry)
 
     def called(self, call: ApiCall) -> None:
-        """One API call: the client's `on_call`."""
+        """Count one API call; passed to the client as `on_call`."""
         self._calls.count(call)
 
     def turned(self, seconds: float, own: float) -> None:
-        """The event loop was busy for so long, `own` of it with what is ours and not for want of a processor."""
+        """Record a busy turn of the event loop, in seconds; `own` excludes the time in which others had the
+        processors."""
         self._turns.observe(seconds)
         if seconds > self._longest:
             self._longest = seconds
@@ -339,7 +340,7 @@ class Metrics:
             self._longest_own_turn.set(own)
 
     def forget_cluster(self, name: str) -> None:
-        """A worker is no more: neither are its series."""
+        """Drop the series of a worker that was removed."""
         self._forget(cluster=name)
         self._forget(controller=outbox_of(name))
         self._calls.forget(name)
@@ -357,7 +358,7 @@ class Metrics:
                 each.forget(labels)
 
     def failing(self, controller: str) -> Callable[[object, Exception], None]:
-        """What to call with each key and error of a controller."""
+        """A callback for the errors of a controller: it takes the key and the error."""
 
         def failed(_key: object, error: Exception) -> None:
             for name in _names(error):
@@ -366,12 +367,12 @@ class Metrics:
         return failed
 
     def render(self, state: Iterable[Metric] = ()) -> bytes:
-        """Everything in the text format of Prometheus, after `state`. Takes milliseconds: call it in a thread."""
+        """All metrics in the text format of Prometheus, after `state`. Takes milliseconds: call it in a thread."""
         return generate_latest(_Exposition(self.registry, tuple(state), self.role, self._told))
 
 
 class _Tally:
-    """How often, how long in all, and how often within each bucket."""
+    """Number of calls, their seconds in total, and the number per bucket."""
 
     __slots__ = ("buckets", "count", "seconds")
 
@@ -380,7 +381,7 @@ class _Tally:
 
 
 class _Calls(Collector):
-    """Requests and their duration: an instrument of our own, since it is used ten times per workload."""
+    """Requests and their duration. Our own instrument for speed: it counts about ten times per workload."""
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, str, str, str, str], _Tally] = {}
@@ -434,7 +435,7 @@ def _names(error: Exception) -> set[str]:
 
 
 class _Exposition:
-    """What is exposed: Kueue's metrics all carry `replica_role`, which is put on here instead of at each count."""
+    """The exposed metrics. Kueue's all carry `replica_role`, which is added here instead of at each count."""
 
     def __init__(
         self, registry: CollectorRegistry, state: tuple[Metric, ...], role: str, told: tuple[str, ...]

@@ -1,7 +1,7 @@
 """structlog without rich.
 
-It would load rich for tracebacks that we never show, and that takes longer than all the rest of it. So rich looks as if it
-were not installed while structlog loads; whoever needs it later has it.
+structlog imports rich for tracebacks that we never show, which takes longer than the rest of structlog. So rich is
+hidden while structlog loads; later imports find it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["structlog"]
 _HIDDEN = "rich" not in sys.modules
 
 if _HIDDEN:
-    sys.modules["rich"] = None  # type: ignore[assignment]  # what makes an import fail
+    sys.modules["rich"] = None  # type: ignore[assignment]  # None makes the import fail
 try:
     import structlog
 finally:

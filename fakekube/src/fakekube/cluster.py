@@ -1,4 +1,4 @@
-"""One cluster: an API server with its storage, what it serves, its users, and the controllers that every cluster has."""
+"""One cluster: an API server with its storage, resources and users, and the controllers of every cluster."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _ISSUER = "https://kubernetes.default.svc"
 
 
 class Cluster:
-    """A cluster called `name` with nothing in it but what is in each: its own namespaces and priorities.
+    """A cluster called `name` with the initial objects of every cluster: namespaces and priority classes.
 
-    `now` is the time, with zone; `rng` gives UIDs, generated names and secrets; `scheduler` calls what is due later, the
-    running event loop unless told otherwise. `definitions` are CustomResourceDefinitions to begin with. With `rbac` the
-    `authorizer` minds roles; otherwise everybody may do everything. Clusters with the same `revisions` count versions
-    together.
+    `now` returns the time, with zone; `rng` generates UIDs, names and secrets; `scheduler` runs delayed calls, by
+    default the running event loop. `definitions` are initial CustomResourceDefinitions. With `rbac` the `authorizer`
+    enforces roles; otherwise every user may do everything. Clusters with the same `revisions` share one counter of
+    resource versions.
     """
 
     def __init__(
@@ -76,23 +76,23 @@ class Cluster:
         self.caretaker = Caretaker(self._server)
 
     def install(self, definitions: Iterable[Object]) -> None:
-        """Serve the kinds of CustomResourceDefinitions that are known to be good: `notation` helps to write some."""
+        """Serve the kinds of valid CustomResourceDefinitions; `notation` helps to write them."""
         self._definitions.install(definitions)
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """What serves a kind. Raises LookupError."""
+        """The resource that serves a kind. Raises LookupError."""
         for each in self.registry:
             if (each.api_version, each.kind) == (api_version, kind):
                 return each
         raise LookupError(f"{self.name} serves no {kind} of {api_version}")
 
     def find(self, api_version: str, kind: str, name: str, namespace: str = "") -> Object | None:
-        """An object as it is stored, whoever asks."""
+        """An object as stored, without authorization."""
         version = self.storage.get(self.resource(api_version, kind).storage, key_of(namespace, name))
         return None if version is None else version.object
 
     def close(self) -> None:
-        """End all watches and do nothing any more."""
+        """End all watches and stop all controllers."""
         self.caretaker.close()
         self.api.watches.end()
 

@@ -1,8 +1,8 @@
-"""Schemas of the kinds that every API server has, as far as a client can tell the difference.
+"""Schemas of the built-in kinds, as far as a client can tell the difference.
 
-The fields and their types come from kubernetes_asyncio's models; what those do not say is in the tables here: which lists
-have keys and which are sets, how a strategic merge patch joins them, which texts are quantities or bytes. Nothing is
-marked as required, as the real server decodes without asking for anything and judges afterwards, kind by kind.
+The fields and their types come from kubernetes_asyncio's models. The tables here add the rest: list keys and sets, the
+keys of strategic merge patches, texts that are quantities or bytes. No field is required: the real server decodes
+without required fields too, and validates afterwards, kind by kind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["model_of", "schema_of"]
 Schema = dict[str, Any]
 
 _MODELS = {("", "Event"): "CoreV1Event", ("events.k8s.io", "Event"): "EventsV1Event"}
-"""Kinds that share their name with another group's."""
+"""Kinds whose name exists in another group as well."""
 
 
 @cache
@@ -30,12 +30,12 @@ def schema_of(group: str, version: str, kind: str) -> Mapping[str, Any]:
 
 
 def model_of(group: str, version: str, kind: str) -> str:
-    """What the library calls a kind, see `models`."""
+    """The name of a kind's model in the library, see `models`."""
     return _MODELS.get((group, kind)) or f"V{version[1:]}{kind}"
 
 
 def _model(name: str, within: tuple[str, ...]) -> Schema:
-    """A model with all that is in it; open where it would contain itself."""
+    """The schema of a model with all nested models; open where a model contains itself."""
     if name in within:
         return {"type": "object"} | _OPEN
     inside = (*within, name)
@@ -71,7 +71,7 @@ _MAP_OF_BYTES: Schema = {"type": "object", "additionalProperties": _BYTES}
 _WHOLE: Schema = {"x-kubernetes-map-type": "atomic"}
 
 _VALUE_KEYWORDS = frozenset({"type", "oneOf", *_OPEN, *_INT_OR_STRING})
-"""Who has one of these says all there is to say of a field; the others only add."""
+"""A schema with one of these keywords replaces that of a field; other schemas only add to it."""
 
 _SCALARS: Mapping[str, Schema] = {
     "str": {"type": "string"},
@@ -90,12 +90,12 @@ def _merged(key: str, *, retain: bool = False) -> Schema:
 
 
 def _keyed(*keys: str) -> Schema:
-    """A list with keys for server-side apply."""
+    """A list with keys in server-side apply."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
 def _both(*keys: str, retain: bool = False) -> Schema:
-    """A list with keys for both; a strategic merge patch knows the first."""
+    """A list with keys in both; a strategic merge patch uses the first."""
     return _keyed(*keys) | _merged(keys[0], retain=retain)
 
 
@@ -104,7 +104,7 @@ _MERGED_SET: Schema = _SET | {"x-kubernetes-patch-strategy": "merge"}
 
 
 def _fields(schema: Schema, *places: str) -> Mapping[tuple[str, str], Schema]:
-    """The same for several places, each `Model.field`, or `.field` for a field of that name wherever it is."""
+    """The schema for several places, each `Model.field`, or `.field` for a field of that name in any model."""
     return {(place.partition(".")[0], place.partition(".")[2]): schema for place in places}
 
 
@@ -209,7 +209,7 @@ _SPECIAL: Mapping[tuple[str, str], Schema] = {
     # Maps that change only as a whole.
     **_fields(_WHOLE, "V1PodSpec.nodeSelector", "V1ServiceSpec.selector", "V1Scheduling.nodeSelector"),
 }
-"""What the library's models do not say, by model and field."""
+"""Keywords that the library's models lack, by model and field."""
 
 _WHOLE_OBJECTS = frozenset(
     {
@@ -219,4 +219,4 @@ _WHOLE_OBJECTS = frozenset(
         "V1SecretKeySelector", "V1SecretReference", "V1ServiceBackendPort", "V1TypedLocalObjectReference",
     }
 )  # fmt: skip
-"""Models that server-side apply takes as one value."""
+"""Models that server-side apply treats as one value (atomic)."""

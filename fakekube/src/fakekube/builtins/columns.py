@@ -1,4 +1,4 @@
-"""What `kubectl get` prints of built-in kinds: their columns, as kube-apiserver 1.35 computes them."""
+"""The columns of built-in kinds in `kubectl get`, as kube-apiserver 1.35 computes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NONE, UNKNOWN, INVALID = "<none>", "<unknown>", "<invalid>"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A column, and how its cell is computed from an object at a time. Priority 1 is shown with `-o wide` only."""
+    """A column, and the function that computes its cell. Priority 1 is shown with `-o wide` only."""
 
     name: str
     value: Callable[[Object, datetime], Json]
@@ -61,7 +61,7 @@ def _two(seconds: int, size: int, unit: str, small: tuple[int, str] | None) -> s
 
 
 def since(timestamp: str | None, now: datetime) -> str:
-    """How long ago; `<unknown>` if never."""
+    """The age of a timestamp; `<unknown>` without one."""
     if not timestamp:
         return UNKNOWN
     moment = _time(timestamp)
@@ -99,7 +99,7 @@ def _age_of(*path: str, never: str = UNKNOWN) -> Callable[[Object, datetime], Js
 
 
 def _amount(*path: str) -> Callable[[Object, datetime], Json]:
-    """How many things are at a path."""
+    """The number of items at a path."""
     find = _at(*path, default=())
     return lambda item, now: len(find(item, now))
 
@@ -206,7 +206,7 @@ def _pod_ready(pod: Object, _now: datetime) -> str:
 
 
 def _pod_status(pod: Object, _now: datetime) -> str:
-    """The phase, or what says more: why containers wait or how they ended, or that the pod is about to go."""
+    """The phase, or a more specific status: the reason of a waiting or terminated container, or Terminating."""
     status = pod.get("status", {})
     if "deletionTimestamp" in pod["metadata"] and status.get("phase") not in ("Succeeded", "Failed"):
         return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
@@ -279,7 +279,7 @@ def _readiness_gates(pod: Object, _now: datetime) -> str:
 
 
 def _of_event(event: Object, field: str) -> Json:
-    """A field of the old kind of event, which has another name in the new kind."""
+    """A field of an Event of the core group, which has another name in events.k8s.io."""
     return event.get(field) or event.get(f"deprecated{field[0].upper()}{field[1:]}")
 
 
@@ -575,4 +575,4 @@ BUILT_IN: Mapping[str, tuple[Cell, ...]] = {
     ),
     "runtimeclasses.node.k8s.io": (NAME, Cell("Handler", _at("handler")), AGE),
 }
-"""By `Resource.storage`. Kinds that are not here show their name and when they were created, as the real server does."""
+"""By `Resource.storage`. Other kinds show name and age, as in the real server."""

@@ -1,4 +1,4 @@
-"""What is special about kinds of the core group, but for pods; and about Events of the group that took their place."""
+"""Rules of the kinds in the core group except Pods, and of Events in events.k8s.io."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _is_config_key = re.compile(_CONFIG_KEY).fullmatch
 
 
 class DataRules(Rules):
-    """Kinds whose data can be frozen."""
+    """Kinds with data that can be immutable."""
 
     data: ClassVar[tuple[str, ...]] = ("data", "binaryData")
     encoded: ClassVar[str] = "binaryData"
-    """The part of it that is base64."""
+    """The field with base64 data."""
     whole: ClassVar[str] = "[]"
-    """What is named when there is too much of it all."""
+    """The field that an error about the total size names."""
 
     def defaulted(self, item: Object) -> Object:
         empty = [name for name in self.data if item.get(name) == {}]
@@ -78,7 +78,7 @@ class DataRules(Rules):
 
 
 _MOST_DATA = 2**20
-"""Bytes that all values together may have."""
+"""Maximum total size of all values, in bytes."""
 
 
 def _size(data: Mapping[str, str], *, encoded: bool) -> int:
@@ -167,7 +167,7 @@ class NamespaceRules(Rules):
         return {**item, "spec": {"finalizers": [*finalizers, "kubernetes"]}, "status": {"phase": "Active"}}
 
     def updated(self, new: Object, old: Object) -> Object:
-        """Its finalizers go away through `finalize` only, and its phase says whether it ends."""
+        """Its finalizers are removed only through `finalize`; its phase follows its deletion."""
         new = {**new, "spec": old.get("spec") or {}}
         phase = "Terminating" if "deletionTimestamp" in old["metadata"] else "Active"
         status = {**(new.get("status") or {}), "phase": phase}
@@ -211,7 +211,7 @@ class EventRules(Rules):
 
 def _event_problems(item: Object, about: str) -> Iterator[Problem]:
     namespace = item["metadata"].get("namespace")
-    # Events about what has no namespace are kept in the default one.
+    # Events about cluster-scoped objects are in the default namespace.
     if about != namespace and (about or namespace not in ("default", "kube-system")):
         yield invalid_value("involvedObject.namespace", about, "does not match event.namespace")
 
@@ -262,7 +262,7 @@ class LimitRangeRules(Rules):
 
 
 def _limit(limit: Object) -> Object:
-    """What is the default is the default of the request, too; what is the most is the default."""
+    """Defaults of a LimitRange item: `default` comes from `max`, `defaultRequest` from `default`."""
     limit = {name: canonical_map(value) if isinstance(value, dict) else value for name, value in limit.items()}
     if limit.get("type") != "Container":
         return limit

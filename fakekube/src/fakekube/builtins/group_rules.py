@@ -1,4 +1,4 @@
-"""What is special about kinds of groups other than core and batch."""
+"""Rules of the kinds in groups other than core and batch."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ SYSTEM_PRIORITIES: Mapping[str, Object] = {
         "description": "Used for system critical pods that must not be moved from their current node.",
     },
 }
-"""The priority classes that every cluster has."""
+"""The priority classes of every cluster."""
 
 
 class RuntimeClassRules(Rules):
@@ -157,7 +157,7 @@ def _subject(subject: Object) -> Object:
 
 
 class WebhookRules(Rules):
-    """The two configurations of admission webhooks."""
+    """Rules of both webhook configurations."""
 
     counts_generation = True
     updates_blindly = False
@@ -212,7 +212,7 @@ def _webhook_problems(webhook: Object, path: str) -> Iterator[Problem]:
 
 
 class DefinitionRules(Rules):
-    """CustomResourceDefinitions. What its controllers do is done by the cluster."""
+    """CustomResourceDefinitions. The cluster does the work of their controllers."""
 
     counts_generation = True
     dies_in_generations = False
@@ -256,7 +256,7 @@ class APIServiceRules(Rules):
 
 
 class SigningRequestRules(Rules):
-    """Requests for certificates. Nobody signs them here."""
+    """CertificateSigningRequests. No signer runs here."""
 
     def signed(self, item: Object, user: User, /) -> Object:
         who: Object = {"username": user.name, "groups": list(user.groups)}

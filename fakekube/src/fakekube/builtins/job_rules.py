@@ -1,6 +1,7 @@
-"""Jobs: what the server fills in and demands, and the order in which a Job's status may come about.
+"""Jobs: their defaults and validation, and the permitted changes of their status.
 
-The rules are those of kube-apiserver 1.35, where status changes are judged strictly: a Job may be run by anybody.
+The rules are those of kube-apiserver 1.35, which validates status changes strictly, since external controllers may run
+Jobs.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class JobRules(Rules):
 
 
 def _told(status: Object) -> Object:
-    """Counts of nothing are not told, but for those that can be unknown; times are told in UTC."""
+    """The status without zero counts, except those that distinguish zero from unknown; times in UTC."""
     untold = {name for name in ("active", "succeeded", "failed") if status.get(name) == 0}
     status = {name: value for name, value in status.items() if name not in untold} if untold else status
     abroad = {name: _in_utc(time) for name in _TIMES if (time := status.get(name)) and not time.endswith("Z")}
@@ -160,7 +161,7 @@ def _failure_rule(rule: Object) -> Object:
 
 
 def _selector_problems(item: Object) -> Iterator[Problem]:
-    """Whether a generated selector is as it was generated."""
+    """Whether a generated selector is unchanged."""
     spec, name, uid = item["spec"], item["metadata"].get("name", ""), item["metadata"]["uid"]
     if spec.get("manualSelector"):
         return
@@ -253,7 +254,8 @@ _DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates", "affinity")
 
 
 def _fixed_template(spec: Object, *, loosened: bool) -> Object:
-    """What may not change in the template: of a suspended Job that never started all but where its pods may go."""
+    """The part of the template that may not change: all of it, but the scheduling directives of a suspended Job that
+    never started."""
     template: Object = spec["template"]
     if not loosened:
         return template

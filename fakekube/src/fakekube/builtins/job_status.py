@@ -1,6 +1,7 @@
-"""The status of Jobs: what it may say, and how it may go on from what it said before.
+"""The status of Jobs: valid values, and valid transitions.
 
-The rules are those of kube-apiserver 1.35, where status changes are judged strictly: a Job may be run by anybody.
+The rules are those of kube-apiserver 1.35, which validates status changes strictly, since external controllers may run
+Jobs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["negative", "status_problems"]
 
 
 def status_problems(new: Object, old: Object) -> Iterator[Problem]:
-    """What is wrong with a change of a Job's status."""
+    """Problems of a change of a Job's status."""
     spec, after, before = new["spec"], _Status.of(new), _Status.of(old)
     yield from _state_problems(spec, after, before)
     yield from _step_problems(spec, after, before)
@@ -29,7 +30,7 @@ def negative(value: Json, path: str) -> Iterator[Problem]:
 
 
 class _Status(NamedTuple):
-    """A Job's status, with what is true of it."""
+    """A Job's status with derived facts."""
 
     body: Object
     true: frozenset[str]
@@ -54,7 +55,7 @@ class _Status(NamedTuple):
 
 
 def _state_problems(spec: Object, new: _Status, old: _Status) -> Iterator[Problem]:
-    """What is wrong with a status in itself. Most is asked only of what changed: old faults may stay."""
+    """Problems of a status in itself. Most rules apply only to changed fields: old violations may stay."""
     for name in ("active", "succeeded", "failed", "ready", "terminating"):
         yield from negative(new.body.get(name), f"status.{name}")
     yield from _uncounted_problems(new.body.get("uncountedTerminatedPods") or {})
@@ -73,7 +74,7 @@ def _state_problems(spec: Object, new: _Status, old: _Status) -> Iterator[Proble
 
 
 class _Changes:
-    """What of a status changed."""
+    """The changed fields of a status."""
 
     def __init__(self, new: _Status, old: _Status) -> None:
         self._new, self._old = new, old
@@ -185,7 +186,7 @@ def _unreadable(spec: Object, text: str, name: str) -> Iterator[Problem]:
 
 
 def _wrong_indexes(text: str, completions: int) -> str:
-    """What is wrong with a text like `1,3-5`, empty if nothing is."""
+    """The problem of a text like `1,3-5`; empty if it is valid."""
     last = -1
     for interval in text.split(","):
         ends = interval.split("-")
@@ -201,7 +202,7 @@ def _wrong_indexes(text: str, completions: int) -> str:
 
 
 def _step_problems(spec: Object, new: _Status, old: _Status) -> Iterator[Problem]:
-    """What is wrong with the way from one status to the next."""
+    """Problems of the transition from one status to the next."""
     for condition in ("Failed", "Complete", "FailureTarget"):
         if condition in old.true and condition not in new.true:
             yield _bad_conditions(f"cannot disable the terminal {condition}=True condition")

@@ -1,4 +1,4 @@
-"""The kinds that every API server has."""
+"""The built-in kinds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ RULES: Mapping[str, Rules] = {
     f"validatingwebhookconfigurations.{_ADMISSION}": group_rules.WebhookRules(),
     CRDS: group_rules.DefinitionRules(),
 }
-"""What is special, by `Resource.storage`; the others are as `rules.PLAIN` says."""
+"""Rules of kinds by `Resource.storage`; the others have `rules.PLAIN`."""
 
 _NOT_COLLECTED = ("create", "delete", "get", "list", "patch", "update", "watch")
 

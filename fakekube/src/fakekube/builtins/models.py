@@ -1,7 +1,7 @@
 """The fields of Kubernetes' own kinds, read from kubernetes_asyncio's model classes as plain data.
 
-The library has a module per model, generated and all of one form. Its text is read and not run: to import one of them is to
-import a client for the whole API, and whoever is tested here may have plans of his own with that.
+The library has one generated module per model, all of the same form. Their text is parsed and not executed: an import
+of one would load a client for the whole API, which may disturb the code under test.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def fields_of(model: str) -> Mapping[str, str]:
 
 
 def descriptions_of(model: str) -> Mapping[str, str]:
-    """What the library says of a model's fields, by their JSON names. Raises LookupError like `fields_of`."""
+    """The library's descriptions of a model's fields, by their JSON names. Raises LookupError like `fields_of`."""
     text = _text(model)
     described = {name: _description(ast.literal_eval(said)) for name, said in _GETTER.findall(text)}
     return {name: described[attribute] for attribute, name in _table(_NAMES, text).items()}
@@ -47,7 +47,7 @@ def _table(pattern: re.Pattern[str], text: str) -> Mapping[str, str]:
 
 
 def _description(text: str) -> str:
-    """What stands between "Gets the ..." and what is returned."""
+    """The text between "Gets the ..." and the description of the result."""
     _, _, rest = text.partition("# noqa: E501")
     described, _, _ = rest.partition(":return:")
     return described.replace("# noqa: E501", "").strip()
@@ -69,6 +69,6 @@ def _folder() -> Path:
 
 
 def _snake(name: str) -> str:
-    """`v1_api_service` for `V1APIService`, as the library calls its files."""
+    """`v1_api_service` for `V1APIService`: the library's name of the module."""
     words = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", words).lower()

@@ -1,4 +1,4 @@
-"""Pods and pod templates: what the server fills in, and what it does not take."""
+"""Pods and pod templates: defaults and validation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HTTP: Mapping[str, Any] = {"path": "/", "scheme": "HTTP"}
 _FIELD: Mapping[str, Any] = {"apiVersion": "v1"}
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
-# Fields that say nothing while they are false or empty, so that nobody sees them again.
+# Fields without a meaning while they are false or empty: the server drops them then.
 _QUIET = frozenset(
     {"hostIPC", "hostNetwork", "hostPID", "hostname", "nodeName", "nodeSelector", "overhead", "priorityClassName"}
     | {"dnsPolicy", "restartPolicy", "schedulerName", "serviceAccount", "serviceAccountName", "subdomain"}
@@ -95,7 +95,7 @@ def _amounts(amounts: Part) -> Part:
 
 
 def _pull_policy(image: str) -> str:
-    """What has a fixed name need not be asked for again."""
+    """IfNotPresent for an image with a fixed tag or digest, Always for `latest`."""
     tag = image.rpartition("/")[2]
     return "IfNotPresent" if "@" in tag or (":" in tag and not tag.endswith(":latest")) else "Always"
 
@@ -187,7 +187,7 @@ _PARTS_OF_VOLUMES: Mapping[str, Callable[[Any], Any]] = {
 
 
 def template_problems(spec: Part, path: str) -> Iterator[Problem]:
-    """What is wrong with the spec of pods at `path`."""
+    """Problems of a pod spec at `path`."""
     if not spec.get("containers"):
         yield required(f"{path}.containers")
     for kind in _CONTAINERS[:2]:
@@ -273,7 +273,7 @@ class PodRules(Rules):
     def grace_period(self, item: Object, asked: int | None) -> int | None:
         spec, status = item["spec"], item.get("status") or {}
         grace = asked if asked is not None else spec.get("terminationGracePeriodSeconds", _GRACE)
-        # Nobody has to be waited for where nothing runs.
+        # No grace period without running containers.
         if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
             grace = 0
         return 1 if grace < 0 else int(grace)
@@ -289,7 +289,7 @@ _GATED = {
 
 
 def timed_conditions(status: Part, *times: str) -> Part:
-    """A status whose conditions have these times, if only as null: so typed kinds show them."""
+    """The status with these time fields in its conditions, null if absent, as typed kinds show them."""
 
     def timed(condition: Part) -> Part:
         if all(name in condition for name in times) and "" not in condition.values():
@@ -301,7 +301,7 @@ def timed_conditions(status: Part, *times: str) -> Part:
 
 
 def _requesting(container: Part) -> Part:
-    """Who limits a resource requests as much of it."""
+    """A container whose requests default to its limits."""
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     missing = {name: amount for name, amount in limits.items() if name not in requests}
@@ -323,7 +323,7 @@ def _quality(spec: Part) -> str:
 
 
 def _fixed_parts(spec: Part) -> list[Part]:
-    """The containers without what may change in them."""
+    """The containers without their mutable fields."""
     return [
         {name: value for name, value in container.items() if name != "image"}
         for kind in _CONTAINERS[:2]

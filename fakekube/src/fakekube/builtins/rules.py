@@ -1,6 +1,6 @@
-"""What a kind does besides being stored: its defaults, what the server sets itself, and what it does not take.
+"""Rules of a kind: its defaults, the fields that the server sets, and its validation.
 
-`Rules` is what most built-in kinds do, `Custom` is every kind made by a CustomResourceDefinition; `builtins` has the others.
+`Rules` is the base of built-in kinds, `Custom` is for kinds of CustomResourceDefinitions; `builtins` has the others.
 """
 
 from __future__ import annotations
@@ -21,79 +21,79 @@ _METADATA_AND_STATUS = _METADATA | {"status"}
 
 
 class Rules:
-    """A built-in kind without anything special. Everything here is pure, and no object is changed in place.
+    """A built-in kind without special rules. All methods are pure; none changes an object in place.
 
-    The order on a write is: `defaulted` as soon as the object is decoded, then `created` or `updated`, then the problems.
+    The order on a write is: `defaulted` right after decoding, then `created` or `updated`, then the problems.
     """
 
     name: NameRule = staticmethod(dns_subdomain)
     blank: ClassVar[Object] = {"spec": {}}
-    """What Go's type of the kind has in it before anything is said: nobody owns that as a whole."""
+    """Fields in the zero value of the kind's Go type: no manager owns them as a whole."""
     counts_generation: ClassVar[bool] = False
     plain_finalizers: ClassVar[bool] = False
-    """Whether finalizers need no domain."""
+    """Whether finalizers may lack a domain."""
     updates_blindly: ClassVar[bool] = True
-    """Whether an update without a resource version is taken."""
+    """Whether an update without a resource version is accepted."""
     creates_on_update: ClassVar[bool] = False
     returns_deleted: ClassVar[bool] = False
-    """Whether a deletion answers with the object and not with a Status."""
+    """Whether a deletion answers with the object instead of a Status."""
     is_owner: ClassVar[bool] = True
-    """Whether its deletion minds dependents: there is nothing to propagate for the others."""
+    """Whether its deletion concerns dependents; other kinds ignore propagation."""
     orphans: ClassVar[bool] = False
-    """Whether dependents are orphaned when nobody says what to do with them."""
+    """Whether dependents are orphaned by default."""
     status_metadata: ClassVar[bool] = True
-    """Whether labels, annotations and the like can be changed through the status."""
+    """Whether a write to the status subresource can change labels, annotations and other metadata."""
     tells_grace: ClassVar[bool] = True
-    """Whether a dying object has its deletionGracePeriodSeconds."""
+    """Whether an object under deletion has deletionGracePeriodSeconds."""
     dies_in_generations: ClassVar[bool] = True
-    """Whether the mark of deletion is a new generation."""
+    """Whether the deletion mark increments the generation."""
     keeps_status: ClassVar[bool] = False
-    """Whether an object may be created with its status."""
+    """Whether a create keeps the status."""
     fields: ClassVar[Sequence[str]] = ()
-    """What field selectors know besides metadata.name and metadata.namespace."""
+    """Field selectors besides metadata.name and metadata.namespace."""
     aliases: ClassVar[Mapping[str, Alias]] = {}
-    """Names in field selectors to where the field is."""
+    """Path of each field selector whose name is not a path."""
 
     def defaulted(self, item: Object, /) -> Object:
         return item
 
     def check(self, item: Object, /) -> None:
-        """Raises Refused (400) for what cannot be read although its types are right."""
+        """Raise Refused (400) for values that the server cannot decode though their types are right."""
 
     def signed(self, item: Object, _user: User, /) -> Object:
-        """A new object with what it says about whoever makes it."""
+        """A new object with the fields that record its creator."""
         return item
 
     def created(self, item: Object, /) -> Object:
-        """A new object, with what the server sets. Name and UID are there already."""
+        """A new object with the fields that the server sets. Name and UID are set already."""
         return item
 
     def updated(self, new: Object, _old: Object, /) -> Object:
-        """What becomes of an update: what the server keeps to itself is put back."""
+        """An update with the fields restored that clients cannot change."""
         return new
 
     def problems(self, _item: Object, /) -> list[Problem]:
-        """What is wrong with an object that is created or updated."""
+        """Problems of an object on create or update."""
         return []
 
     def update_problems(self, _new: Object, _old: Object, /) -> list[Problem]:
-        """What is wrong with a change of anything but the status."""
+        """Problems of a change outside the status."""
         return []
 
     def status_problems(self, _new: Object, _old: Object, /) -> list[Problem]:
-        """What is wrong with a change of the status."""
+        """Problems of a change of the status."""
         return []
 
     def differs(self, new: Object, old: Object, /) -> bool:
-        """Whether an update counts as a new generation."""
+        """Whether an update increments the generation."""
         return bool(new.get("spec") != old.get("spec"))
 
     def grace_period(self, _item: Object, _asked: int | None, /) -> int | None:
-        """The seconds until a deletion that somebody must carry out; None if it is carried out at once."""
+        """Seconds of a graceful deletion, which another component completes; None: delete at once."""
         return None
 
     def refused_deletion(self, _resource: Resource, _item: Object, /) -> Refused | None:
-        """Why an object may not be deleted."""
+        """The error if the object may not be deleted."""
         return None
 
     def deletion_warning(self, _policy: str, /) -> str:
@@ -104,16 +104,16 @@ class Rules:
         return False
 
     def dying(self, item: Object, /) -> Object:
-        """An object that was just marked as deleted."""
+        """An object right after the deletion mark."""
         return item
 
     def is_done(self, item: Object, /) -> bool:
-        """Whether nothing keeps a dying object any more."""
+        """Whether nothing holds an object under deletion any more."""
         metadata = item["metadata"]
         return not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")
 
     def unknown_field(self, resource: Resource, path: str) -> str:
-        """How a field selector is refused that asks for a field it cannot."""
+        """The message for an unsupported field selector."""
         if self.fields:
             return f"field label not supported: {path}"
         known = '"metadata.name", "metadata.namespace"' if resource.namespaced else '"metadata.name"'
@@ -153,7 +153,7 @@ def custom(resource: Resource) -> Rules:
 
 
 def _differ(new: Object, old: Object, ignored: frozenset[str]) -> bool:
-    """Whether two objects differ in anything but some of their fields. What they share is not looked into."""
+    """Whether two objects differ outside the ignored fields. Shared subtrees are not compared."""
     for name, value in new.items():
         if name not in ignored and (name not in old or (value is not old[name] and value != old[name])):
             return True
@@ -161,7 +161,7 @@ def _differ(new: Object, old: Object, ignored: frozenset[str]) -> bool:
 
 
 def without_nulls(value: Json) -> Json:
-    """The same without fields that are null or empty lists, as typed kinds forget them; itself if there are none."""
+    """The value without null fields and empty lists, as typed kinds drop them; the same object without any."""
     if isinstance(value, dict):
         return _mapping_without_nulls(value)
     if isinstance(value, list):
@@ -183,5 +183,5 @@ def _mapping_without_nulls(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def texts(mapping: Json) -> Iterator[str]:
-    """The texts in a map whose types nobody looked at yet."""
+    """The texts in a map whose types are unchecked."""
     yield from (value for value in mapping.values() if isinstance(value, str)) if isinstance(mapping, dict) else ()
