@@ -81,6 +81,7 @@ class WorkerView:
         "_changed",
         "_places",
         "expectations",
+        "expires",
         "jobs",
         "leaving",
         "link",
@@ -100,6 +101,7 @@ class WorkerView:
         since: datetime | None = None,
     ) -> None:
         self.name, self.why, self.leaving = name, "not connected yet", ""
+        self.expires: datetime | None = None
         self.link = Link(Reach.SUSPECT, since, known=False)
         self.sight = Sight(since or NEVER)
         self.expectations = Expectations()
@@ -187,6 +189,10 @@ class WorkerView:
         """An earlier process recorded since when it is away."""
         if not self.link.is_connected:
             self.link = replace(self.link, since=since)
+
+    def uses_credential(self, expires: datetime | None) -> None:
+        """None for a credential without an end."""
+        self.expires = expires
 
     def troubled(self, why: str) -> None:
         """Why it is away, or may be soon."""

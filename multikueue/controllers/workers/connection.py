@@ -34,6 +34,7 @@ from multikueue.controllers.workers.outbox import Outbox
 from multikueue.controllers.workers.watches import Watches
 from multikueue.errors import MultiKueueError, Unauthorized
 from multikueue.kube.client import Client
+from multikueue.kube.expiry import Validity, of_credentials
 from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
 from multikueue.store.sight import EVERYWHERE
@@ -68,7 +69,7 @@ class Connection:
     `access` is in use, `namespaces` are watched ("": all), `offered` is the candidate of `offer`. `before` is the
     access of the previous connection, if any: the view of the worker stems from it, so this connection must lead to the
     same cluster. `tried`: an attempt ended, so there is something to report. `reason` is the condition's reason for the
-    present trouble.
+    present trouble. `validity` is that of the credential in use, None if it has no end.
     """
 
     world: World
@@ -81,6 +82,7 @@ class Connection:
     tried: bool = False
     reason: str = CONNECTION_FAILED
     offered: Offer = field(default_factory=Offer)
+    validity: Validity | None = field(init=False, default=None)
     _identity: Identity = field(init=False)
     _health: Health = field(init=False)
     _watches: Watches = field(init=False)
@@ -88,6 +90,7 @@ class Connection:
     _alarm: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
+        self._look_at_credential()
         self._identity = Identity(self.world, self.worker)
         self._health = Health(self.worker, self.settings, self.world.now, self._was_tried, self.contact)
         self._watches = Watches(self.world, self.worker, self.namespaces, self._health, self._identity.vouch)
@@ -335,10 +338,15 @@ class Connection:
         self._identity.uid = uid
         client.take_over(trial)
         self.access, self.offered.candidate = candidate, None
+        self._look_at_credential()
         log.info("cluster.credentials_changed", cluster=self.name, source=candidate.credentials.source)
         self._watches.hurry()
         self._raise_alarm()
         self._settle(None)
+
+    def _look_at_credential(self) -> None:
+        self.validity = of_credentials(self.access.credentials)
+        self.worker.uses_credential(self.validity.end if self.validity else None)
 
     def _settle(self, problem: Problem | None) -> None:
         """Reports why the offered credentials are not in use. The same kind of trouble in other words is no news."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -30,9 +30,6 @@ from multikueue.settings import DeclaredKind
 from multikueue.store.sight import EVERYWHERE, namespaces_of
 
 __all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
-
-SOON = timedelta(days=3)
-"""A credential that ends within this time is worth a warning."""
 
 SHOWN = 10
 """Names in one message."""
@@ -155,7 +152,7 @@ def _credential(member: Member, moment: datetime) -> Finding:
         return Finding("ok", "credential", NO_END)
     if known.expires <= moment:
         return Finding("failed", "credential", f"ended {ends(known.expires, moment)}: register the cluster again")
-    level: Level = "warning" if known.expires - moment < SOON else "ok"
+    level: Level = "warning" if known.validity is not None and known.validity.warn_at <= moment else "ok"
     return Finding(level, "credential", f"ends {ends(known.expires, moment)}")
 
 
