@@ -12,7 +12,7 @@ import anyio
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
-from multikueue.api.pods import Pod
+from multikueue.api.pods import PrintedPod
 from multikueue.api.workload import Workload
 from multikueue.cli.access.worker_access import Worker
 from multikueue.cli.commands.workloads import events
@@ -40,7 +40,7 @@ class Sight:
     seen: bool = False
     copy: Workload | None = None
     job: dict[str, Any] | None = None
-    pods: list[Pod] = field(default_factory=list)
+    pods: list[PrintedPod] = field(default_factory=list)
     told: list[events.Told] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 

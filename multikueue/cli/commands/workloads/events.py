@@ -17,7 +17,7 @@ from multikueue.cli.workload.lookup import InNamespace, Named
 from multikueue.errors import Forbidden, MultiKueueError
 
 if TYPE_CHECKING:
-    from multikueue.api.pods import Event
+    from multikueue.api.pods import PrintedEvent
     from multikueue.api.workload import Workload
     from multikueue.cli.access.worker_access import Worker
     from multikueue.cli.workload.related_objects import Kin
@@ -47,7 +47,7 @@ class Told:
     """An event and where it was told: as a value, and as the server sent it."""
 
     cluster: str
-    event: Event
+    event: PrintedEvent
     item: dict[str, Any]
 
 
@@ -136,17 +136,17 @@ def in_order(told: Iterable[Told]) -> Sequence[Told]:
     return sorted(told, key=lambda each: each.event.at or _BEGINNING)
 
 
-async def _fetch(client: ClusterClient, namespace: str) -> list[tuple[dict[str, Any], Event]]:
-    from multikueue.api.pods import TOLD
+async def _fetch(client: ClusterClient, namespace: str) -> list[tuple[dict[str, Any], PrintedEvent]]:
+    from multikueue.api.pods import PRINTED_EVENTS
 
-    return await fetch_pairs(client, TOLD, namespace=namespace)
+    return await fetch_pairs(client, PRINTED_EVENTS, namespace=namespace)
 
 
 def _uids(workload: Workload) -> set[str]:
     return {workload.metadata.uid, *(owner.uid for owner in workload.metadata.owner_references)}
 
 
-def row(event: Event, cluster: str, moment: datetime) -> tuple[str, ...]:
+def row(event: PrintedEvent, cluster: str, moment: datetime) -> tuple[str, ...]:
     """One event as a row of `COLUMNS`."""
     about, series = event.involved_object, event.series
     count = (series.count if series else event.count) or 1
@@ -160,7 +160,7 @@ def row(event: Event, cluster: str, moment: datetime) -> tuple[str, ...]:
 async def _watch(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
     import anyio
 
-    from multikueue.api.pods import TOLD
+    from multikueue.api.pods import PRINTED_EVENTS
     from multikueue.cli.workload import description
     from multikueue.cli.workload.session import follow, open_scene
 
@@ -168,11 +168,11 @@ async def _watch(named: str, namespace: str | None, reach: Reach, output: Form) 
     async with open_scene(named, namespace, reach) as scene, anyio.create_task_group() as tasks:
         ours = _uids(scene.workload)
 
-        async def take(event: Event, gone: bool) -> None:
+        async def take(event: PrintedEvent, gone: bool) -> None:
             if not gone and event.involved_object.uid in ours:
                 ticker.add(row(event, HOME, now()))
 
-        tasks.start_soon(follow, scene.manager, TOLD, scene.workload.metadata.namespace, take)
+        tasks.start_soon(follow, scene.manager, PRINTED_EVENTS, scene.workload.metadata.namespace, take)
         workload = await scene.stay(_Show(ticker))
         tasks.cancel_scope.cancel()
     note(description.now(workload))
@@ -185,18 +185,18 @@ class _Show:
         self._ticker = ticker
 
     async def play(self, worker: Worker, workload: Workload, /) -> None:
-        from multikueue.api.pods import TOLD
+        from multikueue.api.pods import PRINTED_EVENTS
         from multikueue.cli.workload.related_objects import Kin
         from multikueue.cli.workload.session import follow
 
         kin = Kin(worker.client, workload)
         await kin.pods()
 
-        async def take(event: Event, gone: bool) -> None:
+        async def take(event: PrintedEvent, gone: bool) -> None:
             if not gone and await kin.told_now(event.involved_object):
                 self._ticker.add(row(event, worker.cluster, now()))
 
-        await follow(worker.client, TOLD, workload.metadata.namespace, take)
+        await follow(worker.client, PRINTED_EVENTS, workload.metadata.namespace, take)
 
     async def drain(self) -> None:
         """What is told later is in the list of the next call."""

@@ -22,7 +22,7 @@ from multikueue.cli.workload.lookup import InNamespace, Named
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from multikueue.api.pods import ContainerStatus, Pod
+    from multikueue.api.pods import ContainerStatus, PrintedPod
     from multikueue.api.workload import Workload
     from multikueue.cli.access.worker_access import Worker
     from multikueue.cli.workload.related_objects import Kin
@@ -43,7 +43,7 @@ class _Wish:
     most: int = 50
     query: dict[str, str] = field(default_factory=dict)
 
-    def containers(self, pod: Pod) -> list[str]:
+    def containers(self, pod: PrintedPod) -> list[str]:
         """Which containers of a pod: the one named, all, or the one that kubectl would take."""
         if self.pod not in ("", pod.metadata.name):
             return []
@@ -139,7 +139,7 @@ async def _print_all(named: str, namespace: str | None, reach: Reach, wish: _Wis
         raise CommandFailed(f"none of the logs on {worker.cluster} could be read")
 
 
-def _nothing(wish: _Wish, found: list[Pod], workload: Workload, kin: Kin) -> str:
+def _nothing(wish: _Wish, found: list[PrintedPod], workload: Workload, kin: Kin) -> str:
     """Why there is nothing to print."""
     chosen = [pod for pod in found if wish.pod in ("", pod.metadata.name)]
     if not found:
@@ -185,7 +185,7 @@ class _Listen:
         note(f"workload {workload.key} is on {worker.cluster}")
         async with anyio.create_task_group() as tasks:
 
-            async def take(pod: Pod, gone: bool) -> None:
+            async def take(pod: PrintedPod, gone: bool) -> None:
                 if not gone and await kin.has(pod.metadata):
                     self._hear(tasks, tongue, pod)
 
@@ -197,7 +197,7 @@ class _Listen:
         while self._open:  # noqa: ASYNC110  # nothing else happens any more
             await anyio.sleep(0.05)
 
-    def _hear(self, tasks: TaskGroup, tongue: _Tongue, pod: Pod) -> None:
+    def _hear(self, tasks: TaskGroup, tongue: _Tongue, pod: PrintedPod) -> None:
         wanted = self._wish.containers(pod)
         for each in _statuses(pod):
             key = (pod.metadata.uid, each.name, each.restart_count)
@@ -211,7 +211,7 @@ class _Listen:
             self._open += 1
             tasks.start_soon(self._one, tongue, pod, each.name)
 
-    async def _one(self, tongue: _Tongue, pod: Pod, container: str) -> None:
+    async def _one(self, tongue: _Tongue, pod: PrintedPod, container: str) -> None:
         try:
             await tongue.speak(pod, container)
         finally:
@@ -224,7 +224,7 @@ class _Tongue:
     def __init__(self, worker: Worker, wish: _Wish, *, prefixed: bool) -> None:
         self._worker, self._wish, self._prefixed = worker, wish, prefixed
 
-    async def speak(self, pod: Pod, container: str) -> bool:
+    async def speak(self, pod: PrintedPod, container: str) -> bool:
         """Print the log of a container to its end; if that cannot be, say why, and answer False. Raises Forbidden."""
         from multikueue.api.pods import PODS
         from multikueue.errors import ApiError, ClusterUnreachable, Forbidden
@@ -258,7 +258,7 @@ def _pods_of(workload: Workload) -> int:
     return sum(each.count for each in workload_spec(workload).pod_sets)
 
 
-def _statuses(pod: Pod) -> Iterable[ContainerStatus]:
+def _statuses(pod: PrintedPod) -> Iterable[ContainerStatus]:
     status = pod.status
     return (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
 

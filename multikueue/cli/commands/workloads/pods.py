@@ -14,7 +14,7 @@ from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, p
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
-    from multikueue.api.pods import ContainerStatus, Pod
+    from multikueue.api.pods import ContainerStatus, PrintedPod
     from multikueue.api.workload import Workload
     from multikueue.cli.access.worker_access import Worker
     from multikueue.cli.workload.related_objects import Kin
@@ -101,7 +101,7 @@ class _Show:
 
         kin = Kin(worker.client, workload)
 
-        async def take(pod: Pod, gone: bool) -> None:
+        async def take(pod: PrintedPod, gone: bool) -> None:
             if await kin.has(pod.metadata):
                 self._print(pod, worker.cluster, gone=gone)
 
@@ -110,7 +110,7 @@ class _Show:
     async def drain(self) -> None:
         """A change that comes when the job is over is nobody's loss."""
 
-    def _print(self, pod: Pod, cluster: str, *, gone: bool) -> None:
+    def _print(self, pod: PrintedPod, cluster: str, *, gone: bool) -> None:
         if self._output is Format.NAME:
             print(f"pod/{pod.metadata.name}", flush=True)
         else:
@@ -132,7 +132,7 @@ def no_pods(workload: Workload, kin: Kin | None = None) -> str:
 # --- a pod in words --------------------------------------------------------------------------------------------------
 
 
-def row(pod: Pod, cluster: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
+def row(pod: PrintedPod, cluster: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
     """One pod as a row of `COLUMNS`."""
     from multikueue.api.pods import POD_SET_LABEL
 
@@ -152,7 +152,7 @@ def row(pod: Pod, cluster: str, moment: datetime, *, gone: bool = False) -> tupl
     )
 
 
-def status(pod: Pod) -> str:
+def status(pod: PrintedPod) -> str:
     """Its state in one word, as kubectl tells it: the reason of a container that does not run says more than the phase."""
     if pod.metadata.deletion_timestamp is not None:
         return "Terminating"
