@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multikueue.cli.access.connection import Context, Kubeconfig, Target, run_async, settings_option
-from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.commands.workloads.pods import no_pods
 from multikueue.cli.terminal.durations import parse_duration
 from multikueue.cli.terminal.exit import CommandFailed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from multikueue.api.pods import ContainerStatus, PrintedPod
     from multikueue.api.workload import Workload
-    from multikueue.cli.access.worker_access import Worker
+    from multikueue.cli.access.worker_access import ReachableWorker
     from multikueue.cli.workload.related_objects import Kin
 
 __all__ = ["logs"]
@@ -118,11 +118,13 @@ def logs(
         query={key: value for key, value in query.items() if value},
     )
     target = Target(kubeconfig, context)
-    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    reach = WorkerAccess(
+        manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
+    )
     run_async(lambda: _follow(name, namespace, reach, wish) if follow else _print_all(name, namespace, reach, wish))
 
 
-async def _print_all(named: str, namespace: str | None, reach: Reach, wish: _Wish) -> None:
+async def _print_all(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
     """What there is now, one container after the other."""
     from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import open_scene
@@ -150,7 +152,7 @@ def _nothing(wish: _Wish, found: list[PrintedPod], workload: Workload, kin: Kin)
     return f"no pod has a container {wish.container!r}; there are: {', '.join(names)}"
 
 
-async def _follow(named: str, namespace: str | None, reach: Reach, wish: _Wish) -> None:
+async def _follow(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
     """What they say from now on, wherever the workload goes, until it is finished."""
     from multikueue.api.workload import FINISHED
     from multikueue.cli.workload import description
@@ -172,7 +174,7 @@ class _Listen:
         self._heard: set[tuple[str, str, int]] = set()
         self._open = 0
 
-    async def play(self, worker: Worker, workload: Workload, /) -> None:
+    async def play(self, worker: ReachableWorker, workload: Workload, /) -> None:
         import anyio
 
         from multikueue.api.pods import PODS
@@ -221,7 +223,7 @@ class _Listen:
 class _Tongue:
     """Prints the logs of containers on one cluster."""
 
-    def __init__(self, worker: Worker, wish: _Wish, *, prefixed: bool) -> None:
+    def __init__(self, worker: ReachableWorker, wish: _Wish, *, prefixed: bool) -> None:
         self._worker, self._wish, self._prefixed = worker, wish, prefixed
 
     async def speak(self, pod: PrintedPod, container: str) -> bool:
