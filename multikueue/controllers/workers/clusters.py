@@ -21,7 +21,7 @@ from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import World
 from multikueue.controllers.workers.connection import Connection
-from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED, Problem
+from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED, TrialProblem
 from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
 from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
@@ -189,7 +189,7 @@ class Clusters:
             message += f"; {OLD}: {worker.why}" if connection.serves else ""
         return active(status=False, reason=reason, message=message, generation=generation)
 
-    def _warn(self, cluster: MultiKueueCluster, problem: Problem | None) -> None:
+    def _warn(self, cluster: MultiKueueCluster, problem: TrialProblem | None) -> None:
         if problem is not None and self.world.mandate.valid():
             self.world.recorder.emit(
                 MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=problem.reason, message=problem.message
