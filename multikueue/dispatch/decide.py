@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import msgspec
 
+from multikueue.api.event import Event
 from multikueue.api.foreign import excerpt, moment
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, find_condition, with_condition, without_condition
 from multikueue.api.workload import (
@@ -64,17 +66,6 @@ STUCK_AFTER = timedelta(seconds=5)
 
 HELD_UP_AFTER = timedelta(minutes=1)
 """How long a job's deletion, or the end of its pods, may take before the workload reports what it waits for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A Kubernetes event about the workload: `type` is Normal or Warning."""
-
-    type: str
-    reason: str
-    message: str
-    of_each: bool = False
-    """Whether every workload gets this event in normal operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -553,7 +544,7 @@ def _out_of_sync(v: View) -> Outcome:
     return _retry(v, message, type_="Warning")
 
 
-def _retry(v: View, message: str, *, type_: str = "Normal") -> Outcome:
+def _retry(v: View, message: str, *, type_: Literal["Normal", "Warning"] = "Normal") -> Outcome:
     """End the attempt by the check state Retry, not before SHORTEST_ATTEMPT: objects of this attempt must never count
     as those of the next."""
     reserved = v.local.condition(QUOTA_RESERVED)

@@ -45,9 +45,9 @@ from multikueue.kube.session import (
     NOT_SENT,
     TRANSPORT_ERRORS,
     USER_AGENT,
-    Answer,
-    Asked,
     Lines,
+    RequestContext,
+    Response,
     Session,
     Transport,
     always,
@@ -128,10 +128,10 @@ class Stream:
     def __init__(self, cluster: str) -> None:
         self.opening = anyio.CancelScope()
         self._cluster, self._ended = cluster, False
-        self._response: Answer | None = None
+        self._response: Response | None = None
         self._lines: Lines | None = None
 
-    def attach(self, response: Answer, alone: anyio.Lock) -> None:
+    def attach(self, response: Response, alone: anyio.Lock) -> None:
         """`alone` is the lock of `Lines`, which serializes the reading of long lines."""
         self._response, self._lines = response, Lines(response, alone)
         if self._ended:
@@ -536,7 +536,7 @@ class Client:
             account.status = str(response.status)
         return answer
 
-    async def _open(self, request: _Request, idle: float | None) -> Answer:
+    async def _open(self, request: _Request, idle: float | None) -> Response:
         deadline, route = loop_time() + self._timeout, self._route
         proof = route.identity.ready() or await self._proof_by(route, deadline)
         try:
@@ -547,7 +547,7 @@ class Client:
 
     async def _open_once(
         self, request: _Request, route: _Route, proof: Proof, *, idle: float | None, deadline: float
-    ) -> Answer:
+    ) -> Response:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle)
         with self._accounted(request) as account, anyio.fail_after(_left(deadline)):
             response = await self._start(self._streams, request, route, proof, timeout=timeout)
@@ -560,7 +560,7 @@ class Client:
             account.status = str(response.status)
         return response
 
-    async def _body(self, response: Answer, request: _Request) -> bytes:
+    async def _body(self, response: Response, request: _Request) -> bytes:
         """The body of a successful answer. Raises the error of any other answer, and TooLarge."""
         if not 200 <= response.status < 300:
             said = await beginning(response, _LARGEST_ERROR, self._large_answer)
@@ -580,7 +580,7 @@ class Client:
         proof: Proof,
         *,
         timeout: aiohttp.ClientTimeout,
-    ) -> Asked:
+    ) -> RequestContext:
         return session.request(
             request.method,
             URL(route.base + request.target, encoded=True),

@@ -24,11 +24,11 @@ from multikueue.api.meta import Object, ObjectKey, decoder, encode
 
 __all__ = [
     "UNREADABLE",
-    "Change",
-    "Event",
+    "DecodedEvent",
     "Listing",
     "Stub",
     "StubMeta",
+    "WatchEvent",
     "change_of",
     "cut_list_of",
     "event_of",
@@ -43,14 +43,14 @@ T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 
-class Event(msgspec.Struct, gc=False):
+class WatchEvent(msgspec.Struct, gc=False):
     """One line of a watch. BOOKMARK and ERROR share the envelope, so the object stays raw until its type is known."""
 
     type: str
     object: msgspec.Raw
 
 
-class Change(Protocol[T_co]):
+class DecodedEvent(Protocol[T_co]):
     """One line of a watch with its object decoded."""
 
     @property
@@ -88,7 +88,7 @@ class _RawPage(msgspec.Struct, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class _Change(Generic[T]):
+class _DecodedEvent(Generic[T]):
     type: str
     object: T
 
@@ -107,7 +107,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of a decoder. UnicodeDecodeError: text that is no UTF-8. RecursionError: JSON nested too deeply even to skip,
 from about a thousand levels, depending on the version of Python and the depth of the call."""
 
-_decode_event = msgspec.json.Decoder(Event).decode
+_decode_event = msgspec.json.Decoder(WatchEvent).decode
 _decode_stub = msgspec.json.Decoder(Stub).decode
 _decode_raw_page = msgspec.json.Decoder(_RawPage).decode
 
@@ -174,7 +174,7 @@ def whole(data: msgspec.Raw) -> msgspec.Raw:
     return data
 
 
-def event_of(line: bytes) -> Event:
+def event_of(line: bytes) -> WatchEvent:
     """A line of a watch. Raises msgspec.DecodeError if the line is no event, RecursionError if it is nested too
     deeply."""
     return _decode_event(line)
@@ -206,7 +206,7 @@ def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
 
 
 @cache
-def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
+def change_of(kind: type[T]) -> Callable[[bytes], DecodedEvent[T]]:
     """The decoder of a watch line in one pass, which halves the cost of an event; the object owns its memory.
 
     The decoder raises one of UNREADABLE for an ERROR, a null, an object that does not fit, or no event: `event_of` and
@@ -218,7 +218,7 @@ def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
     decode = msgspec.json.Decoder(msgspec.defstruct(f"{kind.__name__}Change", fields, gc=False)).decode
     own = _owner(kind)
 
-    def decode_and_own(line: bytes) -> Change[T]:
+    def decode_and_own(line: bytes) -> DecodedEvent[T]:
         change: Any = decode(line)
         if own is not None:
             own(change.object)
@@ -227,12 +227,12 @@ def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
     return decode_and_own
 
 
-def _change_in_two_passes(one: Callable[[msgspec.Raw], T]) -> Callable[[bytes], Change[T]]:
+def _change_in_two_passes(one: Callable[[msgspec.Raw], T]) -> Callable[[bytes], DecodedEvent[T]]:
     """The decoder of a watch line for a custom job, whose unnamed fields need a second pass over the object."""
 
-    def decode(line: bytes) -> Change[T]:
+    def decode(line: bytes) -> DecodedEvent[T]:
         event = event_of(line)
-        return _Change(event.type, one(event.object))
+        return _DecodedEvent(event.type, one(event.object))
 
     return decode
 

@@ -35,9 +35,9 @@ from multikueue.errors import (
 from multikueue.kube.cluster_client import Lines, Page, WatchingClient
 from multikueue.kube.decode import (
     UNREADABLE,
-    Event,
     Stub,
     StubMeta,
+    WatchEvent,
     change_of,
     event_of,
     object_of,
@@ -345,7 +345,7 @@ class Reflector(Generic[T]):
             return self._take_garbage(event, error)
         return self._take_object(event.type, item)
 
-    def _take_garbage(self, event: Event, error: Exception) -> str:
+    def _take_garbage(self, event: WatchEvent, error: Exception) -> str:
         """One object that cannot be decoded must not stop the watch: its last version stays, unless it was deleted."""
         stub, why = stub_of(event.object), why_unreadable(error)
         before = self._sink.unreadable.pop(stub.key, "") if stub.key is not None else ""

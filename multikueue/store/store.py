@@ -23,12 +23,12 @@ from multikueue.store.triggers import Table, keys_after
 from multikueue.store.worker import WorkerAspect, WorkerView, prebuilt_key
 from multikueue.store.writes import Writes
 
-__all__ = ["Observer", "Store"]
+__all__ = ["Store", "WorkerObserver"]
 
 T = TypeVar("T")
 
 
-class Observer(Protocol):
+class WorkerObserver(Protocol):
     """A read-only observer of workers: called when a worker is met or forgotten, and when its connectivity changes."""
 
     def worker_met(self, worker: WorkerView) -> None: ...
@@ -55,7 +55,7 @@ class Store(State):
     ) -> None:
         super().__init__(now, queues, namespace=namespace, adapters=adapters, minds_pods=minds_pods, elastic=elastic)
         self.engine, self._queues = engine, queues
-        self._observers: list[Observer] = []
+        self._observers: list[WorkerObserver] = []
         self._writes = Writes()
         self.workloads.observe(self._workload_changed)
         self.jobs.observe(self._job_changed)
@@ -148,7 +148,7 @@ class Store(State):
 
     # Workers.
 
-    def observe(self, observer: Observer) -> None:
+    def observe(self, observer: WorkerObserver) -> None:
         """Call the observer from now on."""
         self._observers.append(observer)
 

@@ -56,7 +56,7 @@ Render = Callable[[], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiRequest:
     """One request to the visibility API. `common_name` is that of the verified client certificate, None without a
     certificate; `path` is decoded."""
 
@@ -66,7 +66,7 @@ class Asked:
     query: Mapping[str, str]
 
 
-Answerer = Callable[[Asked], Awaitable[tuple[int, bytes]]]
+Answerer = Callable[[ApiRequest], Awaitable[tuple[int, bytes]]]
 """Answers a GET with an HTTP status and JSON. Never raises."""
 
 
@@ -259,7 +259,7 @@ class Server:
             return web.Response(status=400, text=f"{error}\n")
 
     async def _respond(self, request: web.Request) -> web.Response:
-        asked = Asked(_common_name(request), tuple(request.headers.items()), request.path, request.query)
+        asked = ApiRequest(_common_name(request), tuple(request.headers.items()), request.path, request.query)
         code, body = await self._answer(asked)
         return web.Response(status=code, body=body, content_type=_JSON)
 

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.event import Event
 from multikueue.api.meta import Condition, find_condition
 from multikueue.api.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED, Workload, WorkloadStatus
 from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.consult import Answer, Chosen
-from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate
+from multikueue.dispatch.decide import Decision, decide, is_holding, nominate
 from multikueue.dispatch.group import MAX_NOMINATED, Reach, Remote
 from multikueue.dispatch.phases import Phase
 from multikueue.strategy import Fleet, Nomination

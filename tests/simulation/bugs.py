@@ -21,7 +21,7 @@ from unittest.mock import patch
 from multikueue.api import quantity
 from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
-from multikueue.controllers.reconcile.context import Queues
+from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.controllers.workers import identities, outbox
 from multikueue.controllers.workloads import workloads
 from multikueue.dispatch import decide, group, phases, plan
@@ -411,7 +411,7 @@ def a_job_is_removed_when_its_check_is() -> Iterator[None]:
 
 @bug(caught_by=5089, within=5090)
 def what_failed_waits_though_the_manager_cluster_answers_again() -> Iterator[None]:
-    with replaced(Queues, "hurry", lambda _real: lambda _self: None):
+    with replaced(WorkQueues, "hurry", lambda _real: lambda _self: None):
         yield
 
 

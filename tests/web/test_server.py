@@ -13,7 +13,7 @@ import trustme
 from multikueue.errors import ConfigurationError
 from multikueue.web.admission import Known
 from multikueue.web.certificates import renewed
-from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Asked, Server
+from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, ApiRequest, Server
 from multikueue.web.serving import Serving, serving
 from tests.web.builders import response_in, review_of
 
@@ -226,7 +226,7 @@ class Proxy:
             yield session
 
 
-async def echo(asked: Asked) -> tuple[int, bytes]:
+async def echo(asked: ApiRequest) -> tuple[int, bytes]:
     return 200, f"{asked.common_name} {asked.path} {dict(asked.query)}".encode()
 
 
@@ -268,7 +268,7 @@ async def test_a_renewed_certificate_of_the_visibility_api_is_served_on_the_same
 
 
 async def test_serving_again_answers_by_the_new_rules_at_once() -> None:
-    async def refuse(_asked: Asked) -> tuple[int, bytes]:
+    async def refuse(_asked: ApiRequest) -> tuple[int, bytes]:
         return 401, b""
 
     served, proxy = certificate(), Proxy()

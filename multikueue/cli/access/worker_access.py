@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient, WatchingClient
     from multikueue.kube.credentials import Credentials
 
-__all__ = ["Reach", "SecretsNamespace", "Worker", "WorkerContext", "WorkerKubeconfig"]
+__all__ = ["ReachableWorker", "SecretsNamespace", "WorkerAccess", "WorkerContext", "WorkerKubeconfig"]
 
 _PANEL = "Worker cluster"
 
@@ -58,7 +58,7 @@ SecretsNamespace = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class ReachableWorker:
     """A worker one can ask, and whose rights one has there."""
 
     cluster: str
@@ -72,7 +72,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class WorkerAccess:
     """What the user gave to get at workers."""
 
     manager: Target
@@ -81,14 +81,14 @@ class Reach:
     kubeconfig: Path | None = None
 
     @asynccontextmanager
-    async def connect(self, manager: ClusterClient, cluster: str) -> AsyncIterator[Worker]:
+    async def connect(self, manager: ClusterClient, cluster: str) -> AsyncIterator[ReachableWorker]:
         """The worker. Raises CommandFailed if there is no way to it, or where it refuses something in the block."""
         from multikueue.kube.client import Client
 
         credentials, source, advice = await self._way(manager, cluster)
         with told_where(cluster, credentials):
             async with Client.connect(credentials, cluster=cluster) as client:
-                worker = Worker(cluster, client, source, advice)
+                worker = ReachableWorker(cluster, client, source, advice)
                 try:
                     yield worker
                 except Forbidden as error:

@@ -22,7 +22,7 @@ from multikueue.api.workload import (
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.workload.repairs import repair
 
-__all__ = ["STATES", "Event", "attempt", "events", "facts", "now", "owner", "reason", "status"]
+__all__ = ["STATES", "HistoryEntry", "attempt", "events", "facts", "now", "owner", "reason", "status"]
 
 Test = Callable[[Workload], bool]
 
@@ -138,7 +138,7 @@ def _quota(held: PodSetAssignment) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HistoryEntry:
     """Something that is known to have happened, with the time its object tells; None for one without."""
 
     at: datetime | None
@@ -148,23 +148,27 @@ class Event:
         return f"{render_time(self.at) if self.at else '-':<20}  {one_line(self.what)}"
 
 
-def events(workload: Workload) -> list[Event]:
+def events(workload: Workload) -> list[HistoryEntry]:
     """What conditions and checks remember, oldest first. Each remembers only its last change."""
-    told = [Event(workload.metadata.creation_timestamp, "created"), *_conditions(workload), *_check_events(workload)]
+    told = [
+        HistoryEntry(workload.metadata.creation_timestamp, "created"),
+        *_conditions(workload),
+        *_check_events(workload),
+    ]
     return sorted(told, key=lambda event: event.at.timestamp() if event.at else float("inf"))
 
 
-def _conditions(workload: Workload) -> Iterator[Event]:
+def _conditions(workload: Workload) -> Iterator[HistoryEntry]:
     for condition in workload.status.conditions:
         what = condition.type if condition.status == "True" else f"{condition.type} is {condition.status}"
         because = f" ({condition.reason})" if condition.reason else ""
-        yield Event(condition.last_transition_time, f"{what}{because}{_colon(condition.message)}")
+        yield HistoryEntry(condition.last_transition_time, f"{what}{because}{_colon(condition.message)}")
 
 
-def _check_events(workload: Workload) -> Iterator[Event]:
+def _check_events(workload: Workload) -> Iterator[HistoryEntry]:
     for check in workload.status.admission_checks:
         what = f"admission check {check.name} is {check.state}{_colon(check.message)}"
-        yield Event(check.last_transition_time, what)
+        yield HistoryEntry(check.last_transition_time, what)
 
 
 def _finished_as(workload: Workload, *, succeeded: bool) -> bool:

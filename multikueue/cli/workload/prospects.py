@@ -33,7 +33,7 @@ from multikueue.store.sight import namespaces_of
 from multikueue.store.state import clusters_of, config_of
 
 if TYPE_CHECKING:
-    from multikueue.cli.access.worker_access import Reach, Worker
+    from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["prospects", "row", "sentence"]
@@ -95,7 +95,7 @@ def _again(local: Workload) -> str:
 
 
 async def prospects(
-    manager: ClusterClient, reach: Reach, local: Workload, told: Iterable[Prospect] = ()
+    manager: ClusterClient, reach: WorkerAccess, local: Workload, told: Iterable[Prospect] = ()
 ) -> tuple[list[Prospect], list[str]]:
     """Each worker that the workload may go to, in the order of its MultiKueueConfig, and what could not be seen.
 
@@ -119,7 +119,7 @@ async def prospects(
 @dataclass(slots=True)
 class _Inquiry:
     manager: ClusterClient
-    reach: Reach
+    reach: WorkerAccess
     local: Workload
     told: Mapping[str, Prospect]
     unseen: list[str] = field(default_factory=list)
@@ -196,7 +196,7 @@ class _Inquiry:
             return _prospect(name, State.NEVER, self.known()[name])
         return _prospect(name, State.WAITS if name in self.nominated else State.HIDDEN, "you cannot look there")
 
-    async def _worker_says(self, name: str, worker: Worker) -> Prospect:
+    async def _worker_says(self, name: str, worker: ReachableWorker) -> Prospect:
         kin = Kin(worker.client, self.local)
         kind = await kin.unserved()
         if kind:
@@ -213,7 +213,7 @@ class _Inquiry:
         place = await self._place(name, worker, copy)
         return _prospect(name, State.WAITS, told.message if told is not None else "", place=place)
 
-    async def _lack(self, name: str, worker: Worker, copy: Workload) -> str:
+    async def _lack(self, name: str, worker: ReachableWorker, copy: Workload) -> str:
         """As the manager finds it out."""
         ceilings = Ceilings()
         try:
@@ -223,7 +223,7 @@ class _Inquiry:
             self.unseen.append(f"queues of {name}: {error.message}")
         return ceilings.lack(name, copy)
 
-    async def _place(self, name: str, worker: Worker, copy: Workload) -> int:
+    async def _place(self, name: str, worker: ReachableWorker, copy: Workload) -> int:
         try:
             line = await _waiting(worker.client, copy)
         except Forbidden as error:

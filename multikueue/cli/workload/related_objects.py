@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectMeta, OwnerReference, controller_of, decoder, encode
-from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Pod, Reference
+from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, PrintedPod, Reference
 from multikueue.api.workload import Workload, any_owner_of, prebuilt_workload
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
@@ -72,7 +72,7 @@ class Kin:
             known = ""
         return "" if known else f"{self._job.kind} ({self._job.api_version})"
 
-    async def pods(self) -> list[tuple[Tree, Pod]]:
+    async def pods(self) -> list[tuple[Tree, PrintedPod]]:
         """The pods of the job, as the server sent them and as values. Raises Forbidden."""
         pairs = await fetch_pairs(self._client, PODS, namespace=self._key.namespace)
         return [pair for pair in pairs if await self.has(pair[1].metadata)]

@@ -13,7 +13,7 @@ import anyio
 from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.workload import FINISHED, Workload
-from multikueue.cli.access.worker_access import Reach, Worker
+from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.workload import description
@@ -38,7 +38,7 @@ DRAIN_SECONDS = 10.0
 class Act(Protocol):
     """What a command does on the cluster where the workload is."""
 
-    async def play(self, worker: Worker, workload: Workload, /) -> None:
+    async def play(self, worker: ReachableWorker, workload: Workload, /) -> None:
         """Goes on until it is cancelled: the workload is not there any more."""
 
     async def drain(self) -> None:
@@ -50,12 +50,12 @@ class Scene:
     """The workload that was named; `item` is the object as the server sent it."""
 
     manager: WatchingClient
-    reach: Reach
+    reach: WorkerAccess
     item: dict[str, Any]
     workload: Workload
 
     @asynccontextmanager
-    async def winner(self) -> AsyncIterator[Worker]:
+    async def winner(self) -> AsyncIterator[ReachableWorker]:
         """The cluster where it is. Raises CommandFailed if it is nowhere, and says why."""
         cluster = self.workload.status.cluster_name
         if not cluster:
@@ -106,7 +106,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def open_scene(named: str, namespace: str | None, reach: Reach) -> AsyncIterator[Scene]:
+async def open_scene(named: str, namespace: str | None, reach: WorkerAccess) -> AsyncIterator[Scene]:
     """In the namespace of the context, if none is given. Raises CommandFailed if there is no such workload, or several."""
     async with reach.manager.connect_in(namespace) as (manager, where):
         item, workload = pick(await fetch_workloads(manager, where), named, where)

@@ -22,7 +22,7 @@ from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
 from multikueue.api.queues import ClusterQueue, LocalQueue
-from multikueue.controllers.reconcile.context import Queues
+from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.dispatch.group import Reach
 from multikueue.quota.cache.reservations import QueueUsage
 from multikueue.quota.cache.tree import FlavorResource
@@ -43,7 +43,7 @@ class StateCollector:
     """
 
     store: Store
-    queues: Queues
+    queues: WorkQueues
     finished: Counter[ObjectKey] = field(default_factory=Counter)
     quota: bool = True
     resources: bool = False

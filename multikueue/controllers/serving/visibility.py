@@ -31,7 +31,7 @@ from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
-from multikueue.web.server import Asked, Server
+from multikueue.web.server import ApiRequest, Server
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import (
     SERVED,
@@ -165,8 +165,8 @@ class Visibility:
             await self._register(group, version, certificate)
         return port
 
-    def _answerer(self, trust: Trust) -> Callable[[Asked], Awaitable[tuple[int, bytes]]]:
-        async def respond(asked: Asked) -> tuple[int, bytes]:
+    def _answerer(self, trust: Trust) -> Callable[[ApiRequest], Awaitable[tuple[int, bytes]]]:
+        async def respond(asked: ApiRequest) -> tuple[int, bytes]:
             try:
                 return 200, encode(await self._answer(trust, asked))
             except Refused as refused:
@@ -174,7 +174,7 @@ class Visibility:
 
         return respond
 
-    async def _answer(self, trust: Trust, asked: Asked) -> Mapping[str, Any]:
+    async def _answer(self, trust: Trust, asked: ApiRequest) -> Mapping[str, Any]:
         try:
             user = user_of(trust, asked.common_name, asked.headers)
         except Unknown as error:

@@ -20,8 +20,8 @@ from multikueue.controllers.reconcile.context import World, tenant
 from multikueue.controllers.reconcile.events import tell_unreadable
 from multikueue.controllers.workers.credentials_on_trial import (
     CONNECTION_FAILED,
-    Offer,
-    Problem,
+    CredentialsTrial,
+    TrialProblem,
     leads_elsewhere,
     problem_of,
     prove,
@@ -81,7 +81,7 @@ class Connection:
     before: Access | None = None
     tried: bool = False
     reason: str = CONNECTION_FAILED
-    offered: Offer = field(default_factory=Offer)
+    offered: CredentialsTrial = field(default_factory=CredentialsTrial)
     validity: Validity | None = field(init=False, default=None)
     _identity: Identity = field(init=False)
     _health: Health = field(init=False)
@@ -100,7 +100,7 @@ class Connection:
         return self.worker.name
 
     @property
-    def problem(self) -> Problem | None:
+    def problem(self) -> TrialProblem | None:
         """Why the offered credentials are not in use."""
         return self.offered.problem
 
@@ -348,7 +348,7 @@ class Connection:
         self.validity = of_credentials(self.access.credentials)
         self.worker.uses_credential(self.validity.end if self.validity else None)
 
-    def _settle(self, problem: Problem | None) -> None:
+    def _settle(self, problem: TrialProblem | None) -> None:
         """Reports why the offered credentials are not in use. The same kind of trouble in other words is no news."""
         if (problem and problem.kind) == (self.problem and self.problem.kind):
             return

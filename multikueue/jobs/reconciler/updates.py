@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from multikueue.api.event import Event
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, ObjectMeta, with_condition
 from multikueue.api.workload import UNDISPATCHABLE_ANNOTATION, Workload
 from multikueue.jobs.framework.actions import (
     DeleteWorkload,
     JobDecision,
-    JobEvent,
     PatchWorkloadStatus,
     RemoveFinalizer,
     UpdateWorkloadSpec,
@@ -28,7 +28,7 @@ def delete(workloads: tuple[Workload, ...], why: str) -> JobDecision:
     doomed = tuple(w for w in workloads if w.metadata.deletion_timestamp is None)
     return JobDecision(
         actions=tuple(DeleteWorkload(w.key, w.metadata.uid) for w in doomed),
-        events=tuple(JobEvent("Normal", "DeletedWorkload", f"{why}: {w.key}") for w in doomed),
+        events=tuple(Event("Normal", "DeletedWorkload", f"{why}: {w.key}") for w in doomed),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from multikueue.api.event import Event
 from multikueue.api.foreign import moment
 from multikueue.api.meta import find_condition, is_true, without_condition
 from multikueue.api.queues import ClusterQueue, LocalQueue
@@ -48,7 +49,6 @@ from multikueue.quota.workload.transitions import evict, put_condition, synchron
 
 __all__ = [
     "NO_SLICES",
-    "Event",
     "Facts",
     "JobFacts",
     "Queues",
@@ -146,13 +146,6 @@ class Facts:
     retry_backoff: timedelta | None = None
     patience: Patience | None = None
     may_fit_now: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

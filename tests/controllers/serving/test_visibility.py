@@ -34,7 +34,7 @@ from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.strategy import Worker
 from multikueue.web.front_proxy import User
-from multikueue.web.server import Answerer, Asked, Server
+from multikueue.web.server import Answerer, ApiRequest, Server
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import GROUP, SERVED, Pending, Refused
 from tests.controllers.serving.api import manager
@@ -131,7 +131,7 @@ class Scene:
             await self.visibility.reconcile()
         assert self.sockets.answer is not None
         headers = (("X-Remote-User", user), *(("X-Remote-Group", group) for group in groups))
-        code, body = await self.sockets.answer(Asked(by, headers, path, query or {}))
+        code, body = await self.sockets.answer(ApiRequest(by, headers, path, query or {}))
         return code, json.loads(body)
 
 

@@ -13,7 +13,7 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey, render_time
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection import Connection
-from multikueue.controllers.workers.credentials_on_trial import Problem
+from multikueue.controllers.workers.credentials_on_trial import TrialProblem
 from multikueue.controllers.workers.identities import OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.dispatch.group import Reach
@@ -119,11 +119,15 @@ def connection(world: Table) -> Connection:
 # New credentials that are not in use.
 
 
-OTHER = Problem("BadKubeConfig", "load client config failed: the new kubeconfig is not in use: it is odd", OtherCluster)
-REFUSED = Problem("ClientConnectionFailed", "the new kubeconfig is not in use: 401", Unauthorized)
+OTHER = TrialProblem(
+    "BadKubeConfig", "load client config failed: the new kubeconfig is not in use: it is odd", OtherCluster
+)
+REFUSED = TrialProblem("ClientConnectionFailed", "the new kubeconfig is not in use: 401", Unauthorized)
 
 
-async def shown(world: Table, reach: Reach, problem: Problem | None, *, why: str = "no answer") -> tuple[str, str, str]:
+async def shown(
+    world: Table, reach: Reach, problem: TrialProblem | None, *, why: str = "no answer"
+) -> tuple[str, str, str]:
     """The condition after a look at a worker with that problem."""
     clusters = Clusters(world.world, QUICK, "kueue-system")
     running = connection(world)
@@ -183,7 +187,7 @@ async def test_a_credential_that_ends_soon_is_told_in_time(left: timedelta, conn
 
 
 @pytest.mark.parametrize("problem", [OTHER, REFUSED], ids=lambda problem: problem.reason)
-async def test_when_the_old_ones_end_too_the_reason_is_that_of_the_new_ones(problem: Problem) -> None:
+async def test_when_the_old_ones_end_too_the_reason_is_that_of_the_new_ones(problem: TrialProblem) -> None:
     world = table()
     await shown(world, Reach.CONNECTED, problem)
     expected = ("False", problem.reason, f"{problem.message}; the one in use: no answer")

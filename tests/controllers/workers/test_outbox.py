@@ -57,7 +57,7 @@ async def at_work(world: Table, *, admitting: tuple[str, ...] = ()) -> AsyncIter
     """The loops of the manager as tasks, for as long as the block lasts; those workers admit what comes."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_admit, world, admitting)
-        for loop in world.deployment.loops:
+        for loop in world.runnables.loops:
             tasks.start_soon(loop.run, world.world.metrics)
         for name, outbox in world.outboxes.items():
             queue = world.queues.outboxes[name]
@@ -186,7 +186,7 @@ async def test_a_deleted_workload_is_looked_at_again_when_it_can_be_told_what_be
     await world.manager.delete(kinds.WORKLOADS, key)
     world.outboxes["w1"].trust()
     await world.settle()
-    (loop,) = (loop for loop in world.deployment.loops if loop.name == "workloads")
+    (loop,) = (loop for loop in world.runnables.loops if loop.name == "workloads")
     assert world.store.worker("w1").expectations.asked(key)
     assert (await loop.reconcile(key)).again_after == timedelta(seconds=70)
     world.time += timedelta(seconds=70)

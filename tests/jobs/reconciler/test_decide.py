@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube.patching.patches import merge_patch
+from multikueue.api.event import Event
 from multikueue.api.job import Job
 from multikueue.api.meta import decoder, encode
 from multikueue.api.workload import CLUSTER_LABEL, UNDISPATCHABLE_ANNOTATION, PriorityClassRef, Workload, workload_spec
@@ -20,7 +21,6 @@ from multikueue.jobs.framework.actions import (
     CreateWorkload,
     DeleteWorkload,
     JobDecision,
-    JobEvent,
     PatchJob,
     PatchJobStatus,
     PatchWorkloadStatus,
@@ -98,7 +98,7 @@ def test_nothing_to_do(view: JobView) -> None:
 
 # --- jobs that belong to others --------------------------------------------------------------------------------------
 
-SUSPENDED = JobEvent("Normal", "Suspended", "The job it belongs to is not admitted")
+SUSPENDED = Event("Normal", "Suspended", "The job it belongs to is not admitted")
 DOOMED = DeleteWorkload(PENDING.key, PENDING.metadata.uid)
 LEAVING = leaving(PENDING)
 
@@ -161,7 +161,7 @@ def test_a_new_job_gets_its_workload() -> None:
 def test_an_unsuspended_job_is_stopped_and_gets_its_workload() -> None:
     decision = decide(JobView(job=FREE), NOW)
     assert decision.actions == (STOP, CreateWorkload(BATCH_JOB.workload_body(FREE, priority=Priority())))
-    assert decision.events == (JobEvent("Normal", "Stopped", "Missing Workload"),)
+    assert decision.events == (Event("Normal", "Stopped", "Missing Workload"),)
 
 
 def test_a_new_workload_gets_the_labels_that_are_asked_for() -> None:
@@ -185,7 +185,7 @@ def test_a_job_made_anew_does_not_use_the_workload_of_the_old_one() -> None:
 def test_a_missing_priority_class_is_said_and_looked_for_again() -> None:
     decision = decide(JobView(job=HELD, priority='WorkloadPriorityClass "x" not found'), NOW)
     assert decision.actions == ()
-    assert decision.events == (JobEvent("Warning", "PriorityNotFound", 'WorkloadPriorityClass "x" not found'),)
+    assert decision.events == (Event("Warning", "PriorityNotFound", 'WorkloadPriorityClass "x" not found'),)
     assert decision.again_after == timedelta(minutes=1)
 
 
@@ -340,7 +340,7 @@ def test_a_job_that_was_admitted_before_its_queue_had_a_check_starts_once_a_work
 def test_running_without_leave_is_stopped(workload: Workload, why: str) -> None:
     decision = decide(JobView(job=FREE, workloads=(workload,), remote=REMOTE_RUNNING), NOW)
     assert decision.actions == (STOP,)
-    assert decision.events == (JobEvent("Normal", "Stopped", why),)
+    assert decision.events == (Event("Normal", "Stopped", why),)
 
 
 def test_the_status_of_the_winner_is_mirrored() -> None:

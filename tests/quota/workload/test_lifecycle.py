@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multikueue.api.event import Event
 from multikueue.api.meta import find_condition
 from multikueue.api.queues import ClusterQueue, LocalQueue, StopPolicy
 from multikueue.api.workload import (
@@ -22,7 +23,7 @@ from multikueue.api.workload import (
     Workload,
     WorkloadStatus,
 )
-from multikueue.quota.workload.lifecycle import Event, Facts, Step, step
+from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
 from multikueue.testing import workload as new_workload

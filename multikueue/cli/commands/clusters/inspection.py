@@ -12,7 +12,7 @@ import anyio
 
 from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, Member, ends, gather, pick
+from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather, pick
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, Listing
 from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
@@ -72,7 +72,7 @@ async def declared(manager: ClusterClient, own: Sequence[DeclaredKind]) -> tuple
 
 async def check_all(
     manager: ClusterClient,
-    members: Sequence[Member],
+    members: Sequence[WorkerCluster],
     *,
     connect: Connect,
     moment: datetime,
@@ -82,7 +82,7 @@ async def check_all(
     way, ours = await routes(manager), await definitions(manager)
     reports: dict[str, Report] = {}
 
-    async def check(member: Member) -> None:
+    async def check(member: WorkerCluster) -> None:
         reports[member.name] = await _check(member, way, kinds, ours, connect=connect, moment=moment)
 
     async with anyio.create_task_group() as tasks:
@@ -92,7 +92,7 @@ async def check_all(
 
 
 async def _check(
-    member: Member,
+    member: WorkerCluster,
     way: Routes,
     kinds: Sequence[Kind[Any]],
     ours: Definitions | None,
@@ -117,7 +117,7 @@ async def _check(
     return Report(member.name, (*known, *found))
 
 
-def _connection(member: Member) -> Finding:
+def _connection(member: WorkerCluster) -> Finding:
     active = member.active
     if active is None:
         return Finding("warning", "manager's connection", "no manager has looked at the cluster yet: does it run?")
@@ -125,18 +125,18 @@ def _connection(member: Member) -> Finding:
     return Finding(level, "manager's connection", f"{active.reason}: {active.message}")
 
 
-def _cordon(member: Member) -> list[Finding]:
+def _cordon(member: WorkerCluster) -> list[Finding]:
     """Something only where there is a cordon, or somebody meant one."""
     return [] if member.cordon == "no" else [Finding("warning", "cordoned", member.cordon)]
 
 
-def _membership(member: Member) -> Finding:
+def _membership(member: WorkerCluster) -> Finding:
     if member.configs:
         return Finding("ok", "configs", ", ".join(member.configs))
     return Finding("warning", "configs", "no MultiKueueConfig names it, so nothing is sent to it")
 
 
-def _credential(member: Member, moment: datetime) -> Finding:
+def _credential(member: WorkerCluster, moment: datetime) -> Finding:
     if member.hidden:
         return Finding("unchecked", "credential", f"not checkable from here: {member.problem}")
     if member.problem:
