@@ -176,13 +176,16 @@ class Store(State):
             return False
         if worker.is_in_use:
             return False
-        if any(local.status.cluster_name == name and not local.has(FINISHED) for local in self.workloads):
+        naming = self.workloads.by("worker", name)
+        if any(local.status.cluster_name == name for local in naming):
             return False
         del self.workers[name]
         self.ceilings.forget(name)
         self.fleets.clear()
         for observer in self._observers:
             observer.worker_forgotten(worker)
+        for local in naming:  # they may have waited for it
+            self._queues.add("workloads", local.key)
         return True
 
     def _worker_changed(self, worker: WorkerView, aspect: WorkerAspect) -> None:

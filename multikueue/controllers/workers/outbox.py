@@ -46,8 +46,10 @@ from multikueue.errors import (
     Throttled,
     Unauthorized,
 )
+from multikueue.jobs.framework.workloads import LONGEST_NAME
 from multikueue.jobs.pods.members import members_of, missing
 from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.definitions import definitions
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.cache import Cache
 from multikueue.store.expectations import AWAY_MEMORY, CONFLICT_MEMORY
@@ -86,6 +88,8 @@ class Outbox:
     _held: set[ObjectKey] = field(default_factory=set)
     _under_way: int = 0
     _patience: asyncio.TimerHandle | None = None
+    _reads_long_names: bool = False
+    """Whether that was seen on this connection; until then it is asked where it matters."""
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Does what the plan still wants here; nothing while the worker is out of reach, or the plan is replaced."""
@@ -98,7 +102,7 @@ class Outbox:
             self._held.add(key)
             return DONE
         try:
-            made = await self._carry_out(key, plan)
+            made = await self._may_create(key, plan) and await self._carry_out(key, plan)
         except (ClusterUnreachable, Unauthorized):
             self._held.add(key)  # the next heartbeat requeues it, whatever its back-off
             self._doubt()
@@ -117,6 +121,22 @@ class Outbox:
             if isinstance(action, CreateJob) and not self._may_run_beside(key, plan):
                 await self._perform_one(action, key)
         return any(isinstance(action, CreateWorkload) for action in first)
+
+    async def _may_create(self, key: ObjectKey, plan: Plan) -> bool:
+        """Whether Kueue there understands what the plan has made there. It would make a second Workload for a job whose
+        Workload has a name that it does not read: both would hold quota, and an eviction would stop neither."""
+        if len(key.name) <= LONGEST_NAME or self._reads_long_names:
+            return True
+        if not any(isinstance(action, (CreateWorkload, CreateJob)) for action in self._left(key, plan)):
+            return True
+        with self._waiting():
+            found = await definitions(self.client)
+        self._reads_long_names = found is not None and found.reads_long_names
+        if not self._reads_long_names:
+            self._unfit(
+                key, f"its name is longer than {LONGEST_NAME} characters, which takes Kueue 0.18 or newer there"
+            )
+        return self._reads_long_names
 
     def _left(self, key: ObjectKey, plan: Plan) -> tuple[Action, ...]:
         """The remaining actions; none once another plan is in force."""

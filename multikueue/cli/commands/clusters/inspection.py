@@ -20,8 +20,8 @@ from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.definitions import Definitions, definitions
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
-from multikueue.registration.definitions import Definitions, definitions
 from multikueue.registration.join import busy
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration
