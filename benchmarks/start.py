@@ -81,6 +81,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "help": (),
     "why w": _ONE,
     "objects unreadable": _ONE,
+    "webhook remove": _ONE,
     "strategies list": (),
     "strategies show incremental": (),
 }
