@@ -57,6 +57,8 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/quota/cache/slice_replacements.py": "quota/scheduler/test_slices.py",
     "multikueue/web/bodies.py": "web/test_door.py",
     "multikueue/web/serving.py": "web/test_certificates.py",
+    "multikueue_simulator/processes.py": "simulator/test_world.py",
+    "multikueue_simulator/simulation/odd_objects.py": "simulator/simulation/test_adversary_injector.py",
     "fakekube/server/answers.py": "fakekube/server/test_reads.py",
     "fakekube/server/calls.py": "fakekube/server/test_writes.py",
     "fakekube/server/conversion.py": "fakekube/builtins/test_kinds.py",
