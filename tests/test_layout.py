@@ -17,6 +17,9 @@ TREES = {
 }
 """Our packages by import name: where each is, and where in `tests` its tests are."""
 
+LONGEST = 400
+"""Lines of a file that needs no reason to be one file."""
+
 MODULES = sorted(
     Path(package, path.relative_to(tree)) for package, (tree, _) in TREES.items() for path in tree.rglob("*.py")
 )
@@ -107,6 +110,12 @@ def test_a_module_says_what_it_is(path: Path) -> None:
     text = ast.get_docstring(ast.parse(source(path).read_text()))
     assert text
     assert text.splitlines()[0].endswith((".", ":", "?"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_a_long_file_gives_the_reason_in_its_first_line(path: Path) -> None:
+    lines = source(path).read_text().splitlines()
+    assert len(lines) <= LONGEST or " one file" in lines[0]
 
 
 @pytest.mark.parametrize("path", [path for path in ROOMS if len(path.parts) < 4], ids=str)
