@@ -1,4 +1,4 @@
-"""Composition root: builds the real objects from settings, starts their tasks in order, stops them in reverse.
+"""Composition root, one file to be read in order: builds the real objects, starts their tasks, stops them in reverse.
 
 Start: the probes; the watches of the manager cluster, until all are listed; the connections to the workers; then, only
 while this process leads, the loops and tasks that act. Stop: no new work, calls under way end, the rest is cancelled,

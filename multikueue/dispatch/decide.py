@@ -1,4 +1,7 @@
-"""The decision on one workload: its new local status, and the desired state on each worker (contract 3)."""
+"""The decision on one workload (contract 3): one file, a function for each phase.
+
+A decision is the new local status, and the desired state on each worker.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls to the API server of one cluster: typed values in and out, a deadline on each call, retries where safe."""
+"""Calls to the API server of one cluster, typed, with deadlines, retried where safe: one file for all verbs."""
 
 from __future__ import annotations
 

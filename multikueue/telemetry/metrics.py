@@ -1,4 +1,4 @@
-"""The instruments: counters and histograms of Prometheus, from the start of the process.
+"""The instruments, counters and histograms of Prometheus: one file, as it is a table of their names and labels.
 
 Metrics named `kueue_*` are Kueue's own (quota-engine 7, contract 6.1) with the same meaning; ours are named
 `multikueue_*`. A restart resets all, as Prometheus expects of counters.

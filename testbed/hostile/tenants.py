@@ -1,4 +1,4 @@
-"""What somebody may do who may write Jobs, Pods and Workloads in one namespace, and no more.
+"""Attacks of a tenant, who may write Jobs, Pods and Workloads in one namespace: one file, as it is a table of cases.
 
 What a tenant has no right to (the status of a Workload, a LimitRange) is played as well: some clusters give it away.
 """

@@ -41,7 +41,7 @@ __all__ = [
 RESOURCE = "multikueuecluster.kueue.x-k8s.io"
 
 NO_END = "no expiry found"
-"""Of a credential."""
+"""Shown for a credential whose end is not known."""
 
 COLUMNS = (
     Column("NAME"),
@@ -83,7 +83,7 @@ class WorkerCluster:
 
     @property
     def cordon(self) -> str:
-        """`yes`, `no`, or what somebody wrote in the hope that it cordons."""
+        """`yes`, `no`, or the invalid value of the annotation."""
         written = self.cluster.metadata.annotations.get(CORDON_ANNOTATION, "false")
         return {"true": "yes", "false": "no"}.get(written, f"no ({written!r} is not 'true')")
 
@@ -103,7 +103,7 @@ async def gather(client: ClusterClient, namespace: str, *, secrets: bool = True)
 
 
 async def find(client: ClusterClient, name: str, namespace: str) -> WorkerCluster:
-    """One cluster with its kubeconfig, and without what it belongs to. Raises NotFound."""
+    """One cluster with its kubeconfig, without the configs that name it. Raises NotFound."""
     item = json.loads(await client.request("GET", MULTIKUEUE_CLUSTERS.path(ObjectKey("", name))))
     return await _member(client, item, decoder(MultiKueueCluster)(encode(item)), (), namespace)
 
@@ -141,7 +141,7 @@ def _source(cluster: MultiKueueCluster, namespace: str) -> str:
 
 
 async def _with_kubeconfig(client: ClusterClient, member: WorkerCluster, namespace: str) -> WorkerCluster:
-    """With its kubeconfig, or why there is none to be had."""
+    """The cluster with its kubeconfig, or with the reason why there is none."""
     source = member.cluster.spec.cluster_source.kube_config
     if source is None:
         return replace(member, problem="only the manager has the credentials of a ClusterProfile", hidden=True)
@@ -220,7 +220,7 @@ def _namespaces(member: WorkerCluster) -> str:
 
 
 def ends(moment: datetime | None, now: datetime) -> str:
-    """How far away the end of a credential is; empty if it has none that is known."""
+    """The time until a credential ends; empty if no end is known."""
     if moment is None:
         return ""
     return f"in {since(moment - now)}" if moment > now else f"{since(now - moment)} ago"

@@ -48,13 +48,13 @@ def status(workload: Workload) -> str:
 
 
 def owner(workload: Workload) -> str:
-    """The job it stands for, as `Job/name`; empty for a workload of its own."""
+    """Its job, as `Job/name`; empty for a workload without a job."""
     found = any_owner_of(workload)
     return f"{found.kind}/{found.name}" if found else ""
 
 
 def attempt(workload: Workload) -> str:
-    """The time of the present reservation, which is the mark its copies carry; empty without one."""
+    """The time of the present reservation, the mark of its copies; empty without a reservation."""
     reserved = workload.condition(QUOTA_RESERVED)
     if reserved is None or reserved.status != "True" or reserved.last_transition_time is None:
         return ""
@@ -62,7 +62,7 @@ def attempt(workload: Workload) -> str:
 
 
 def reason(workload: Workload) -> str:
-    """What the objects say about why it is in its state, in one line."""
+    """The reason of its state as its objects have it, in one line."""
     match status(workload):
         case "Finished" | "Failed":
             return _message(workload, FINISHED)
@@ -79,7 +79,7 @@ def reason(workload: Workload) -> str:
 
 
 def now(workload: Workload) -> str:
-    """What it does or waits for at the moment, and what helps, as sentences in one line."""
+    """Its present activity or wait, and the remedy, as sentences in one line."""
     told = one_line(_now(workload))
     helps = repair(workload)
     return f"{told if told.endswith('.') else f'{told}.'}{f' {helps}' if helps else ''}"
@@ -111,7 +111,7 @@ def _now(workload: Workload) -> str:
 
 
 def facts(workload: Workload) -> Iterator[tuple[str, str]]:
-    """What does not change from moment to moment: title and value."""
+    """Lasting facts: title and value."""
     spec, state = workload_spec(workload), workload.status
     if owner(workload):
         yield "Job", owner(workload)
@@ -130,7 +130,7 @@ def facts(workload: Workload) -> Iterator[tuple[str, str]]:
 
 
 def _quota(held: PodSetAssignment) -> str:
-    """What one pod set has, with the flavors it is of."""
+    """The quota of one pod set, with its flavors."""
     pods = "" if held.count is None else f"{held.count} "
     amounts = (f"{name} {amount}" for name, amount in held.resource_usage.items())
     flavors = ", ".join(dict.fromkeys(held.flavors.values()))
@@ -139,7 +139,7 @@ def _quota(held: PodSetAssignment) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """Something that is known to have happened, with the time its object tells; None for one without."""
+    """A past change that an object records, with the time that it records; None without one."""
 
     at: datetime | None
     what: str
@@ -149,7 +149,7 @@ class HistoryEntry:
 
 
 def events(workload: Workload) -> list[HistoryEntry]:
-    """What conditions and checks remember, oldest first. Each remembers only its last change."""
+    """The history in conditions and checks, oldest first. Each has its last change only."""
     told = [
         HistoryEntry(workload.metadata.creation_timestamp, "created"),
         *_conditions(workload),
@@ -182,7 +182,7 @@ def _message(workload: Workload, type_: str) -> str:
 
 
 def _checks(workload: Workload) -> str:
-    """The messages of the checks that still hold it back, else of those that let it through."""
+    """The messages of the checks that are not Ready, else of all checks."""
     checks = workload.status.admission_checks
     telling = [check for check in checks if check.state != "Ready"] or checks
     return "; ".join(f"{check.name}: {check.message or check.state}" for check in telling)

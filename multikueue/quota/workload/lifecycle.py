@@ -1,4 +1,4 @@
-"""The next status of a workload (quota-engine 4.2-4.4, 5.3, 12; multikueue-contract 3.11).
+"""The next status of a workload (quota-engine 4.2-4.4, 5.3, 12; contract 3.11): one file, a method for each rule.
 
 `step` does everything that is due at once, so that several changes end in one write. It is safe to repeat: with nothing
 new it returns the same status object.

@@ -34,7 +34,8 @@ from multikueue_simulator import definitions, objects
 from multikueue_simulator.demo.board import Board
 from multikueue_simulator.demo.script import Act, Script, Submission, layout, script
 from multikueue_simulator.demo.view import picture, story, summary
-from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, ManagerProcess, Site, World
+from multikueue_simulator.processes import ManagerProcess
+from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, Site, World
 
 __all__ = ["Options", "play"]
 

@@ -1,4 +1,4 @@
-"""From a seed to a plan.
+"""From a seed to a plan: one file, a method for each kind of event.
 
 Each seed has moods: it enables some kinds of events and leaves out the others, so that rare combinations come up often
 somewhere instead of seldom everywhere. Most events are placed near something: the submission of a job, its end, another

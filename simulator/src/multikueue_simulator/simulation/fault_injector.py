@@ -1,4 +1,4 @@
-"""What the events of a plan do to a world: to links, clusters, objects and settings. Each answers how it ends, if it does."""
+"""The effects of a plan's events on a world, and how each ends, if it does: one file, a method for each event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The invariants that hold at every write (contract 10, I1 to I12).
+"""The invariants that hold at every write (contract 10, I1 to I12): one file, as they share the record of writes.
 
 They read what is in the clusters and never what a manager thinks. Where an invariant has an exception (a worker away for too
 long, news that could not come), it is found in the faults of the world, not in the manager's excuses.
@@ -24,8 +24,8 @@ from multikueue.api.workload import (
 )
 from multikueue_simulator.objects import CHECK
 from multikueue_simulator.simulation import seen
-from multikueue_simulator.simulation.adversary_injector import ROGUE
 from multikueue_simulator.simulation.fault_injector import FaultInjector
+from multikueue_simulator.simulation.odd_objects import ROGUE
 from multikueue_simulator.simulation.plan import JobPlan, Plan
 from multikueue_simulator.world import MANAGER, NAMESPACE, World
 

@@ -1,4 +1,4 @@
-"""What happens in one simulated life: a value, so that it can be told, shrunk and lived again.
+"""The plan of one life, a value that can be shown, shrunk and run again: one file, a class for each kind of event.
 
 All times are seconds since the world began. An event happens at its time, or, with `write`, when the so many-th write of a
 manager after that time arrives: just before it is carried out, or just after. One with `lasts` is over so much later.

@@ -8,13 +8,14 @@ from functools import partial, singledispatchmethod
 
 from fakekube.network.transport import is_write
 from fakekube.wire import Request
+from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation.adversaries import MixUp
 from multikueue_simulator.simulation.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.fault_injector import FaultInjector, Undo, attempted
 from multikueue_simulator.simulation.plan import Adversity, Event, JobPlan, Plan
 from multikueue_simulator.time import the_loop
-from multikueue_simulator.world import ManagerProcess, World
+from multikueue_simulator.world import World
 
 __all__ = ["Stage", "Tell"]
 
