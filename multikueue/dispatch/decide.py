@@ -210,19 +210,28 @@ def _finished(v: View) -> Outcome:
 
     A job may finish before its win is recorded, if the process died in between. The win is recorded now if the worker
     is still nominated: Kueue's webhook accepts no other `clusterName`."""
-    left = _retained_for(v)
+    is_untold = not v.ready and _is_untold(v)
+    left = _retained_for(v) if v.ready or is_untold else None
     kept = (v.won.cluster,) if left else ()
     outcome = _same(v, desired=_removals((*v.group.slice.heir, *kept), v.group.remotes), after=left)
-    is_untold = not v.ready and v.winner is not None and v.group.is_current(v.won.job)
-    if is_untold and v.won.cluster in v.local.status.nominated_cluster_names:
-        return _recorded(v, outcome.desired)
-    return outcome
+    if not is_untold:
+        return outcome
+    recorded = _recorded(v, outcome.desired)
+    return replace(recorded, again_after=sooner(recorded.again_after, left))
+
+
+def _is_untold(v: View) -> bool:
+    return (
+        v.winner is not None
+        and v.group.is_current(v.won.job)
+        and v.won.cluster in v.local.status.nominated_cluster_names
+    )
 
 
 def _retained_for(v: View) -> timedelta | None:
     """How much longer a finished job stays on its worker, with its pods and their logs; None: remove it."""
     finished = v.local.condition(FINISHED)
-    is_over = v.ready and v.winner is not None and v.won.ended and v.group.is_current(v.won.workload)
+    is_over = v.winner is not None and v.won.ended and v.group.is_current(v.won.workload)
     if not is_over or finished is None or finished.last_transition_time is None:
         return None
     left = finished.last_transition_time + v.group.copy_retention - v.now

@@ -87,8 +87,13 @@ class Views:
             else NO_SLICE,
             origin=origin,
             lost_after=lost_after,
-            copy_retention=copy_retention,
+            copy_retention=timedelta() if local is not None and self._is_leaving(local) else copy_retention,
         )
+
+    def _is_leaving(self, local: Workload) -> bool:
+        """Whether the name of its winner is about to stand for another cluster: that waits until nothing of ours is left."""
+        winner = self.store.workers.get(local.status.cluster_name or "")
+        return winner is not None and bool(winner.leaving)
 
     def widened(self, group: Group, clusters: Iterable[str]) -> Group:
         """The group with these clusters of its fleet added."""

@@ -30,6 +30,7 @@ from multikueue.web.admission import Known, NotAReview, review
 from multikueue.web.bodies import SMALL, Bodies
 from multikueue.web.door import HANDSHAKE_SECONDS, Door
 from multikueue.web.serving import Serving, load_chain
+from multikueue.web.visibility import RETRY_AFTER
 
 log = get_logger()
 
@@ -261,7 +262,8 @@ class Server:
     async def _respond(self, request: web.Request) -> web.Response:
         asked = ApiRequest(_common_name(request), tuple(request.headers.items()), request.path, request.query)
         code, body = await self._answer(asked)
-        return web.Response(status=code, body=body, content_type=_JSON)
+        headers = {"Retry-After": str(RETRY_AFTER)} if code == 429 else None
+        return web.Response(status=code, body=body, content_type=_JSON, headers=headers)
 
     async def __aenter__(self) -> Self:
         return self

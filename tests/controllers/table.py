@@ -243,7 +243,7 @@ class Table:
 
     def said(self) -> list[tuple[str, str]]:
         """The events told so far: reason and message."""
-        return [(body["reason"], body["message"]) for _, _, body in self.recorder._waiting]
+        return [(body["reason"], body["message"]) for body in self.recorder.waiting()]
 
 
 def table(**settings: Any) -> Table:

@@ -656,6 +656,15 @@ def test_where_a_finished_job_ran_is_told_even_if_its_win_was_never_recorded() -
     assert told(decision) == ["DeleteWorkload w2", "DeleteJob w1", "DeleteWorkload w1"]
 
 
+def test_the_copy_of_a_finished_workload_is_retained_while_its_win_is_told() -> None:
+    lost, done = worker("w2", copy()), worker("w1", admitted_copy().finished(), remote_job().complete())
+    decision = decided(reserved().nominated("w1", "w2").finished(), lost, done, copy_retention=DAY)
+    assert decision.status is not None
+    assert decision.status.cluster_name == "w1"
+    assert told(decision) == ["DeleteWorkload w2"]
+    assert decision.again_after == DAY
+
+
 def test_where_a_finished_job_ran_is_not_told_of_a_worker_without_it_or_no_longer_nominated() -> None:
     local = reserved().nominated("w1").finished()
     assert decided(local, worker("w1", admitted_copy())).status == local.build().status

@@ -243,6 +243,17 @@ async def test_a_question_comes_with_the_name_in_the_clients_certificate() -> No
             assert response.status == 405
 
 
+async def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
+    async def refuse(_asked: Asked) -> tuple[int, bytes]:
+        return 429, b"{}"
+
+    served, proxy = certificate(), Proxy()
+    async with server() as listening:
+        port = await listening.serve_visibility(HOST, 0, served, client_ca=proxy.bundle, answer=refuse)
+        async with proxy.session(served) as session, session.get(f"https://{HOST}:{port}/apis") as response:
+            assert (response.status, response.headers["Retry-After"]) == (429, "1")
+
+
 async def test_certificates_of_another_authority_are_not_believed_not_even_those_of_an_old_one() -> None:
     served, old, new = certificate(), Proxy(), Proxy()
     async with server() as listening:

@@ -163,6 +163,8 @@ def _tell(found: Explanation, output: Form) -> None:
         "Message": found.message,
         "Problem": found.problem,
     }
+    if found.partial:
+        facts["Partial"] = "there are too many reservations to look at all of them"
     print_facts(f"Workload {found.workload}", facts.items())
     _block("What is lacking", LACKS, _lacks(found), output)
     _block("Who has it", HOLDERS, _holders(found), output)

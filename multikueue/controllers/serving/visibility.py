@@ -13,7 +13,9 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
+import anyio
 import msgspec
+from anyio.lowlevel import checkpoint
 
 from multikueue.api.core import APIService
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
@@ -60,6 +62,9 @@ REMEMBER = 10.0
 
 REMEMBERED = 1024
 
+BURST, PER_SECOND = 10, 2
+"""Explanations in one namespace, at once and from then on: they take the event loop a tenth of the time at most."""
+
 _ADMINISTRATORS = "system:masters"
 _NOT_READY = "the queues are not known yet"
 
@@ -91,6 +96,30 @@ class AccessReviewer:
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         answered = msgspec.json.decode(await self.client.request("POST", path, body=body), type=_Reviewed)
         return answered.status.allowed and not answered.status.denied, answered.status.reason
+
+
+@dataclass(slots=True)
+class Ration:
+    """How often explanations are asked for in a namespace: `BURST` at once, then `PER_SECOND`.
+
+    The event loop waits while one is made. It goes by the namespace, since its people may make accounts at will there.
+    """
+
+    seconds: Callable[[], float] = monotonic
+    _paid_until: dict[str, float] = field(default_factory=dict)
+
+    def take(self, namespace: str) -> None:
+        """Raises Refused (429) if the namespace has had its share."""
+        now = self.seconds()
+        until = max(now, self._paid_until.pop(namespace, now))
+        if is_over := until - now > (BURST - 1) / PER_SECOND:
+            self._paid_until[namespace] = until
+        else:
+            self._paid_until[namespace] = until + 1 / PER_SECOND
+        while len(self._paid_until) > REMEMBERED:
+            del self._paid_until[next(iter(self._paid_until))]
+        if is_over:
+            raise Refused(429, "TooManyRequests", f"too many explanations are asked for in namespace {namespace}")
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -151,6 +180,8 @@ class Visibility:
     host: str
     port: int
     gate: AccessReviewer
+    ration: Ration = field(default_factory=Ration)
+    _one: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def reconcile(self) -> int:
         """Certificate, listening socket, registration, in this order; returns the port. Writes nothing when all is in
@@ -189,7 +220,12 @@ class Visibility:
             return what.document
         if self.ready() is not None:
             raise Refused(503, "ServiceUnavailable", _NOT_READY)
-        return self._pending(what) if isinstance(what, Pending) else self._explanation(what)
+        if isinstance(what, Pending):
+            return self._pending(what)
+        self.ration.take(what.namespace)
+        async with self._one:  # others have their turn between two of them
+            await checkpoint()
+            return self._explanation(what)
 
     def _explanation(self, asked: Explain) -> Mapping[str, Any]:
         workload = self.store.workloads.get(asked.key)

@@ -69,7 +69,7 @@ class Following:
         return quota
 
     def events(self, reason: str) -> list[str]:
-        return [body["message"] for _, _, body in self.table.recorder._waiting if body["reason"] == reason]
+        return [body["message"] for body in self.table.recorder.waiting() if body["reason"] == reason]
 
     def asked(self) -> list[str]:
         return [call for cluster in self.table.workers.values() for call in cluster.calls]
