@@ -244,7 +244,7 @@ async def test_a_question_comes_with_the_name_in_the_clients_certificate() -> No
 
 
 async def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
-    async def refuse(_asked: Asked) -> tuple[int, bytes]:
+    async def refuse(_asked: ApiRequest) -> tuple[int, bytes]:
         return 429, b"{}"
 
     served, proxy = certificate(), Proxy()
