@@ -1,4 +1,4 @@
-"""Objects with which a world is furnished: what an administrator applies, as plain dictionaries."""
+"""The initial objects of a world: what an administrator applies, as plain dictionaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on a line of the network of its own: the Kueue of a cluster, the nodes of a worker, a manager."""
+"""The processes of a world, each on its own line of the network: a cluster's Kueue, a worker's nodes, a manager."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What runs beside a served cluster, and may end and begin again: a simulated Kueue, and what stands for nodes.
+"""The programs beside a served cluster, which can be stopped and started: a simulated Kueue, and the runner of jobs.
 
-They go through the cluster's face, like programs of others.
+They connect over HTTPS, as any other client.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Clusters that are served over HTTPS: for kubectl, for a manager in a process of its own, for the tests of either.
+"""Clusters served over HTTPS: for kubectl, for a manager in a process of its own, for the tests of either.
 
     async with Sandbox(Plan(workers=2), folder=folder) as sandbox:
         print(sandbox["worker1"].face.url, sandbox["worker1"].kubeconfig)
 
-Each cluster has the same users, with tokens of its own, so that what the audit log counts can be told apart by user.
+Each cluster has the same users, with its own tokens, so that the audit log distinguishes their calls.
 """
 
 from __future__ import annotations

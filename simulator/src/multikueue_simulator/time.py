@@ -1,7 +1,7 @@
-"""Virtual time: an event loop whose clock stands still while anything happens and jumps when nothing does.
+"""Virtual time: an event loop whose clock stands still while any task runs, and jumps to the next timer when none does.
 
 A day passes in the time its events take, and the same program does the same things in the same order each time.
-What runs on the loop may be parted into processes, of which each can be stopped for a while, as by SIGSTOP.
+Tasks on the loop may be grouped into processes, each of which can be stopped for a while, as by SIGSTOP.
 """
 
 from __future__ import annotations

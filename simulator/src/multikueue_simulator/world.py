@@ -1,4 +1,4 @@
-"""A manager cluster, workers that run what they get, and managers, all in one process: a world in a box.
+"""A world: a manager cluster, workers that run their jobs, and managers, all in one process.
 
     world = World(Layout(queues=(Share("main", 8),), workers=(Share("w1", 4), Share("w2", 8))), clock=clock, seed=1)
     world.furnish()

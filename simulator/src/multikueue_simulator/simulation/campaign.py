@@ -1,4 +1,4 @@
-"""Lives many seeds in several processes, and counts what came of them."""
+"""Runs many seeds in several processes, and counts the results."""
 
 from __future__ import annotations
 

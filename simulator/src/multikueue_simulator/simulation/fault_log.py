@@ -1,4 +1,4 @@
-"""What was wrong between whom and when: by this the invariants tell what a manager could know and do."""
+"""The faults by time and place: from these the invariants derive what a manager could know and do."""
 
 from __future__ import annotations
 

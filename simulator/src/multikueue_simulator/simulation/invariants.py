@@ -1,7 +1,7 @@
 """The invariants that hold at every write (contract 10, I1 to I12): one file, as they share the record of writes.
 
-They read what is in the clusters and never what a manager thinks. Where an invariant has an exception (a worker away for too
-long, news that could not come), it is found in the faults of the world, not in the manager's excuses.
+They read the clusters and never the state of a manager. An exception to an invariant (a worker away for too long, news
+that could not arrive) follows from the faults of the world, not from the manager's words.
 """
 
 from __future__ import annotations

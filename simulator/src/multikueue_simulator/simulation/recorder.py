@@ -1,4 +1,4 @@
-"""Sees all that is sent by managers and all that is written anywhere: for the invariants, the trace, and the story."""
+"""Records all requests of managers and all writes: for the invariants, the trace and the story."""
 
 from __future__ import annotations
 

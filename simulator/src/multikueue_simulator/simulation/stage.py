@@ -1,4 +1,4 @@
-"""Makes the events of a plan happen in a world, each in its time, and undoes them when they are over."""
+"""Carries out the events of a plan in a world, each at its time, and undoes those that end."""
 
 from __future__ import annotations
 

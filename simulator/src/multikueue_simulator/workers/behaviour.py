@@ -1,7 +1,7 @@
-"""How a simulated Kueue departs from one that has room, admits at once and evicts nobody.
+"""The deviations of a simulated Kueue from one that has room, admits at once and evicts no workload.
 
-Each question is asked again and again about the same workload, also by the next process after a crash, and must get the
-same answer each time: so answers are made from the workload, and what is drawn is drawn from its UID.
+A question about a workload is repeated, also by the next process after a crash, and must get the same answer each
+time: so answers depend on the workload alone, and random ones on its UID.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Jobs that run without nodes: stands for the job controller, the kubelets and the nodes of one cluster.
 
-It speaks nothing but the Kubernetes API. What it decides is in `runs`; here it watches jobs, writes their statuses when
-something is due, and deletes those that finished long enough ago.
+It uses the Kubernetes API alone. Its decisions are in `runs`; here it watches jobs, writes their statuses when they are
+due, and deletes jobs whose time to live after the end is over.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Kueue's job reconciler does for one batch Job of a worker. Pure: what is seen in, what to write out.
+"""Kueue's job reconciler for one batch Job of a worker. Pure: observed objects in, writes out.
 
 Unlike on the manager (`jobs.reconciler.decide`), the job runs here: a start gives its pods what flavors and admission
 checks demand, and a stop takes that away again (quota-engine 6.2-6.4). A Workload that another client made for the job

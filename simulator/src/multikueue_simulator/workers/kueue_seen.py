@@ -1,4 +1,4 @@
-"""What a simulated Kueue sees of its cluster: caches, the quota engine behind them, and who must look after a change."""
+"""The state of a simulated Kueue: caches, the quota engine behind them, and the keys that a change concerns."""
 
 from __future__ import annotations
 

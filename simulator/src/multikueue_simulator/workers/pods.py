@@ -1,4 +1,4 @@
-"""The pods of a simulated run as Pod objects, for people and programs that look at them. Nothing is decided by them."""
+"""The pods of a simulated run as Pod objects, for people and programs. No decision depends on them."""
 
 from __future__ import annotations
 

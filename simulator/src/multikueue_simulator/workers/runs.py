@@ -1,8 +1,8 @@
-"""A job's run: what becomes of its pods, and what Kubernetes' job controller says of it in the job's status. Pure.
+"""A job's run: its pods, and the job's status as Kubernetes' job controller has it. Pure.
 
 The rules are those of kube-controller-manager 1.35 (pkg/controller/job). Pods are numbers here, not objects, so the note
 of their UIDs on the way from pod to counter (uncountedTerminatedPods) stays empty. All pods are treated as with
-restartPolicy Never; policies for single failures (podFailurePolicy, successPolicy, backoffLimitPerIndex) are not played.
+restartPolicy Never; policies for single failures (podFailurePolicy, successPolicy, backoffLimitPerIndex) are not simulated.
 """
 
 from __future__ import annotations
