@@ -1,6 +1,6 @@
-"""What a control plane was asked to do: its audit log, counted.
+"""The requests to a control plane: its audit log, counted.
 
-A watch counts once, when it begins. Everything else counts when it is answered.
+A watch counts once, when it begins. Any other request counts when it is answered.
 """
 
 from __future__ import annotations

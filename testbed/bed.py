@@ -1,4 +1,4 @@
-"""The testbed as a whole: start it, use its planes, stop it, and nothing is left."""
+"""The testbed as a whole: it starts, has planes, and leaves nothing when it stops."""
 
 from __future__ import annotations
 

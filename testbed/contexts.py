@@ -1,11 +1,11 @@
-"""A bed over clusters that others made, kind's say, taken from the contexts of a kubeconfig.
+"""A bed over existing clusters, such as kind's, taken from the contexts of a kubeconfig.
 
     bed = ContextBed(load("kubeconfigs/kind"), ["kind-manager", "kind-worker-1"])
     await bed.open()
 
-It offers what a `Testbed` does as far as a credential goes. What takes a program of the testbed (its audit log, stopping
-a plane, its users, its Kueue) raises `Unsupported`. Links work where an API server's certificate holds 127.0.0.1, as
-kind's do.
+It offers of a `Testbed` what a credential suffices for. The rest needs a program of the testbed (its audit log,
+stopping a plane, its users, its Kueue) and raises `Unsupported`. Links work where an API server's certificate holds
+127.0.0.1, as kind's do.
 """
 
 from __future__ import annotations

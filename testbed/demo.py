@@ -1,8 +1,7 @@
 """The demo: a manager and Kueue workers on this machine, some jobs, and the story of each.
 
-Everything happens as a user would do it: workers are registered with the CLI, the manager is `multikueue run` with its
-webhook, the jobs carry nothing but the name of their queue. Only what needs nodes is played: a job that runs is
-complete after a moment.
+All steps are those of a user: workers are registered with the CLI, the manager is `multikueue run` with its webhook,
+and jobs have only the name of their queue. Only nodes are simulated: a running job is complete after a moment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an admin may do by mistake."""
+"""Mistakes of an admin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One hostile thing: who does it, what it is, and how it is played."""
+"""One hostile case: its actor, its act, and the function that plays it."""
 
 from __future__ import annotations
 

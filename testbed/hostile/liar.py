@@ -1,4 +1,4 @@
-"""An HTTPS server before a worker's API server that passes everything on, until it is told to lie."""
+"""An HTTPS proxy before a worker's API server, which passes requests on until a case has it lie."""
 
 from __future__ import annotations
 

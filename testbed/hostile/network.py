@@ -1,4 +1,4 @@
-"""What anybody may do who reaches the ports of the process."""
+"""Attacks of a client that reaches the ports of the process."""
 
 from __future__ import annotations
 
