@@ -28,7 +28,7 @@ __all__ = ["KueueProgram", "Program", "job_runner"]
 
 
 class Started(Protocol):
-    """Runs until it is cancelled, and says when it has begun."""
+    """Runs until it is cancelled, and reports that it has begun."""
 
     def run(self, *, task_status: TaskStatus[None]) -> Awaitable[None]: ...
 
@@ -96,7 +96,7 @@ class KueueProgram(Program):
         return kueue_webhooks.review(asked)
 
     async def _write(self, method: str, path: str, body: Any = None) -> None:
-        """What is there already, or is not there any more, is as it should be."""
+        """An object that exists already, or is gone already, is no error."""
         content = b"" if body is None else msgspec.json.encode(body)
         answer = await self._cluster.api.handle(Request(method=method, path=path, body=content))
         assert isinstance(answer, Response)

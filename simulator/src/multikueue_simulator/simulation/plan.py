@@ -89,7 +89,7 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that somebody does, or that goes wrong. With `lasts` it is over after so many seconds."""
+    """An act or a fault. With `lasts` it ends after so many seconds."""
 
     at: float = 0.0
     write: int = 0

@@ -80,7 +80,7 @@ def is_active(job: Job) -> bool:
 
 
 def decide(view: JobView) -> tuple[Action, ...]:
-    """What to write for the job now, in this order; the order of the checks is Kueue's."""
+    """The writes for the job now, in this order; the order of the checks is Kueue's."""
     job = view.job
     if job.metadata.deletion_timestamp is not None:
         return let_go(view.owned)
@@ -233,7 +233,7 @@ def _decide_run(view: JobView, workload: Workload) -> tuple[Action, ...]:
 
 
 def _start(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> tuple[Action, ...]:
-    """What cannot be told where to run, as its flavor is missing or demands exclude each other, waits."""
+    """A job whose flavor is missing, or whose demands exclude each other, waits."""
     with suppress(pod_set_info.BadPodSetInfo):
         patch = pod_set_info.start_patch(job, BATCH_JOB.start_patch(job) or {}, BATCH_PLACING, workload, flavors)
         return (PatchJob(patch),) if patch is not None else ()
