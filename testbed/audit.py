@@ -29,7 +29,7 @@ BLOCK_BYTES = 1 << 16
 
 
 class Call(NamedTuple):
-    """What calls are counted by; `agent` is the user agent up to the first slash."""
+    """The key by which calls are counted; `agent` is the user agent up to the first slash."""
 
     user: str
     agent: str

@@ -44,7 +44,7 @@ PLANE_NEEDS = {
     "programs": PROGRAMS,
     "tokens": USERS,
 }
-"""What the base classes have and these do not; their methods come across one of them when they cannot work."""
+"""Attributes of the base classes that are missing here; a method that needs one cannot work."""
 
 
 class Unsupported(Exception):
@@ -136,9 +136,9 @@ def load(*files: str) -> dict[str, Any]:
 
 
 def access(config: dict[str, Any], context: str) -> Access:
-    """What a context of a kubeconfig leads to. Everything must be inline, as kind writes it.
+    """The server and credentials of a context of a kubeconfig. All must be inline, as kind writes it.
 
-    Raises ValueError with the name of what is missing.
+    Raises ValueError with the name of a missing field.
     """
     names = _entry(config, "contexts", context)
     cluster, user = _entry(config, "clusters", names["cluster"]), _entry(config, "users", names["user"])

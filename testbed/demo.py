@@ -68,7 +68,7 @@ class Plain:
 
 
 class Coloured:
-    """The same for people at a terminal: each job has a colour of its own."""
+    """The story for a terminal: each job has a colour of its own."""
 
     COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
@@ -183,7 +183,7 @@ class Demo:
                 await process.stop()
 
     async def tell_story(self, jobs: int) -> None:
-        """Submit the jobs and tell what happens until nothing of them is left on any worker."""
+        """Submit the jobs and print their story until no worker has anything of them."""
         names = [f"job-{number}" for number in range(1, jobs + 1)]
         self._tell.heading(f"Submitting {jobs} jobs with nothing but the label {objects.QUEUE_LABEL}={QUEUE}")
         async with AsyncExitStack() as stack:
@@ -202,7 +202,7 @@ class Demo:
             self._tell.note(f"  {line}")
 
     async def _cli(self, *words: str) -> list[str]:
-        """Show a command of ours, run it, and answer what it says. Raises ProgramError with that if it fails."""
+        """Show a command of ours, run it, and return its output. Raises ProgramError with the output if it fails."""
         self._tell.note(self._shown(words))
         answer = await anyio.run_process(
             [sys.executable, "-m", "multikueue", *words], check=False, stderr=subprocess.STDOUT
