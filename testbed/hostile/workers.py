@@ -1,4 +1,4 @@
-"""What a worker may answer: its API server (a liar before it), and what stands in its objects."""
+"""Attacks of a worker: answers of its API server (by the liar before it), and contents of its objects."""
 
 from __future__ import annotations
 

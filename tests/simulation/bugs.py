@@ -353,7 +353,7 @@ def what_is_nested_deeply_ends_who_reads_it() -> Iterator[None]:
 @bug(caught_by=86, within=87)
 def a_cluster_may_have_two_names() -> Iterator[None]:
     with (
-        replaced(identities.Identity, "_judge", lambda _real: lambda self, uid: None),
+        replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid: None),
         replaced(decide, "_kept_uids", lambda _real: lambda _keep, _remotes: frozenset()),
     ):
         yield
@@ -361,7 +361,7 @@ def a_cluster_may_have_two_names() -> Iterator[None]:
 
 @bug(caught_by=148, within=149)
 def a_name_may_lead_elsewhere_after_a_start() -> Iterator[None]:
-    with replaced(identities.Identity, "_judge", lambda _real: lambda self, uid: None):
+    with replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid: None):
         yield
 
 

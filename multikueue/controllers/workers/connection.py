@@ -28,7 +28,7 @@ from multikueue.controllers.workers.credentials_on_trial import (
     reason_of,
 )
 from multikueue.controllers.workers.health import HEARTBEAT, Health
-from multikueue.controllers.workers.identities import Identity, OtherCluster
+from multikueue.controllers.workers.identities import ClusterIdentity, OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.controllers.workers.outbox import Outbox
 from multikueue.controllers.workers.watches import Watches
@@ -83,7 +83,7 @@ class Connection:
     reason: str = CONNECTION_FAILED
     offered: CredentialsTrial = field(default_factory=CredentialsTrial)
     validity: Validity | None = field(init=False, default=None)
-    _identity: Identity = field(init=False)
+    _identity: ClusterIdentity = field(init=False)
     _health: Health = field(init=False)
     _watches: Watches = field(init=False)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -91,7 +91,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         self._look_at_credential()
-        self._identity = Identity(self.world, self.worker)
+        self._identity = ClusterIdentity(self.world, self.worker)
         self._health = Health(self.worker, self.settings, self.world.now, self._was_tried, self.contact)
         self._watches = Watches(self.world, self.worker, self.namespaces, self._health, self._identity.vouch)
 

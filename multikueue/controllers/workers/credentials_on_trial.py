@@ -8,7 +8,7 @@ from itertools import product
 import anyio
 
 from multikueue.controllers.reconcile.context import World
-from multikueue.controllers.workers.identities import Identity, OtherCluster, SameCluster
+from multikueue.controllers.workers.identities import ClusterIdentity, OtherCluster, SameCluster
 from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.workers.watches import selector, watched
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound
@@ -57,7 +57,7 @@ async def prove(
     new: Access,
     old: Access,
     world: World,
-    identity: Identity,
+    identity: ClusterIdentity,
     *,
     namespaces: tuple[str, ...],
     timeout: float,

@@ -1,4 +1,4 @@
-"""What runs on a line of the network of its own: the Kueue of a cluster, the nodes of a worker, a manager."""
+"""The processes of a world, each on its own line of the network: a cluster's Kueue, a worker's nodes, a manager."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _CALLS = 32
 
 
 class Process:
-    """Something that runs on a line of its own until it is stopped or breaks down, and may be started again.
+    """A program on a line of its own, until it is stopped or fails; it may be started again.
 
-    `error` is what the last run ended with, None if it was stopped; `ended` is told by name of each end.
+    `error` is that of the last run, None if it was stopped; `ended` is called with the name at each end.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Process:
         return self._scope is not None
 
     def begin(self, tasks: TaskGroup) -> anyio.Event:
-        """Start it, on a new line; the event is set when it says that it has started."""
+        """Start it, on a new line; the event is set once it has started."""
         if self._scope is not None:
             raise RuntimeError(f"{self.name} runs already")
         self.line = self.network.line(self.name, self.observer)
@@ -70,7 +70,7 @@ class Process:
         return started
 
     def kill(self) -> None:
-        """It is gone this instant: whatever it has under way, it does not hear of it any more."""
+        """Ends it at once: answers to its calls under way do not reach it."""
         self.line.dead = True
         if self._scope is not None:
             self._scope.cancel()
@@ -129,7 +129,7 @@ class Kueue(Process):
 
 
 class Runner(Process):
-    """What runs the jobs of a worker."""
+    """The runner of a worker's jobs."""
 
     def __init__(self, host: str, network: Network, *, clock: Clock, rng: random.Random, lives: Lives | None) -> None:
         super().__init__(f"nodes of {host}", network)

@@ -1,4 +1,4 @@
-"""A manager cluster, workers that run what they get, and managers, all in one process: a world in a box.
+"""A world: a manager cluster, workers that run their jobs, and managers, all in one process.
 
     world = World(Layout(queues=(Share("main", 8),), workers=(Share("w1", 4), Share("w2", 8))), clock=clock, seed=1)
     world.furnish()
@@ -64,7 +64,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What there is. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the manager."""
+    """The clusters and queues. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the manager."""
 
     queues: tuple[Share, ...] = (Share("main", 8),)
     workers: tuple[Share, ...] = (Share("worker1", 4), Share("worker2", 4), Share("worker3", 4))
@@ -77,7 +77,7 @@ class Layout:
 
 
 class Site:
-    """A cluster of the world, and the calls of somebody who sits right there: carried out at once, over no link."""
+    """A cluster of the world, with direct calls: carried out at once, over no link."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster, self.name = cluster, name
@@ -95,7 +95,7 @@ class Site:
         return object_of(on_the_spot(self.cluster.api.handle(_request(method, path, body, content_type, query))))
 
     async def ask(self, method: str, path: str, body: Object | None = None) -> Object:
-        """Like `call`, where somebody else has a say who takes his time: an admission webhook. Raises Refused."""
+        """Like `call`, for requests that wait for an admission webhook. Raises Refused."""
         return object_of(await self.cluster.api.handle(_request(method, path, body, "application/json", None)))
 
     def create(self, kind: Kind[Any], body: Object) -> Object:
@@ -156,8 +156,8 @@ class Worker:
 
 
 class World:
-    """Owner of the clusters, the network between them, and the programs on the workers. `clock` tells the time to all
-    but managers with clocks of their own; whatever is drawn is drawn from `seed`."""
+    """Owner of the clusters, the network between them, and the programs on the workers. `clock` is that of all
+    but managers with clocks of their own; `seed` is that of all random choices."""
 
     def __init__(self, layout: Layout, *, clock: Clock, seed: int, lives: Lives | None = None) -> None:
         self.layout, self.clock = layout, clock
@@ -177,7 +177,7 @@ class World:
         return self.manager if host == MANAGER else self.workers[host].site
 
     def furnish(self, *, annotations: Mapping[str, str] | None = None) -> None:
-        """What an administrator applies before anything runs. `annotations` are those of the AdmissionCheck."""
+        """Applies the initial objects of an administrator. `annotations` are those of the AdmissionCheck."""
         for worker, share in zip(self.workers.values(), self.layout.workers, strict=True):
             self._furnish_worker(worker, share)
         make = self.manager.create
@@ -198,7 +198,7 @@ class World:
             self.decide(self.layout.placement)
 
     def decide(self, clusters: Sequence[str]) -> None:
-        """What OCM's placement controller says now."""
+        """Sets the decisions of OCM's placement controller."""
         key = ObjectKey(NAMESPACE, objects.placement_decision(PLACEMENT, NAMESPACE)["metadata"]["name"])
         self.manager.patch(kinds.PLACEMENT_DECISIONS, key, objects.decisions(clusters), subresource="status")
 
@@ -259,7 +259,7 @@ class World:
         return random.Random(self._rng.getrandbits(64))  # noqa: S311  # not a secret
 
     def _site(self, name: str, *, managed_fields: bool = False) -> Site:
-        """Who owns which field is only minded where somebody applies; it makes each write dearer."""
+        """Field owners are tracked only where a client applies: tracking makes each write dearer."""
         cluster = Cluster(
             name, now=self.clock.now, rng=self._luck(), definitions=definitions.kueue(), managed_fields=managed_fields
         )
@@ -276,5 +276,5 @@ class World:
 
 
 def token(worker: str) -> str:
-    """What a worker takes from the manager unless it is told otherwise."""
+    """The token that a worker accepts from the manager by default."""
     return f"token-of-{worker}"

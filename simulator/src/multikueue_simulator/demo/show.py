@@ -1,4 +1,4 @@
-"""The demo itself: puts the script on a stage, shows the board while it plays, and sums up at the end."""
+"""The demo itself: runs the script in a world, shows the board meanwhile, and a summary at the end."""
 
 from __future__ import annotations
 

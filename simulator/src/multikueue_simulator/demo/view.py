@@ -1,4 +1,4 @@
-"""The board as a picture: for a terminal, and for the end. Values in, something to print out."""
+"""The board as text, for a terminal while it runs and for the summary: values in, renderables out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What adversaries do to a world. Each answers how it ends, if it does.
+"""The acts of adversaries on a world. Each returns the function that ends it, if it ends.
 
-Much of it no client could send through an API server that plays by the book on so few stack frames as ours: it is put into the
-storage, as etcd of a real cluster would have it.
+Much of it could not pass our API server, which has fewer stack frames than a real one: it is put into the storage, as
+etcd of a real cluster would have it.
 """
 
 from __future__ import annotations

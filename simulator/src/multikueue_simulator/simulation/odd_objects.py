@@ -64,7 +64,7 @@ def plain_job(name: str) -> Object:
 
 
 def idle_job(name: str) -> Object:
-    """A Job that asks for nobody's quota yet."""
+    """A Job without a queue, so that it asks for no quota yet."""
     body = plain_job(name)
     body["metadata"]["labels"] = {}
     return body
@@ -313,4 +313,4 @@ SPOILED: Mapping[str, tuple[str, Callable[[Object], Object], tuple[str, str]]] =
     "strategy": ("AdmissionCheck", _odd_strategy, ("metadata", "annotations")),
     "flavor": ("ResourceFlavor", _flavor, ("spec", "nodeLabels")),
 }
-"""What is spoiled, how, and which field that is."""
+"""The kind that is spoiled, the function that does it, and the path of the field."""

@@ -1,4 +1,4 @@
-"""Makes the events of a plan happen in a world, each in its time, and undoes them when they are over."""
+"""Carries out the events of a plan in a world, each at its time, and undoes those that end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Armed:
 
 @dataclass(slots=True)
 class Stage:
-    """Owner of the course of events, and of the managers' processes: who dies is born again."""
+    """Owner of the course of events, and of the managers' processes: one that dies is started again."""
 
     world: World
     plan: Plan
@@ -72,7 +72,7 @@ class Stage:
             self._revive(replica.name)
 
     def thaw(self) -> None:
-        """Nobody is frozen any more: who is can neither go on nor end."""
+        """Thaws all managers: a frozen one can neither go on nor end."""
         for replica in tuple(self._frozen):
             self._go_on(replica)
 

@@ -1,4 +1,4 @@
-"""The invariants about states: some are looked at from time to time, some when all is over."""
+"""The invariants about states: some are checked from time to time, some at the end."""
 
 from __future__ import annotations
 
