@@ -39,6 +39,7 @@ ALL_AT_ONCE = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
 GATES = (
+    "AdmissionGatedBy",
     "MultiKueue",
     "MultiKueueBatchJobWithManagedBy",
     "MultiKueueClusterProfile",

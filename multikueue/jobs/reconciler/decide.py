@@ -38,7 +38,7 @@ from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case, 
 from multikueue.jobs.reconciler.elastic import decide_elastic
 from multikueue.jobs.reconciler.ensure_workload import choose, decide_own
 from multikueue.jobs.reconciler.run import decide_run
-from multikueue.jobs.reconciler.updates import adoption, conditions_patch, delete, joined, let_go, marked_update
+from multikueue.jobs.reconciler.updates import adoption, annotated_update, conditions_patch, delete, joined, let_go
 
 __all__ = ["Decide", "JobView", "Priority", "decide", "mirror", "resolve_priority"]
 
@@ -173,7 +173,7 @@ def _decide_undispatchable(case: Case, now: datetime) -> JobDecision:
     if dispatchers or kept.metadata.deletion_timestamp is not None:
         return joined(delete(others, "Deleted not matching Workload"), decide_run(case, kept))
     if kept.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION) != why or workload_spec(kept).active:
-        mark = marked_update(kept, {"active": False}, mark=why)
+        mark = annotated_update(kept, {"active": False}, {UNDISPATCHABLE_ANNOTATION: why})
         return joined(first, JobDecision(actions=(mark,), events=(warning,)))
     if kept.condition(QUOTA_RESERVED) is None:
         return joined(first, JobDecision(actions=(_inadmissible(kept, why, now),)))

@@ -6,7 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 from multikueue.api.event import Event
-from multikueue.api.workload import ADMITTED, QUOTA_RESERVED, UNDISPATCHABLE_ANNOTATION, Workload, workload_spec
+from multikueue.api.workload import (
+    ADMISSION_GATED_BY_ANNOTATION,
+    ADMITTED,
+    QUOTA_RESERVED,
+    UNDISPATCHABLE_ANNOTATION,
+    Workload,
+    admission_gates,
+    workload_spec,
+)
 from multikueue.jobs.batch_job import slices
 from multikueue.jobs.framework import priority as priorities
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
@@ -15,7 +23,7 @@ from multikueue.jobs.framework.workloads import free_name, goes_by_name, is_owne
 from multikueue.jobs.reconciler import labels
 from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case
 from multikueue.jobs.reconciler.run import decide_run
-from multikueue.jobs.reconciler.updates import delete, joined, let_go, marked_update, spec_update
+from multikueue.jobs.reconciler.updates import annotated_update, delete, joined, let_go, spec_update
 
 LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
 """A new priority class wakes workloads, not a job that still has none (`store.triggers`)."""
@@ -127,9 +135,18 @@ def follow_job(case: Case, workload: Workload) -> JobDecision:
         return delete((workload,), "Deleted Workload because the job changed queues")
     changes: dict[str, Any] = {"queueName": wanted_queue} if moved and not workload.has(QUOTA_RESERVED) else {}
     changes |= _priority_changes(case.view.priority, workload)
+    annotations = _gate_changes(case, workload)
     if UNDISPATCHABLE_ANNOTATION in workload.metadata.annotations:
-        return JobDecision(actions=(marked_update(workload, changes | {"active": True}, mark=None),))
+        annotations, changes = annotations | {UNDISPATCHABLE_ANNOTATION: None}, changes | {"active": True}
+    if annotations:
+        return JobDecision(actions=(annotated_update(workload, changes, annotations),))
     return JobDecision(actions=(spec_update(workload, changes),) if changes else ())
+
+
+def _gate_changes(case: Case, workload: Workload) -> dict[str, str | None]:
+    """The annotation of a gated Workload, as the job has it now. A job that has none at first never gets gates."""
+    gates, wanted = admission_gates(workload.metadata), admission_gates(case.view.job.metadata)
+    return {ADMISSION_GATED_BY_ANNOTATION: wanted or None} if gates and gates != wanted else {}
 
 
 def _priority_changes(priority: Priority | str, workload: Workload) -> dict[str, Any]:

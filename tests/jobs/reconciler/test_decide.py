@@ -14,7 +14,14 @@ from fakekube.patching.patches import merge_patch
 from multikueue.api.event import Event
 from multikueue.api.job import Job
 from multikueue.api.meta import decoder, encode
-from multikueue.api.workload import CLUSTER_LABEL, UNDISPATCHABLE_ANNOTATION, PriorityClassRef, Workload, workload_spec
+from multikueue.api.workload import (
+    ADMISSION_GATED_BY_ANNOTATION,
+    CLUSTER_LABEL,
+    UNDISPATCHABLE_ANNOTATION,
+    PriorityClassRef,
+    Workload,
+    workload_spec,
+)
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.actions import (
     Action,
@@ -239,6 +246,29 @@ def test_of_several_workloads_the_matching_one_is_kept() -> None:
     assert decision.actions == (DeleteWorkload(odd.key, "uid-other"),)
     reserved = become(other, lambda w: w.reserved())
     assert actions(JobView(job=HELD, workloads=(PENDING, reserved))) == (DeleteWorkload(PENDING.key, "uid-wl"),)
+
+
+GATES = {
+    "one of two is open": ({ADMISSION_GATED_BY_ANNOTATION: "example.com/b"}, "example.com/b"),
+    "all are open": ({}, None),
+}
+
+
+@pytest.mark.parametrize(("annotations", "left"), GATES.values(), ids=GATES)
+def test_the_gates_of_a_workload_open_with_those_of_its_job(annotations: dict[str, str], left: str | None) -> None:
+    gated = ours().annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a,example.com/b"}).build()
+    pending = workload_of(gated)
+    assert actions(JobView(job=gated, workloads=(pending,))) == ()
+
+    (action,) = actions(JobView(job=ours().annotations(annotations).build(), workloads=(pending,)))
+
+    changed = {"resourceVersion": "7", "annotations": {ADMISSION_GATED_BY_ANNOTATION: left}}
+    assert action == UpdateWorkloadSpec(pending.key, {"metadata": changed, "spec": {}})
+
+
+def test_a_job_gets_no_gates_later() -> None:
+    late = ours().annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a"}).build()
+    assert actions(JobView(job=late, workloads=(PENDING,))) == ()
 
 
 def test_a_suspended_job_changes_its_queue() -> None:
