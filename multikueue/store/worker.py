@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, controller_of
 from multikueue.api.pod import GROUP_LABEL, Pod
 from multikueue.api.workload import Workload, prebuilt_workload
 from multikueue.dispatch.group import Asked, Link, Reach, Unfit
@@ -36,8 +36,9 @@ def _workload_of(job: AnyJob) -> Iterable[ObjectKey]:
 
 
 def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
-    """The workload a remote job belongs to."""
-    name = prebuilt_workload(job.metadata)
+    """The workload a remote job belongs to. A job that another one made there has none: it may have all labels and
+    annotations of that one, as KubeRay gives those of a RayJob to its RayCluster. What we create has no controller."""
+    name = "" if controller_of(job.metadata) is not None else prebuilt_workload(job.metadata)
     return (ObjectKey(job.metadata.namespace, name),) if name else ()
 
 
