@@ -153,7 +153,7 @@ class Reflector(Generic[T]):
     async def run(self) -> NoReturn:
         """List and watch until cancelled. Errors of cluster and server are handled here."""
         while True:
-            fresh = not self._version or self._has_moved()
+            fresh, pause = not self._version or self._has_moved(), None
             try:
                 if fresh:
                     await self._list()
@@ -164,8 +164,10 @@ class Reflector(Generic[T]):
                 if not self._has_moved():
                     await self._watch(fresh=fresh)
             except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:
+                pause = self._failed(error, fresh=fresh)
+            if pause is not None:  # not in the handler: the traceback would keep a large answer in memory for so long
                 with anyio.CancelScope() as self._pause:
-                    await self._sleep(self._failed(error, fresh=fresh))
+                    await self._sleep(pause)
 
     def hurry(self) -> None:
         """The cluster answers again: end the pause and list, so that the sink is up to date."""

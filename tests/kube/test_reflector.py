@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -543,6 +544,19 @@ async def test_an_object_that_nobody_can_name_is_passed_over() -> None:
     async with running(lists(), watch) as run:
         await run.until(lambda: "c" in run.sink.versions)
     assert run.garbage == [None]
+
+
+async def test_an_error_is_not_kept_during_the_pause_after_it() -> None:
+    """Its traceback would keep a large answer in memory for so long."""
+    kept: list[BaseException | None] = []
+
+    async def sleep(_seconds: float) -> None:
+        kept.append(sys.exception())
+        await anyio.lowlevel.checkpoint()
+
+    async with running(refuses(403, "Forbidden"), lists(), OPEN, sleep=sleep) as run:
+        await run.until(lambda: kept != [])
+    assert kept == [None]
 
 
 async def test_an_event_of_an_unknown_type_is_passed_over() -> None:
