@@ -34,6 +34,7 @@ __all__ = [
     "event_of",
     "list_of",
     "object_of",
+    "pieces_of",
     "stub_of",
     "whole",
     "without_depths",
@@ -87,6 +88,11 @@ class _RawPage(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
+class _Envelope(msgspec.Struct, gc=False):
+    metadata: _ListMeta
+    items: msgspec.Raw = msgspec.Raw()
+
+
 @dataclass(frozen=True, slots=True)
 class _DecodedEvent(Generic[T]):
     type: str
@@ -110,6 +116,7 @@ from about a thousand levels, depending on the version of Python and the depth o
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
 _decode_stub = msgspec.json.Decoder(Stub).decode
 _decode_raw_page = msgspec.json.Decoder(_RawPage).decode
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 _DEEPEST = 200
 """Levels. No real object has a quarter of them."""
@@ -254,6 +261,8 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
         try:
             page = strict(data)
         except (msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+            page = None
+        if page is None:  # not in the handler: each item's error would refer to the page's
             return _item_by_item(data, one)
         items: list[T] = page.items or []
         if own is not None:
@@ -262,6 +271,43 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
         return Listing(items, [], page.metadata.resource_version, page.metadata.cont)
 
     return decode_page
+
+
+_MANY_COMMAS = 20_000
+"""A page with fewer is decoded at once: it has few values, of whatever size."""
+
+_PIECE = 250
+"""Items of a piece."""
+
+
+@cache
+def _some_items() -> re.Pattern[bytes]:
+    """A pattern for items of a JSON list, with the comma after each. It does not match an item deeper than `_DEEPEST`."""
+    text = rb'"(?:[^"\\]++|\\.)*+"|[^"{}\[\],]++'
+    item = text + rb"|[{\[](?:" + _up_to(_DEEPEST) + rb")*+[}\]]"
+    return re.compile(rb"(?:\s*+(?:" + item + rb")\s*+(?:,|\Z)){1,%d}+" % _PIECE, re.DOTALL)
+
+
+def pieces_of(page: bytes) -> Iterator[bytes]:
+    """The page as several of 250 items each, if it has many values: an item of two bytes decodes to hundreds.
+
+    Raises msgspec.DecodeError if the page is no list, and RecursionError if an item is nested too deeply.
+    """
+    if page.count(b",") < _MANY_COMMAS:
+        yield page
+        return
+    envelope = _decode_envelope(page)
+    items = memoryview(envelope.items)
+    if re.match(rb"\[(?!\s*\])", items) is None:
+        yield page
+        return
+    head, items, end = b'{"metadata":' + encode(envelope.metadata) + b',"items":[', items[1:-1], 0
+    while end < len(items):
+        found = _some_items().match(items, end)
+        if found is None:
+            raise RecursionError
+        start, end = end, found.end()
+        yield head + bytes(items[start:end]).rstrip().removesuffix(b",") + b"]}"
 
 
 def cut_list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
@@ -283,7 +329,7 @@ def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
         try:
             items.append(one(whole(raw)))
         except UNREADABLE as error:
-            garbage.append((stub_of(raw), error))
+            garbage.append((stub_of(raw), error.with_traceback(None)))  # a traceback would keep this frame
     return Listing(items, garbage, page.metadata.resource_version, page.metadata.cont)
 
 

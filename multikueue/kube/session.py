@@ -229,11 +229,12 @@ async def received(more: Awaitable[bytes]) -> bytes:
         raise aiohttp.ClientConnectionError(str(error)) from error
 
 
-async def beginning(answer: Response, most: int, alone: anyio.Lock) -> bytes:
+async def beginning(answer: Response, most: int, alone: anyio.Lock, held: AsyncExitStack | None = None) -> bytes:
     """The whole body, or somewhat more than `most` bytes of it: a small compressed body may expand to a large one.
 
     Large bodies with the same lock are read one at a time: the others wait in their sockets, so that together they take
-    no more memory than one. Raises ClientPayloadError on an encoding other than gzip.
+    no more memory than one. With `held`, the lock of a large body stays taken until that ends. Raises
+    ClientPayloadError on an encoding other than gzip.
     """
     packing = answer.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
     if packing not in ("gzip", "identity"):
@@ -252,6 +253,8 @@ async def beginning(answer: Response, most: int, alone: anyio.Lock) -> bytes:
                     await anyio.lowlevel.checkpoint()
         if packed and 0 < body.tell() <= most:
             packed.check_end()
+        if held is not None and body.tell() <= most:
+            await held.enter_async_context(large.pop_all())
         return body.getvalue()
 
 

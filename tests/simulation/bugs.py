@@ -368,16 +368,16 @@ def a_name_may_lead_elsewhere_after_a_start() -> Iterator[None]:
 @bug(caught_by=27, within=28)
 def pages_are_read_for_ever() -> Iterator[None]:
     def make(_real: Any) -> Any:
-        async def pages(self: Client, kind: Any, namespace: str, label_selector: str, size: int) -> Any:
+        async def pages(self: Client, kind: Any, namespace: str, label_selector: str, size: int, wanted: Any) -> Any:
             items: list[Any] = []
             cont = ""
             while True:
                 query = {"labelSelector": label_selector, "continue": cont, "limit": str(size or "")}
-                listing, _ = await self._one_page(kind, namespace, query)
-                items += listing.items
-                cont = listing.cont
+                part = await self._one_page(kind, namespace, query, wanted)
+                items += part.items.values()
+                cont = part.cont
                 if not cont:
-                    return Page(tuple(items), listing.resource_version, {})
+                    return Page(tuple(items), part.resource_version, {})
 
         return pages
 
