@@ -244,11 +244,18 @@ class Cluster(InProcessClient):
             item = change.version.object
             if self._unheard & {"", change.storage} or not selected(item):
                 return
-            (sink.remove if change.type == DELETED else sink.upsert)(self.value(kind, item))
+            if change.type == DELETED:
+                sink.remove(self.value(kind, item))
+            else:
+                show(self.value(kind, item))
+
+        def show(value: Any) -> None:
+            if sink.wants(value):
+                sink.upsert(value)
 
         self._watching.append(self.server.storage.subscribe(tell, _storage(kind)))
         for item in filter(selected, self.all(kind)):
-            sink.upsert(self.value(kind, item))
+            show(self.value(kind, item))
 
     def unwatch(self) -> None:
         """No cache hears of anything any more."""

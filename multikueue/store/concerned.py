@@ -317,7 +317,8 @@ def the_worker(change: Change[Any], _state: State) -> Iterable[Key]:
 
 def workloads_dispatched_there(change: Change[Any], state: State) -> Iterable[Key]:
     """The workloads that are dispatched to a worker, or may be."""
-    found = state.workers[change.worker].held()
+    worker = state.workers[change.worker]
+    found = worker.held() | worker.expectations.awaited()
     found.update(_with_checks(_checks_over(change.worker, state), state))
     return found
 

@@ -142,6 +142,16 @@ class State:
         """Whether a workload may have left something on a worker that has not been seen since this process began."""
         return any(not local.has(FINISHED) and may_be_on(local, name) for local in self.workloads)
 
+    def knows_workload(self, key: ObjectKey, /) -> bool:
+        """Whether there is such a workload, even if it cannot be decoded."""
+        return self.workloads.get(key) is not None or key in self.workloads.unreadable
+
+    def knows_job(self, job: AnyJob, /) -> bool:
+        """Whether there is a job of its kind and name, whatever workload it is marked with: an elastic job has
+        several."""
+        key = self.adapters.key_of(job)
+        return self.jobs.get(key) is not None or self.jobs.hides(key)
+
     def owner(self, workload: Workload) -> JobKey | None:
         """The key of the job that owns a workload."""
         return self._key_of(owner_of(workload), workload)

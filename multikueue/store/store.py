@@ -121,7 +121,17 @@ class Store(State):
         key = _newest(old, new).key
         if new is None or new.status.cluster_name is not None:
             self.placements.forget(key)
+        if old is None and new is not None:
+            self._call_in(new)
         self._look_again(triggers.WORKLOAD, Change(old, new, is_own=self._is_held_back(key, new)))
+
+    def _call_in(self, local: Workload) -> None:
+        """The workload is new: if workers left out objects of its names, they are its own from now on."""
+        owner = self.owner(local)
+        names = (local.key,) if owner is None else (local.key, owner.object)
+        for worker in self.workers.values():
+            if worker.leaves_out(names):
+                worker.call_in(local.key, self.now())
 
     def _job_changed(self, old: AnyJob | None, new: AnyJob | None) -> None:
         key = self.adapters.key_of(_newest(old, new))
@@ -158,7 +168,14 @@ class Store(State):
         return found if found is not None else self._meet(name)
 
     def _meet(self, name: str) -> WorkerView:
-        worker = WorkerView(name, self._worker_changed, places=self._places, adapters=self.adapters, since=self.now())
+        worker = WorkerView(
+            name,
+            self._worker_changed,
+            places=self._places,
+            adapters=self.adapters,
+            since=self.now(),
+            known=self,
+        )
         for kind in self.jobs.kinds:
             worker.jobs.open(kind)
         worker.workloads.observe(partial(self._copy_changed, worker))

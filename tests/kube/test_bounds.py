@@ -349,13 +349,22 @@ async def test_a_worker_shows_only_so_many_objects_and_the_manager_cluster_any(
 
 
 @pytest.mark.anyio
-async def test_what_a_watch_adds_is_bounded_as_a_list_is(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        pytest.param("0 1 2 3 4 5 6 7 8", ["replace 10", "upsert 3"], id="all are wanted"),
+        pytest.param("0 1 2", ["replace 10"], id="what is left out counts too"),
+    ],
+)
+async def test_what_a_watch_adds_is_bounded_as_a_list_is(
+    wanted: str, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("multikueue.kube.client.MOST_OBJECTS", 3)
     few, many = [job(f"{n}", version=n) for n in range(3)], [job(f"{n}", version=n) for n in range(9)]
     flood = streams(*({"type": "ADDED", "object": each} for each in many[3:]), then="silence")
-    async with running(lists(*few), flood, lists(*many)) as run:
+    async with running(lists(*few), flood, lists(*many), wanted=lambda name: name in wanted) as run:
         await run.until(lambda: (False, "list jobs: there are more than 3 objects or 512 MiB") in run.states)
-        assert run.sink.told == ["replace 10", "upsert 3"]
+        assert run.sink.told == told
 
 
 @pytest.mark.anyio

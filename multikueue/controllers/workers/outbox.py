@@ -246,9 +246,12 @@ class Outbox:
 
     @_perform.register
     async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
-        """One live read, needed only after lost answers and forgotten ends."""
+        """One live read, needed only after lost answers and forgotten ends; two where the copy may have been left out:
+        without it the job would look like one whose copy is gone."""
         local, began = self.world.store.workloads.get(key), self.world.now()
         name = self.world.store.owner(local) if local else None
+        if self.worker.workloads.leaves_out((key,)):
+            await self._read(WORKLOADS, self.worker.workloads, key)
         if name is not None:
             await self._find(name)
         self.worker.expectations.look(key, began)
@@ -258,12 +261,17 @@ class Outbox:
         group = self.world.store.jobs.get(job)
         if isinstance(group, PodGroup):
             return any([await self._find(JobKey(PODS.name, *member.key)) for member in group.members])
+        kind = self.world.store.adapters.named(job.kind).kind
+        return await self._read(kind, self.worker.jobs.of(kind), job.object)
+
+    async def _read(self, kind: Kind[T], cache: Cache[T], key: ObjectKey) -> bool:
+        """Reads an object live, and caches it if it is ours. Returns whether it is there, and ours."""
         try:
-            found = await self.client.get(self.world.store.adapters.named(job.kind).kind, job.object)
+            found = await self.client.get(kind, key)
         except NotFound:
             return False
         if self._is_ours(found):
-            self.worker.jobs.upsert(found)
+            cache.upsert(found)
         return self._is_ours(found)
 
     def _is_told_by_its_job(self, key: ObjectKey) -> bool:
