@@ -105,7 +105,7 @@ class Cache(Generic[T]):
 
     def leaves_out(self, names: Iterable[ObjectKey]) -> bool:
         """Whether an object of one of these names may exist that was not wanted."""
-        return self._orphans is not None and not self._orphans.left_out.isdisjoint(names)
+        return self._orphans is not None and self._orphans.leaves_out(names)
 
     def upsert(self, item: T) -> None:
         """Apply an object, unless a newer version is known or the object was deleted."""

@@ -11,6 +11,9 @@ __all__ = ["MOST", "Orphans"]
 
 T = TypeVar("T", bound=Object)
 
+_Names = dict[str, set[int]]
+"""Hashes of names, by namespace."""
+
 MOST = 500
 """Objects of one kind on one worker. Each takes as much memory as any other, and a worker may show 200,000 of them."""
 
@@ -23,18 +26,22 @@ class Orphans(Generic[T]):
     by which a workload finds an object as its own. `has_room` is called once half of those admitted are gone: it is
     time for another list.
 
-    `left_out` has the names of the objects that were not admitted. It may name too many until the next list, never too
-    few.
+    The names of objects that were not admitted are noted, as hashes, which take a fourth of their memory: a name too
+    many costs one read. There may be some too many until the next list, never too few.
     """
 
     def __init__(
         self, is_known: Callable[[T], bool], names: Callable[[T], Iterable[ObjectKey]], has_room: Callable[[], None]
     ) -> None:
-        self.left_out: set[ObjectKey] = set()
+        self._left_out: _Names = {}
         self._is_known, self._names, self._has_room = is_known, names, has_room
         self._admitted: set[ObjectKey] = set()
-        self._listed: dict[str, set[ObjectKey]] = {}
+        self._listed: dict[str, _Names] = {}
         """The names left out since each list under way was requested, by its namespace."""
+
+    def leaves_out(self, names: Iterable[ObjectKey]) -> bool:
+        """Whether an object of one of these names may exist that was not admitted."""
+        return any(hash(key.name) in self._left_out.get(key.namespace, ()) for key in names)
 
     def admit(self, item: T) -> bool:
         """Whether to cache an object that is not cached. If not, its names are noted."""
@@ -43,11 +50,10 @@ class Orphans(Generic[T]):
         if len(self._admitted) < MOST:
             self._admitted.add(item.key)
             return True
-        names = tuple(self._names(item))
-        self.left_out.update(names)
-        for namespace in ("", item.metadata.namespace):
-            if namespace in self._listed:
-                self._listed[namespace].update(names)
+        under_way = {"", item.metadata.namespace} & self._listed.keys()
+        for noted in (self._left_out, *(self._listed[namespace] for namespace in under_way)):
+            for key in self._names(item):
+                noted.setdefault(key.namespace, set()).add(hash(key.name))
         return False
 
     def gone(self, key: ObjectKey) -> None:
@@ -59,7 +65,7 @@ class Orphans(Generic[T]):
 
     def expect_list(self, namespace: str, get: Callable[[ObjectKey], T | None]) -> None:
         """A list is requested. Those admitted that never came, or that are known by now, take no room any more."""
-        self._listed[namespace] = set()
+        self._listed[namespace] = {}
         before = len(self._admitted)
         cached = [item for key in self._admitted if (item := get(key)) is not None]
         self._admitted = {item.key for item in cached if not self._is_known(item)}
@@ -68,5 +74,5 @@ class Orphans(Generic[T]):
 
     def listed(self, namespace: str) -> None:
         """The list is applied: nothing else is left out of its namespace."""
-        others = {key for key in self.left_out if key.namespace != namespace} if namespace else set[ObjectKey]()
-        self.left_out = others | self._listed.pop(namespace, set())
+        others = {place: names for place, names in self._left_out.items() if namespace not in ("", place)}
+        self._left_out = others | self._listed.pop(namespace, {})
