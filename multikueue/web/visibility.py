@@ -3,7 +3,7 @@
 It is served behind the API server's aggregation layer, with the discovery documents that the aggregation layer
 requests: pending workloads as Kueue serves them (group `visibility.kueue.x-k8s.io`, versions v1beta2 and v1beta1), and
 our own group `visibility.multikueue.dev/v1alpha1`, where `namespaces/N/workloads/W/explanation` says why a workload
-waits. Pure.
+waits, and `pods` what runs of it on its worker (`web.relatives`). Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from multikueue.api.meta import ObjectKey, OwnerReference, render_time
+from multikueue.api.meta import Object, ObjectKey, OwnerReference, render_time
 from multikueue.dispatch.prospects import Prospect
 from multikueue.quota.explain import Explanation
 from multikueue.quota.queueing.pending_workload import PendingWorkload
@@ -28,7 +28,7 @@ SUMMARY = "PendingWorkloadsSummary"
 
 EXPLANATIONS = "visibility.multikueue.dev"
 EXPLANATIONS_VERSION = "v1alpha1"
-EXPLANATION = "explanation"
+EXPLANATION, PODS = "explanation", "pods"
 
 SERVED = (*((GROUP, version) for version in VERSIONS), (EXPLANATIONS, EXPLANATIONS_VERSION))
 """The groups and versions; each is registered by an APIService."""
@@ -101,7 +101,30 @@ class Explain:
         return ObjectKey(self.namespace, self.name)
 
 
-Question = Discovery | Pending | Explain
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A request for the relatives of a workload on its worker: `subresource` says which, by the plural of their kind.
+
+    Whoever asks needs the right to `list` them in that namespace of the manager cluster too, as if they were there.
+    """
+
+    namespace: str
+    name: str
+    subresource: str
+
+    group = EXPLANATIONS
+    version = EXPLANATIONS_VERSION
+    resource = "workloads"
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey(self.namespace, self.name)
+
+
+Question = Discovery | Pending | Explain | Look
+
+_RELATIVES = {PODS: "WorkloadPods"}
+"""What may be looked at on the worker: plural and kind of the answer."""
 
 
 def question(path: str, query: Mapping[str, str]) -> Question:
@@ -117,9 +140,12 @@ def question(path: str, query: Mapping[str, str]) -> Question:
                 case ["namespaces", namespace, "localqueues", name, sub] if namespace and name and sub == SUBRESOURCE:
                     return _pending(version, name, namespace, query)
         case ["", "apis", group, version, "namespaces", namespace, "workloads", name, sub] if (
-            (group, version, sub) == (EXPLANATIONS, EXPLANATIONS_VERSION, EXPLANATION) and namespace and name
+            (group, version) == (EXPLANATIONS, EXPLANATIONS_VERSION) and namespace and name
         ):
-            return Explain(namespace=namespace, name=name)
+            if sub == EXPLANATION:
+                return Explain(namespace=namespace, name=name)
+            if sub in _RELATIVES:
+                return Look(namespace=namespace, name=name, subresource=sub)
     raise Refused(404, "NotFound", "the server could not find the requested resource")
 
 
@@ -171,6 +197,18 @@ def explanation(asked: Explain, found: Explanation | None, workers: Sequence[Pro
     if workers:
         document["workers"] = msgspec.to_builtins(workers)
     return document
+
+
+def relatives(asked: Look, cluster: str, items: Sequence[Object], unseen: Sequence[str]) -> dict[str, Any]:
+    """What was found on the worker `cluster`, empty if the workload is on none; `unseen` says why there may be more."""
+    return {
+        "kind": _RELATIVES[asked.subresource],
+        "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",
+        "metadata": {"name": asked.name, "namespace": asked.namespace},
+        **({"cluster": cluster} if cluster else {}),
+        "items": items,
+        **({"unseen": list(unseen)} if unseen else {}),
+    }
 
 
 def _own_names(found: Explanation, namespace: str) -> Explanation:
@@ -245,9 +283,13 @@ _LINES = (
     _resource("localqueues", "localqueue", SUMMARY, namespaced=True, verbs=[]),
     _resource(f"localqueues/{SUBRESOURCE}", "", SUMMARY, namespaced=True, verbs=["get"]),
 )
-_REASONS = (
+_OF_WORKLOADS = (
     _resource("workloads", "workload", "WorkloadExplanation", namespaced=True, verbs=[]),
     _resource(f"workloads/{EXPLANATION}", "", "WorkloadExplanation", namespaced=True, verbs=["get"]),
+    *(
+        _resource(f"workloads/{plural}", "", kind, namespaced=True, verbs=["get"])
+        for plural, kind in _RELATIVES.items()
+    ),
 )
 
 
@@ -262,5 +304,5 @@ _DOCUMENTS: Mapping[str, Mapping[str, Any]] = {
     "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": list(_GROUPS)},
     **{f"/apis/{group['name']}": {"kind": "APIGroup", "apiVersion": "v1", **group} for group in _GROUPS},
     **{f"/apis/{GROUP}/{version}": _resources(GROUP, version, *_LINES) for version in VERSIONS},
-    f"/apis/{EXPLANATIONS}/{EXPLANATIONS_VERSION}": _resources(EXPLANATIONS, EXPLANATIONS_VERSION, *_REASONS),
+    f"/apis/{EXPLANATIONS}/{EXPLANATIONS_VERSION}": _resources(EXPLANATIONS, EXPLANATIONS_VERSION, *_OF_WORKLOADS),
 }

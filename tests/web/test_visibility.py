@@ -19,11 +19,13 @@ from multikueue.web.visibility import (
     MOST,
     Discovery,
     Explain,
+    Look,
     Pending,
     Refused,
     answer,
     explanation,
     question,
+    relatives,
     status,
 )
 from tests.quota.builders import waiting_of
@@ -127,6 +129,8 @@ def test_an_unknown_queue_is_not_found(path: str) -> None:
         f"{BASE}/clusterqueues//pendingworkloads",
         f"{BASE}/namespaces//localqueues/lq/pendingworkloads",
         f"{CLUSTER_QUEUE}/more",
+        f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads/a/secrets",
+        f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads//pods",
         "/openapi/v2",
     ],
 )
@@ -161,7 +165,21 @@ def test_an_explanation_is_found_by_discovery_too() -> None:
     resources = question(f"/apis/{EXPLANATIONS}/v1alpha1", {})
     assert isinstance(resources, Discovery)
     askable = {r["name"]: r["namespaced"] for r in resources.document["resources"] if r["verbs"]}
-    assert askable == {"workloads/explanation": True}
+    assert askable == {"workloads/explanation": True, "workloads/pods": True}
+
+
+@pytest.mark.parametrize("subresource", ["pods"])
+def test_what_is_on_a_worker_is_asked_by_the_plural(subresource: str) -> None:
+    path = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads/a/{subresource}"
+    assert question(path, {}) == Look(namespace="team", name="a", subresource=subresource)
+
+
+def test_what_was_not_seen_is_told_and_what_is_nowhere_has_no_cluster() -> None:
+    asked = Look(namespace="team", name="a", subresource="pods")
+    kind = {"kind": "WorkloadPods", "apiVersion": f"{EXPLANATIONS}/v1alpha1"}
+    head = {**kind, "metadata": {"name": "a", "namespace": "team"}}
+    assert relatives(asked, "", (), ()) == {**head, "items": ()}
+    assert relatives(asked, "w1", (), ["more"]) == {**head, "cluster": "w1", "items": (), "unseen": ["more"]}
 
 
 def test_workloads_of_other_namespaces_keep_their_names() -> None:
@@ -174,7 +192,7 @@ def test_workloads_of_other_namespaces_keep_their_names() -> None:
 
 
 OF_LINES = (GROUP, "v1beta2", "clusterqueues", "cq")
-OF_REASONS = (EXPLANATIONS, "v1alpha1", "workloads", "explanation")
+OF_REASONS = (EXPLANATIONS, "v1alpha1", "workloads", "explanation", "pods")
 PARTS = ["", "apis", "namespaces", *OF_LINES, *OF_REASONS, "\x00", "..", "é"]
 
 

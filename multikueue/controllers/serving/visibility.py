@@ -1,7 +1,7 @@
-"""Keeps the visibility API in place, and answers it: the API server authorizes, the quota engine has the answer.
+"""Keeps the visibility API in place, and answers it: the API server authorizes, the quota engine or a worker has the answer.
 
-A request comes through the aggregation layer: it must carry the front proxy's certificate (`web.front_proxy`), and a
-SubjectAccessReview must allow it to its user. Only then the engine is read, which changes nothing.
+A request comes through the aggregation layer: it must carry the front proxy's certificate (`web.front_proxy`), and
+SubjectAccessReviews must allow it to its user. Only then the engine, or a worker (`remote_reads`), is read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.workload import ADMITTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
+from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.webhooks import Service, names_of
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.prospects import prospects
@@ -37,6 +38,7 @@ from multikueue.web.visibility import (
     SERVED,
     Discovery,
     Explain,
+    Look,
     Pending,
     Question,
     Refused,
@@ -66,7 +68,9 @@ _NOT_READY = "the queues are not known yet"
 
 @dataclass(slots=True)
 class AccessReviewer:
-    """Authorizes a user's question by one SubjectAccessReview, cached for `REMEMBER` seconds."""
+    """Authorizes a user's question by SubjectAccessReviews, each cached for `REMEMBER` seconds.
+
+    What is on a worker takes two: for the question itself, and for the like of it on the manager cluster."""
 
     client: ClusterClient
     seconds: Callable[[], float] = monotonic
@@ -76,7 +80,12 @@ class AccessReviewer:
         """Returns if it is allowed. Raises Refused (403) if not, and as `ClusterClient` does if the review fails."""
         if _ADMINISTRATORS in user.groups:
             return
-        body = encode(_review(user, asked))
+        for attributes, what in _rights(asked):
+            allowed, reason = await self._verdict(encode(_review(user, attributes)))
+            if not allowed:
+                raise Refused(403, "Forbidden", _forbidden(user, *what, reason))
+
+    async def _verdict(self, body: bytes) -> tuple[bool, str]:
         known = self._known.get(body)
         if known is None or known[0] <= self.seconds():
             allowed, reason = await self._ask(body)
@@ -84,8 +93,7 @@ class AccessReviewer:
                 del self._known[next(iter(self._known))]
             known = self._known[body] = (self.seconds() + REMEMBER, allowed, reason)
         _, allowed, reason = known
-        if not allowed:
-            raise Refused(403, "Forbidden", _forbidden(user, asked, reason))
+        return allowed, reason
 
     async def _ask(self, body: bytes) -> tuple[bool, str]:
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -103,33 +111,39 @@ class _Reviewed(msgspec.Struct, frozen=True):
     status: _Verdict = _Verdict()
 
 
-def _review(user: User, asked: Question) -> dict[str, Any]:
+def _review(user: User, attributes: Mapping[str, Any]) -> dict[str, Any]:
     subject = {"user": user.name, "groups": list(user.groups), "extra": {k: list(v) for k, v in user.extra}}
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {**subject, **_attributes(asked)},
+        "spec": {**subject, **attributes},
     }
 
 
-def _attributes(asked: Question) -> dict[str, Any]:
+def _rights(asked: Question) -> Iterator[tuple[dict[str, Any], tuple[str, str]]]:
+    """The rights that the question takes: the attributes of a review, and in words what is asked for, and what to do."""
     if isinstance(asked, Discovery):
-        return {"nonResourceAttributes": {"path": asked.path, "verb": "get"}}
-    resource = {
-        "group": asked.group,
-        "version": asked.version,
-        "resource": asked.resource,
-        "subresource": asked.subresource,
-        "namespace": asked.namespace,
-        "name": asked.name,
-        "verb": "get",
-    }
-    return {"resourceAttributes": resource}
+        yield {"nonResourceAttributes": {"path": asked.path, "verb": "get"}}, (asked.path, f"get {asked.path}")
+        return
+    what = f'{asked.resource}.{asked.group} "{asked.name}"'
+    yield _attributes("get", asked.group, asked.version, asked.resource, asked), (what, f"get {what}")
+    if isinstance(asked, Look):
+        there = f'list resource "{asked.subresource}" in API group "" in the namespace "{asked.namespace}"'
+        yield _like_it(asked), (asked.subresource, there)
 
 
-def _forbidden(user: User, asked: Question, reason: str) -> str:
-    what = asked.path if isinstance(asked, Discovery) else f'{asked.resource}.{asked.group} "{asked.name}"'
-    return f'{what} is forbidden: User "{user.name}" cannot get {what}{f": {reason}" if reason else ""}'
+def _attributes(verb: str, group: str, version: str, resource: str, asked: Pending | Explain | Look) -> dict[str, Any]:
+    of = {"group": group, "version": version, "resource": resource, "subresource": asked.subresource}
+    return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": asked.name, "verb": verb}}
+
+
+def _like_it(asked: Look) -> dict[str, Any]:
+    of = {"group": "", "version": "v1", "resource": asked.subresource, "subresource": ""}
+    return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": "", "verb": "list"}}
+
+
+def _forbidden(user: User, what: str, to_do: str, reason: str) -> str:
+    return f'{what} is forbidden: User "{user.name}" cannot {to_do}{f": {reason}" if reason else ""}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +151,7 @@ class Visibility:
     """Reconciles the visibility API of one manager cluster, and answers it.
 
     `service` is the Service in front of us; `namespace` holds the Secret with the certificate. `ready` returns why the
-    queues are not known yet, None when they are. `group` returns the group of a workload.
+    queues are not known yet, None when they are. `group` returns the group of a workload; `reads` asks workers.
     """
 
     client: ClusterClient
@@ -151,6 +165,7 @@ class Visibility:
     host: str
     port: int
     gate: AccessReviewer
+    reads: Reads
 
     async def reconcile(self) -> int:
         """Certificate, listening socket, registration, in this order; returns the port. Writes nothing when all is in
@@ -189,12 +204,22 @@ class Visibility:
             return what.document
         if self.ready() is not None:
             raise Refused(503, "ServiceUnavailable", _NOT_READY)
-        return self._pending(what) if isinstance(what, Pending) else self._explanation(what)
+        if isinstance(what, Pending):
+            return self._pending(what)
+        workload = self._workload(what)
+        return (
+            self._explanation(what, workload)
+            if isinstance(what, Explain)
+            else await self.reads.look(user, what, workload)
+        )
 
-    def _explanation(self, asked: Explain) -> Mapping[str, Any]:
+    def _workload(self, asked: Explain | Look) -> Workload:
         workload = self.store.workloads.get(asked.key)
         if workload is None:
             raise Refused(404, "NotFound", f'{asked.resource}.{asked.group} "{asked.name}" not found')
+        return workload
+
+    def _explanation(self, asked: Explain, workload: Workload) -> Mapping[str, Any]:
         found = explain(self.store.engine.view, asked.key, self.now())
         waits = workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and not workload.has(FINISHED)
         return explanation(asked, found, prospects(self.group(asked.key, workload)) if waits else ())

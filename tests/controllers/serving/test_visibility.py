@@ -36,8 +36,9 @@ from multikueue.strategy import Worker
 from multikueue.web.front_proxy import User
 from multikueue.web.server import Answerer, Asked, Server
 from multikueue.web.serving import Serving
-from multikueue.web.visibility import GROUP, SERVED, Pending, Refused
+from multikueue.web.visibility import EXPLANATIONS, GROUP, SERVED, Pending, Refused
 from tests.controllers.serving.api import manager
+from tests.controllers.serving.worker import Side, train
 from tests.quota.builders import Play, wants
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +49,7 @@ PROXY = "front-proxy-client"
 API_SERVICE = ObjectKey("", f"v1beta2.{GROUP}")
 CLUSTER_QUEUE = f"/apis/{GROUP}/v1beta2/clusterqueues/cq/pendingworkloads"
 EXPLANATION = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/default/workloads/{}/explanation"
+PODS_OF = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/team/workloads/{}/pods"
 LOCAL_QUEUE = f"/apis/{GROUP}/v1beta2/namespaces/default/localqueues/lq/pendingworkloads"
 
 
@@ -76,6 +78,7 @@ class Scene:
         self.api, self.sockets = manager(), Sockets()
         self.reviews: list[Tree] = []
         self.verdict: Tree = {"allowed": True}
+        self.allows: Callable[[Tree], bool] = lambda _attributes: True
         self._usual, self.api.api.before = self.api.api.before, self._review
         self.problem: str | None = None
         self.time = 0.0
@@ -86,6 +89,8 @@ class Scene:
         self.workloads = {
             each.key: each for each in (wants("a", cpu=1).build(), wants("won", cpu=1).reserved("cq").build())
         }
+        self.side = Side()
+        self.workloads[train().key] = train()
         self.gate = AccessReviewer(self.api, lambda: self.time)
         self.visibility = Visibility(
             client=self.api,
@@ -99,6 +104,7 @@ class Scene:
             host="",
             port=8082,
             gate=self.gate,
+            reads=self.side.reads,
         )
 
     async def _review(self, request: Request) -> Response | None:
@@ -106,8 +112,10 @@ class Scene:
         await self._usual(request)
         if not request.path.endswith("/subjectaccessreviews"):
             return None
-        self.reviews.append(msgspec.json.decode(request.body)["spec"])
-        return Response(status=201, body=encode({"status": self.verdict}))
+        spec = msgspec.json.decode(request.body)["spec"]
+        self.reviews.append(spec)
+        allowed = self.allows(spec.get("resourceAttributes", {}))
+        return Response(status=201, body=encode({"status": self.verdict if allowed else {"reason": "no role"}}))
 
     def registered(self, key: ObjectKey = API_SERVICE) -> Tree:
         spec: Tree = (self.api.find(API_SERVICES, key) or {})["spec"]
@@ -315,6 +323,44 @@ async def test_the_gate_names_who_may_not_do_what() -> None:
     scene.verdict = {}
     with pytest.raises(Refused, match=r'clusterqueues\.visibility\.kueue\.x-k8s\.io "cq" is forbidden'):
         await scene.gate.admit(User("jane"), Pending(version="v1beta2", name="cq"))
+
+
+# What is on a worker.
+
+
+async def test_who_may_see_pods_there_sees_those_of_a_workload() -> None:
+    scene = Scene()
+    scene.side.pod("one", scene.side.job)
+    code, body = await scene.ask(PODS_OF.format("job-train"))
+    assert (code, body["kind"], body["metadata"]) == (200, "WorkloadPods", {"name": "job-train", "namespace": "team"})
+    assert (body["cluster"], [item["metadata"]["name"] for item in body["items"]]) == ("w1", ["one"])
+
+
+async def test_that_takes_the_right_for_such_a_question_and_the_one_for_pods() -> None:
+    scene = Scene()
+    await scene.ask(PODS_OF.format("job-train"))
+    ours = {"group": EXPLANATIONS, "version": "v1alpha1", "resource": "workloads", "subresource": "pods"}
+    pods = {"group": "", "version": "v1", "resource": "pods", "subresource": ""}
+    assert [review["resourceAttributes"] for review in scene.reviews] == [
+        {**ours, "namespace": "team", "name": "job-train", "verb": "get"},
+        {**pods, "namespace": "team", "name": "", "verb": "list"},
+    ]
+
+
+async def test_who_may_list_no_pods_is_told_so_and_no_worker_is_asked() -> None:
+    scene = Scene()
+    scene.side.pod("one", scene.side.job)
+    scene.allows = lambda attributes: attributes["resource"] != "pods"
+    code, body = await scene.ask(PODS_OF.format("job-train"))
+    assert (code, body["reason"]) == (403, "Forbidden")
+    assert body["message"] == (
+        'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "team": no role'
+    )
+    assert scene.side.worker.calls == []
+
+
+async def test_a_workload_that_is_not_there_has_no_pods() -> None:
+    assert (await Scene().ask(PODS_OF.format("nobody")))[0] == 404
 
 
 # Registration.

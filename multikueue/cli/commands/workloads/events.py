@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import Worker
     from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import Scene
+    from multikueue.cli.workload.view import View
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["COLUMNS", "HOME", "Told", "at_home", "at_worker", "events", "in_order", "row"]
@@ -102,11 +103,9 @@ async def _list(named: str, namespace: str | None, reach: Reach, output: Form) -
 
 async def _where_it_is(scene: Scene) -> list[Told]:
     """Those of the worker; if they cannot be had, that is said, and those of the manager are shown all the same."""
-    from multikueue.cli.workload.related_objects import Kin
-
     try:
-        async with scene.winner() as worker:
-            kin = Kin(worker.client, scene.workload)
+        async with scene.winner() as view:
+            worker, kin = await view.own()
             await kin.pods()
             return await at_worker(worker, kin, scene.workload.metadata.namespace)
     except MultiKueueError as error:
@@ -162,7 +161,8 @@ async def _watch(named: str, namespace: str | None, reach: Reach, output: Form) 
 
     from multikueue.api.pods import TOLD
     from multikueue.cli.workload import description
-    from multikueue.cli.workload.session import follow, open_scene
+    from multikueue.cli.workload.following import follow
+    from multikueue.cli.workload.session import open_scene
 
     ticker = Ticker(COLUMNS, output)
     async with open_scene(named, namespace, reach) as scene, anyio.create_task_group() as tasks:
@@ -184,19 +184,18 @@ class _Show:
     def __init__(self, ticker: Ticker) -> None:
         self._ticker = ticker
 
-    async def play(self, worker: Worker, workload: Workload, /) -> None:
+    async def play(self, view: View, /) -> None:
         from multikueue.api.pods import TOLD
-        from multikueue.cli.workload.related_objects import Kin
-        from multikueue.cli.workload.session import follow
+        from multikueue.cli.workload.following import follow
 
-        kin = Kin(worker.client, workload)
+        worker, kin = await view.own()
         await kin.pods()
 
         async def take(event: Event, gone: bool) -> None:
             if not gone and await kin.told_now(event.involved_object):
                 self._ticker.add(row(event, worker.cluster, now()))
 
-        await follow(worker.client, TOLD, workload.metadata.namespace, take)
+        await follow(worker.client, TOLD, view.workload.metadata.namespace, take)
 
     async def drain(self) -> None:
         """What is told later is in the list of the next call."""

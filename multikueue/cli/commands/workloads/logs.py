@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from multikueue.api.pods import ContainerStatus, Pod
     from multikueue.api.workload import Workload
     from multikueue.cli.access.worker_access import Worker
-    from multikueue.cli.workload.related_objects import Kin
+    from multikueue.cli.workload.view import View
 
 __all__ = ["logs"]
-
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +43,8 @@ class _Wish:
 
     def containers(self, pod: Pod) -> list[str]:
         """Which containers of a pod: the one named, all, or the one that kubectl would take."""
+        from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION
+
         if self.pod not in ("", pod.metadata.name):
             return []
         spec = pod.spec
@@ -53,7 +53,7 @@ class _Wish:
             return [self.container] if self.container in names else []
         if self.all_containers:
             return names
-        default = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
+        default = pod.metadata.annotations.get(DEFAULT_CONTAINER_ANNOTATION, "")
         return [default] if default in names else [each.name for each in spec.containers[:1]]
 
 
@@ -124,26 +124,25 @@ def logs(
 
 async def _print_all(named: str, namespace: str | None, reach: Reach, wish: _Wish) -> None:
     """What there is now, one container after the other."""
-    from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import open_scene
 
-    async with open_scene(named, namespace, reach) as scene, scene.winner() as worker:
-        kin = Kin(worker.client, scene.workload)
-        found = [pod for _, pod in await kin.pods()]
+    async with open_scene(named, namespace, reach) as scene, scene.winner() as view:
+        found = [pod for _, pod in await view.pods()]
+        worker, _ = await view.own()
         wanted = [(pod, container) for pod in found for container in wish.containers(pod)]
         if not wanted:
-            raise CommandFailed(_nothing(wish, found, scene.workload, kin))
+            raise CommandFailed(_nothing(wish, found, view))
         tongue = _Tongue(worker, wish, prefixed=wish.prefix or len(wanted) > 1)
         heard = [await tongue.speak(pod, container) for pod, container in wanted]
     if not any(heard):
         raise CommandFailed(f"none of the logs on {worker.cluster} could be read")
 
 
-def _nothing(wish: _Wish, found: list[Pod], workload: Workload, kin: Kin) -> str:
+def _nothing(wish: _Wish, found: list[Pod], view: View) -> str:
     """Why there is nothing to print."""
     chosen = [pod for pod in found if wish.pod in ("", pod.metadata.name)]
     if not found:
-        return no_pods(workload, kin)
+        return no_pods(view.workload, view.unseen)
     if not chosen:
         return f"there is no pod {wish.pod!r}; there are: {', '.join(pod.metadata.name for pod in found)}"
     names = dict.fromkeys(each.name for pod in chosen for each in (*pod.spec.init_containers, *pod.spec.containers))
@@ -172,14 +171,13 @@ class _Listen:
         self._heard: set[tuple[str, str, int]] = set()
         self._open = 0
 
-    async def play(self, worker: Worker, workload: Workload, /) -> None:
+    async def play(self, view: View, /) -> None:
         import anyio
 
         from multikueue.api.pods import PODS
-        from multikueue.cli.workload.related_objects import Kin
-        from multikueue.cli.workload.session import follow
+        from multikueue.cli.workload.following import follow
 
-        kin = Kin(worker.client, workload)
+        (worker, kin), workload = await view.own(), view.workload
         prefixed = self._wish.prefix or self._wish.all_containers or _pods_of(workload) > 1
         tongue = _Tongue(worker, self._wish, prefixed=prefixed)
         note(f"workload {workload.key} is on {worker.cluster}")

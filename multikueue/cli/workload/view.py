@@ -1,0 +1,130 @@
+"""What runs of a workload where it is: as the manager shows it by its aggregated API, else as one sees it oneself there.
+
+The manager's answer takes rights on the manager cluster alone (docs/operations.md). A worker of one's own choice goes first:
+who names a context wants to see by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import msgspec
+
+from multikueue.api.meta import Object, decoder
+from multikueue.api.pods import PODS, Pod
+from multikueue.api.workload import Workload
+from multikueue.cli.access.connection import with_kind
+from multikueue.cli.access.worker_access import Reach, Worker
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.output import note
+from multikueue.cli.workload.following import follow
+from multikueue.cli.workload.related_objects import Kin
+from multikueue.errors import ApiError, MultiKueueError, NotFound
+
+if TYPE_CHECKING:
+    from multikueue.api.kinds import Kind
+    from multikueue.kube.cluster_client import ClusterClient
+
+__all__ = ["View"]
+
+T = TypeVar("T", bound=Object)
+
+Pairs = list[tuple[dict[str, Any], T]]
+"""Objects as they were sent, and as values."""
+
+POLL_SECONDS = 2.0
+"""Between two looks by the manager, which has no watch of what is on workers."""
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    items: tuple[msgspec.Raw, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+class View:
+    """`unseen` says in words why there may be more than was seen. The worker is connected to when it is needed first."""
+
+    def __init__(self, manager: ClusterClient, reach: Reach, workload: Workload, stack: AsyncExitStack) -> None:
+        self.workload, self.cluster = workload, workload.status.cluster_name or ""
+        self.unseen: list[str] = []
+        self._manager, self._reach, self._stack = manager, reach, stack
+        self._refused: ApiError | None = None
+        self._own: tuple[Worker, Kin] | None = None
+
+    async def own(self) -> tuple[Worker, Kin]:
+        """One's own way. Raises CommandFailed if there is none, and says what the manager answered."""
+        if self._own is None:
+            try:
+                worker = await self._stack.enter_async_context(self._reach.connect(self._manager, self.cluster))
+            except CommandFailed as error:
+                if self._refused is None or isinstance(self._refused, NotFound):
+                    raise
+                raise CommandFailed(f"{error}; the manager does not show it either: {self._refused.message}") from error
+            self._own = worker, Kin(worker.client, self.workload)
+        return self._own
+
+    async def pods(self) -> Pairs[Pod]:
+        """The pods of the job."""
+        found = await self._told(PODS)
+        if found is None:
+            _, kin = await self.own()
+            found = await kin.pods()
+            self.unseen = [f"you may not read {', '.join(sorted(kin.hidden))} there"] if kin.hidden else []
+        return found
+
+    async def follow_pods(self, take: Callable[[Pod, bool], Awaitable[None]]) -> None:
+        """Tells `take` each pod there is and each change, until cancelled; the flag says that it is gone."""
+
+        found = await self._told(PODS)
+        if found is not None:
+            return await self._poll(PODS, found, take)
+        worker, kin = await self.own()
+
+        async def take_ours(pod: Pod, gone: bool) -> None:
+            if await kin.has(pod.metadata):
+                await take(pod, gone)
+
+        return await follow(worker.client, PODS, self.workload.metadata.namespace, take_ours)
+
+    async def _told(self, kind: Kind[T]) -> Pairs[T] | None:
+        """What the manager shows; None where it shows nothing, or one has named a way of one's own."""
+        if self._reach.is_named:
+            return None
+        try:
+            return await self._ask(kind)
+        except ApiError as error:  # no such API, no right to it, or nobody behind it
+            self._refused = error
+            return None
+
+    async def _ask(self, kind: Kind[T]) -> Pairs[T]:
+        key = self.workload.key
+        of = f"namespaces/{key.namespace}/workloads/{key.name}"
+        answer = await self._manager.request("GET", f"/apis/visibility.multikueue.dev/v1alpha1/{of}/{kind.plural}")
+        decode = decoder(kind.type)
+        try:
+            seen = msgspec.json.decode(answer, type=_Seen)
+            self.unseen = list(seen.unseen)
+            return [(with_kind(kind, msgspec.json.decode(raw)), decode(raw)) for raw in seen.items]
+        except msgspec.DecodeError as error:
+            raise ApiError(502, "BadGateway", f"{kind.plural} of another form: {error}") from None
+
+    async def _poll(self, kind: Kind[T], found: Pairs[T], take: Callable[[T, bool], Awaitable[None]]) -> None:
+        known: dict[str, T] = {}
+        said = ""
+        while True:
+            now = {item.metadata.uid: item for _, item in found}
+            for uid in [uid for uid in known if uid not in now]:
+                await take(known[uid], True)
+            for uid, item in now.items():
+                if known.get(uid) != item:
+                    await take(item, False)
+            known = now
+            await anyio.sleep(POLL_SECONDS)
+            try:
+                found, said = await self._ask(kind), ""
+            except MultiKueueError as error:
+                if said != (said := str(error)):
+                    note(f"{said}; trying again")

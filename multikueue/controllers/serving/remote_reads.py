@@ -1,0 +1,158 @@
+"""Reads for people what belongs to a workload on its worker, with the manager's credentials, which they never see.
+
+The manager may read pods only where the worker was registered for it, and only relatives of the workload are shown, which
+must have a copy of ours there. Workers and people are strangers to each other and to us, so all has a bound: the reads at
+once, of one user and of one worker, their time, the objects that are looked at, and what is shown of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import anyio
+
+from multikueue.api.foreign import excerpt
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import Object
+from multikueue.api.pods import PODS, Pod
+from multikueue.api.workload import Workload
+from multikueue.errors import Forbidden, MultiKueueError
+from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.decode import UNREADABLE, list_of
+from multikueue.kube.relatives import Relatives
+from multikueue.store.worker import WorkerView
+from multikueue.web.front_proxy import User
+from multikueue.web.relatives import MOST_ITEMS, shown_pod
+from multikueue.web.visibility import Look, Refused, relatives
+
+T = TypeVar("T", bound=Object)
+
+__all__ = ["AT_ONCE", "AT_ONCE_OF_ONE", "AT_ONCE_THERE", "MOST_OWNERS", "MOST_PAGES", "PAGE", "InFlight", "Reads"]
+
+AT_ONCE, AT_ONCE_OF_ONE, AT_ONCE_THERE = 8, 2, 2
+"""Reads under way: in all, of one user, and on one worker, whose connection has calls to spare for so many."""
+
+SECONDS = 10.0
+"""Of one answer. Who waits would rather ask again, and an API server gives up after a minute."""
+
+PAGE, MOST_PAGES = 250, 20
+"""Objects of a page, and pages: so many objects of the namespace are looked at."""
+
+MOST_OWNERS = 200
+"""Owners of pods that are read to find out whose they are. Pods that Kueue has marked need none."""
+
+
+class InFlight:
+    """Counts what is under way: so much in all, of one user, and on one worker."""
+
+    def __init__(self, *, of_all: int, of_one: int, there: int) -> None:
+        self._of_all, self._of_one, self._there = of_all, of_one, there
+        self._users: Counter[str] = Counter()
+        self._workers: Counter[str] = Counter()
+
+    @contextmanager
+    def entered(self, user: User, worker: str) -> Iterator[None]:
+        """One more, for the time of the block. Raises Refused (429): nobody waits here, since a queue would be a room
+        that strangers fill."""
+        if self._users[user.name] >= self._of_one:
+            raise Refused(429, "TooManyRequests", f'User "{user.name}" has {self._of_one} such requests under way')
+        if self._users.total() >= self._of_all or self._workers[worker] >= self._there:
+            raise Refused(429, "TooManyRequests", f"too many requests of this kind are under way, try {worker} again")
+        self._users[user.name] += 1
+        self._workers[worker] += 1
+        try:
+            yield
+        finally:
+            for counter, name in ((self._users, user.name), (self._workers, worker)):
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
+
+
+def _in_flight() -> InFlight:
+    return InFlight(of_all=AT_ONCE, of_one=AT_ONCE_OF_ONE, there=AT_ONCE_THERE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """`clients` are those of the connected workers, `workers` what is known of all of them."""
+
+    clients: Mapping[str, ClusterClient]
+    workers: Mapping[str, WorkerView]
+    in_flight: InFlight = field(default_factory=_in_flight)
+
+    async def look(self, user: User, asked: Look, workload: Workload) -> Mapping[str, Any]:
+        """The answer; without items if the workload is on no worker, or its copy there is gone. Raises Refused."""
+        cluster = workload.status.cluster_name or ""
+        worker = self.workers.get(cluster)
+        if worker is None or worker.workloads.get(workload.key) is None:
+            return relatives(asked, cluster, (), ())
+        with self.in_flight.entered(user, cluster), _refusals(cluster):
+            with anyio.fail_after(SECONDS):
+                items, unseen = await _Search(self._client(cluster), workload).pods()
+        return relatives(asked, cluster, items, unseen)
+
+    def _client(self, cluster: str) -> ClusterClient:
+        client = self.clients.get(cluster)
+        if client is None:
+            raise Refused(503, "ServiceUnavailable", f"the manager has no connection to {cluster}")
+        return client
+
+
+@contextmanager
+def _refusals(cluster: str) -> Iterator[None]:
+    """What the worker answers instead, in Kubernetes' words for the caller."""
+    try:
+        yield
+    except TimeoutError:
+        raise Refused(504, "Timeout", f"{cluster} did not answer within {SECONDS:g} s") from None
+    except Forbidden as error:
+        advice = f"whoever administers it grants that by `multikueue clusters register {cluster} --view-pods`"
+        message = f"{cluster} refuses it to the manager: {excerpt(error.message)}; {advice}"
+        raise Refused(403, "Forbidden", message) from None
+    except MultiKueueError as error:
+        raise Refused(503, "ServiceUnavailable", f"{cluster}: {excerpt(str(error))}") from None
+    except UNREADABLE:
+        raise Refused(503, "ServiceUnavailable", f"{cluster} gave an answer that cannot be read") from None
+
+
+class _Search:
+    """One search for relatives of a workload. `unseen` says why there may be more than were found."""
+
+    def __init__(self, client: ClusterClient, workload: Workload) -> None:
+        self._client, self._namespace = client, workload.metadata.namespace
+        self._kin = Relatives(client, workload, most=MOST_OWNERS)
+        self._unseen: list[str] = []
+
+    async def pods(self) -> tuple[Sequence[Pod], Sequence[str]]:
+        found = await self._those(PODS, lambda pod: self._kin.has(pod.metadata))
+        return [shown_pod(pod) for pod in found], self._why_more()
+
+    def _why_more(self) -> Sequence[str]:
+        if self._kin.hidden:
+            self._unseen.append(f"the manager may not read {excerpt(', '.join(sorted(self._kin.hidden)))} there")
+        if self._kin.gave_up:
+            self._unseen.append(f"no more than {MOST_OWNERS} owners of pods were looked at")
+        return self._unseen
+
+    async def _those(self, kind: Kind[T], ours: Callable[[T], Awaitable[bool]]) -> list[T]:
+        """Objects of the namespace that are ours, page by page; of an answer with more than was asked for, the rest is
+        not looked at."""
+        decode, cont, found = list_of(kind), "", list[T]()
+        for _ in range(MOST_PAGES):
+            query = {"limit": str(PAGE)} | ({"continue": cont} if cont else {})
+            page = decode(await self._client.request("GET", kind.collection(self._namespace), params=query))
+            for item in page.items[:PAGE]:
+                if await ours(item):
+                    found.append(item)
+                if len(found) == MOST_ITEMS:
+                    self._unseen.append(f"no more than {MOST_ITEMS} {kind.plural} are shown")
+                    return found
+            if not (cont := page.cont):
+                return found
+        self._unseen.append(f"only {PAGE * MOST_PAGES} {kind.plural} of the namespace were looked at")
+        return found

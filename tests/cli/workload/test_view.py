@@ -1,0 +1,126 @@
+"""What runs of a workload, as the manager shows it to whoever has no way to the worker, and when one's own way is taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from multikueue.api.kinds import WORKLOADS
+from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Pod
+from multikueue.cli.access.connection import Target
+from multikueue.cli.access.worker_access import Reach
+from multikueue.cli.workload import view
+from multikueue.cli.workload.view import View
+from multikueue.errors import ApiError, ServerError
+from multikueue.kube.cluster_client import ClusterClient
+from multikueue.testing import workload
+from tests.cli.conftest import Run, World
+
+BASE = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/a/workloads/job-train"
+
+Tree = dict[str, Any]
+
+
+def pod(name: str, phase: str = "Running", **meta: Any) -> Tree:
+    made = {"name": name, "namespace": "a", "uid": name, "creationTimestamp": "2026-01-01T12:00:00Z", **meta}
+    return {"metadata": made, "spec": {"containers": [{"name": "main"}]}, "status": {"phase": phase}}
+
+
+def shows(world: World, *pods: Tree, unseen: Sequence[str] = (), cluster: str = "far") -> None:
+    """The manager shows these pods; the worker is one that nobody has a context for."""
+    running = workload("job-train", namespace="a").queue("main").owner_job("train")
+    world.manager.add(WORKLOADS, running.reserved("cq").admitted().cluster_name(cluster).build())
+    world.manager.documents[f"{BASE}/pods"] = {"kind": "WorkloadPods", "items": pods, "unseen": unseen}
+
+
+def test_who_has_no_way_to_the_worker_sees_the_pods_by_the_manager(world: World, cli: Run) -> None:
+    shows(world, pod("one"), pod("two", "Pending"))
+    result = cli("pods", "-n", "a", "train")
+    assert (result.code, result.err) == (0, "")
+    assert [line.split()[:3] for line in result.lines[1:]] == [["one", "0/1", "Running"], ["two", "0/1", "Pending"]]
+    assert all("far" in line for line in result.lines[1:])
+    items = json.loads(cli("pods", "-n", "a", "train", "-o", "json").out)["items"]
+    assert [(item["apiVersion"], item["kind"], item["metadata"]["name"]) for item in items] == [
+        ("v1", "Pod", "one"),
+        ("v1", "Pod", "two"),
+    ]
+
+
+def test_what_the_manager_has_not_seen_is_told(world: World, cli: Run) -> None:
+    shows(world, pod("one"), unseen=["only 1 is shown"])
+    assert cli("pods", "-n", "a", "train").err == "There may be more: only 1 is shown\n"
+    shows(world, unseen=["it may not read Part there"])
+    assert "found on far (it may not read Part there)." in cli("pods", "-n", "a", "train").err
+
+
+def test_where_the_manager_shows_nothing_one_s_own_way_is_taken(world: World, cli: Run) -> None:
+    shows(world, cluster="worker")
+    del world.manager.documents[f"{BASE}/pods"]
+    world.worker.add(PODS, pod("own", annotations={WORKLOAD_ANNOTATION: "job-train"}))
+    assert [line.split()[0] for line in cli("pods", "-n", "a", "train").lines[1:]] == ["own"]
+
+
+def test_a_way_that_is_named_goes_first(world: World, cli: Run) -> None:
+    shows(world, pod("told"))
+    world.worker.add(PODS, pod("own", annotations={WORKLOAD_ANNOTATION: "job-train"}))
+    assert [line.split()[0] for line in cli("pods", "-n", "a", "train", "--worker-context", "worker").lines[1:]] == [
+        "own"
+    ]
+    assert not [request for request in world.manager.requests if request.path.startswith("/apis/visibility")]
+
+
+def test_without_any_way_both_reasons_are_told(world: World, cli: Run) -> None:
+    shows(world)
+    world.manager.documents[f"{BASE}/pods"] = {"kind": "WorkloadPods", "items": 3}
+    result = cli("pods", "-n", "a", "train")
+    assert result.code == 1
+    assert "no way to far: there is no MultiKueueCluster far" in result.err
+    assert "; the manager does not show it either: pods of another form: " in result.err
+
+
+# Following.
+
+
+class Answering:
+    """A manager that gives one answer after the other, and then the last one."""
+
+    def __init__(self, *answers: Tree | ApiError) -> None:
+        self.answers: Iterator[Tree | ApiError] = iter(answers)
+        self.ended = anyio.Event()
+
+    async def request(self, _method: str, _path: str, **_: Any) -> bytes:
+        answer = next(self.answers, None)
+        if answer is None:
+            self.ended.set()
+            await anyio.sleep_forever()
+        if isinstance(answer, ApiError):
+            raise answer
+        return json.dumps(answer).encode()
+
+
+@pytest.mark.anyio
+async def test_changes_are_found_by_looking_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(view, "POLL_SECONDS", 0)
+    both, less = {"items": [pod("a"), pod("b")]}, {"items": [pod("b", "Failed")]}
+    away = ServerError(503, "ServiceUnavailable", "away")
+    manager = Answering({"items": [pod("a")]}, both, both, away, away, less)
+    running = workload("job-train", namespace="a").reserved("cq").admitted().cluster_name("far").build()
+    seen: list[tuple[str, str, bool]] = []
+
+    async def take(each: Pod, gone: bool) -> None:
+        seen.append((each.metadata.name, each.status.phase, gone))
+
+    async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+        looking = View(cast("ClusterClient", manager), Reach(manager=Target(None, None)), running, stack)
+        tasks.start_soon(looking.follow_pods, take)
+        await manager.ended.wait()
+        tasks.cancel_scope.cancel()
+    assert seen == [("a", "Running", False), ("b", "Running", False), ("a", "Running", True), ("b", "Failed", False)]
+    assert capsys.readouterr().err.count("away; trying again") == 1
