@@ -25,6 +25,7 @@ __all__ = [
     "PodSpec",
     "PodStatus",
     "Reference",
+    "Series",
     "State",
 ]
 

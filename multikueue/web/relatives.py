@@ -1,4 +1,4 @@
-"""What a worker says of pods, as it may be passed on to people: known fields only, texts cut, so many items at most. Pure."""
+"""What a worker says of pods and events, as it may be passed on to people: known fields only, texts cut. Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from multikueue.api.pods import (
     Container,
     ContainerState,
     ContainerStatus,
+    Event,
     Pod,
     PodSpec,
     PodStatus,
+    Reference,
+    Series,
     State,
 )
 
-__all__ = ["MOST_CONTAINERS", "MOST_ITEMS", "shown_pod"]
+__all__ = ["MOST_CONTAINERS", "MOST_ITEMS", "shown_event", "shown_pod"]
 
 MOST_ITEMS = 500
-"""Pods in one answer."""
+"""Pods, or events, in one answer."""
 
 MOST_CONTAINERS = 32
 """Containers of each sort in a pod of an answer."""
@@ -50,6 +53,25 @@ def shown_pod(pod: Pod) -> Pod:
             container_statuses=_statuses(status.container_statuses),
             ephemeral_container_statuses=_statuses(status.ephemeral_container_statuses),
         ),
+    )
+
+
+def shown_event(event: Event) -> Event:
+    """The event as it is shown."""
+    about, series = event.involved_object, event.series
+    return Event(
+        metadata=_meta(event.metadata),
+        involved_object=Reference(
+            api_version=_name(about.api_version), kind=_name(about.kind), name=_name(about.name), uid=_name(about.uid)
+        ),
+        type=_name(event.type),
+        reason=_reason(event.reason),
+        message=excerpt(event.message),
+        count=event.count,
+        first_timestamp=moment(event.first_timestamp),
+        last_timestamp=moment(event.last_timestamp),
+        event_time=moment(event.event_time),
+        series=Series(last_observed_time=moment(series.last_observed_time), count=series.count) if series else None,
     )
 
 

@@ -3,7 +3,7 @@
 It is served behind the API server's aggregation layer, with the discovery documents that the aggregation layer
 requests: pending workloads as Kueue serves them (group `visibility.kueue.x-k8s.io`, versions v1beta2 and v1beta1), and
 our own group `visibility.multikueue.dev/v1alpha1`, where `namespaces/N/workloads/W/explanation` says why a workload
-waits, and `pods` what runs of it on its worker (`web.relatives`). Pure.
+waits, and `pods` and `events` what becomes of it on its worker (`web.relatives`). Pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SUMMARY = "PendingWorkloadsSummary"
 
 EXPLANATIONS = "visibility.multikueue.dev"
 EXPLANATIONS_VERSION = "v1alpha1"
-EXPLANATION, PODS = "explanation", "pods"
+EXPLANATION, PODS, EVENTS = "explanation", "pods", "events"
 
 SERVED = (*((GROUP, version) for version in VERSIONS), (EXPLANATIONS, EXPLANATIONS_VERSION))
 """The groups and versions; each is registered by an APIService."""
@@ -123,7 +123,7 @@ class Look:
 
 Question = Discovery | Pending | Explain | Look
 
-_RELATIVES = {PODS: "WorkloadPods"}
+_RELATIVES = {PODS: "WorkloadPods", EVENTS: "WorkloadEvents"}
 """What may be looked at on the worker: plural and kind of the answer."""
 
 

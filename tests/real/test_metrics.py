@@ -485,8 +485,8 @@ async def grant_in(client: Client, namespace: str, rules: list[Object]) -> None:
 
 
 LOOKS = [
-    {"apiGroups": [EXPLANATIONS], "resources": ["workloads/pods"], "verbs": ["get"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+    {"apiGroups": [EXPLANATIONS], "resources": ["workloads/pods", "workloads/events"], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["list"]},
 ]
 
 
@@ -500,6 +500,10 @@ async def test_whose_rights_are_for_one_namespace_sees_what_runs_of_its_workload
     job = await eventually(lambda: worker.get(JOB, "job", crew.namespace))
     await worker.create(pod_of(job, "job-0"))
     await worker.create({**pod_of(job, "stranger"), "metadata": {"name": "stranger", "namespace": crew.namespace}})
+    about = {"kind": "Job", "apiVersion": "batch/v1", "name": "job", "uid": job["metadata"]["uid"]}
+    told = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "spoken", "namespace": crew.namespace}}
+    about |= {"namespace": crew.namespace}
+    await worker.create({**told, "involvedObject": about, "type": "Normal", "reason": "Spoken", "message": "so it is"})
     name = (await crew.workload())["metadata"]["name"]
     path = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/{{}}/workloads/{name}/{{}}"
 
@@ -532,7 +536,10 @@ async def test_whose_rights_are_for_one_namespace_sees_what_runs_of_its_workload
         assert (found["kind"], found["cluster"]) == ("WorkloadPods", crew.cluster(winner))
         assert [pod["metadata"]["name"] for pod in found["items"]] == ["job-0"]
         assert "dear" not in json.dumps(found)
-        await refused("default", "pods")
+        events = await summary(viewer, path.format(crew.namespace, "events"))
+        assert "Spoken" in [event["reason"] for event in events["items"]]
+        for subresource in ("pods", "events"):
+            await refused("default", subresource)
 
 
 @through_an_api_server

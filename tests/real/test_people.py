@@ -92,6 +92,7 @@ async def _may(manager: Client, who: str, ask: Ask) -> bool:
                 Ask("get", "localqueues/pendingworkloads", VISIBILITY),
                 Ask("get", "workloads/explanation", "visibility.multikueue.dev"),
                 Ask("get", "workloads/pods", "visibility.multikueue.dev"),
+                Ask("get", "workloads/events", "visibility.multikueue.dev"),
                 Ask("list", "pods", ""),
             ],
             [

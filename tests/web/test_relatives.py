@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from multikueue.api.meta import decoder, encode
-from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION, POD_SET_LABEL, Pod
-from multikueue.web.relatives import MOST_CONTAINERS, shown_pod
+from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION, POD_SET_LABEL, Event, Pod
+from multikueue.web.relatives import MOST_CONTAINERS, shown_event, shown_pod
 
 Tree = dict[str, Any]
 
@@ -58,3 +58,37 @@ def test_texts_and_lists_have_an_end() -> None:
     shown = shown_pod(pod({"metadata": meta, "spec": spec, "status": status}))
     assert len(shown.spec.containers) == len(shown.status.container_statuses) == MOST_CONTAINERS
     assert len(encode(shown)) < 6 * MOST_CONTAINERS * 1000
+
+
+ABOUT = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
+AT = "2026-01-01T12:00:00Z"
+TOLD: Tree = {
+    "metadata": META,
+    "involvedObject": ABOUT,
+    "type": "Warning",
+    "reason": "BackOff",
+    "message": "again",
+    "count": 3,
+    "firstTimestamp": AT,
+    "lastTimestamp": AT,
+    "eventTime": AT,
+    "series": {"lastObservedTime": AT, "count": 4},
+}
+
+
+def event(body: Tree) -> Event:
+    return decoder(Event)(encode(body))
+
+
+def test_an_event_is_shown_as_it_was_told() -> None:
+    assert shown_event(event(TOLD)) == event(TOLD)
+    assert shown_event(event({**TOLD, "series": None})) == event({**TOLD, "series": None})
+
+
+def test_an_event_without_end_is_cut_and_impossible_times_are_dropped() -> None:
+    long = "x" * 100_000
+    texts = dict.fromkeys(("type", "reason", "message"), long)
+    times = dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime"), "9999-12-31T23:59:59Z")
+    shown = shown_event(event({**TOLD, **texts, **times, "involvedObject": dict.fromkeys(ABOUT, long)}))
+    assert len(encode(shown)) < 5000
+    assert (shown.first_timestamp, shown.last_timestamp, shown.event_time) == (None, None, None)

@@ -165,10 +165,10 @@ def test_an_explanation_is_found_by_discovery_too() -> None:
     resources = question(f"/apis/{EXPLANATIONS}/v1alpha1", {})
     assert isinstance(resources, Discovery)
     askable = {r["name"]: r["namespaced"] for r in resources.document["resources"] if r["verbs"]}
-    assert askable == {"workloads/explanation": True, "workloads/pods": True}
+    assert askable == {"workloads/explanation": True, "workloads/pods": True, "workloads/events": True}
 
 
-@pytest.mark.parametrize("subresource", ["pods"])
+@pytest.mark.parametrize("subresource", ["pods", "events"])
 def test_what_is_on_a_worker_is_asked_by_the_plural(subresource: str) -> None:
     path = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads/a/{subresource}"
     assert question(path, {}) == Look(namespace="team", name="a", subresource=subresource)
@@ -192,7 +192,7 @@ def test_workloads_of_other_namespaces_keep_their_names() -> None:
 
 
 OF_LINES = (GROUP, "v1beta2", "clusterqueues", "cq")
-OF_REASONS = (EXPLANATIONS, "v1alpha1", "workloads", "explanation", "pods")
+OF_REASONS = (EXPLANATIONS, "v1alpha1", "workloads", "explanation", "pods", "events")
 PARTS = ["", "apis", "namespaces", *OF_LINES, *OF_REASONS, "\x00", "..", "é"]
 
 

@@ -14,9 +14,9 @@ import anyio
 import msgspec
 
 from multikueue.api.meta import Object, decoder
-from multikueue.api.pods import PODS, Pod
+from multikueue.api.pods import PODS, TOLD, Event, Pod
 from multikueue.api.workload import Workload
-from multikueue.cli.access.connection import with_kind
+from multikueue.cli.access.connection import fetch_pairs, with_kind
 from multikueue.cli.access.worker_access import Reach, Worker
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
@@ -88,6 +88,30 @@ class View:
                 await take(pod, gone)
 
         return await follow(worker.client, PODS, self.workload.metadata.namespace, take_ours)
+
+    async def events(self) -> Pairs[Event]:
+        """The events of its copy, its job and its pods."""
+        found = await self._told(TOLD)
+        if found is not None:
+            return found
+        worker, kin = await self.own()
+        await kin.pods()
+        pairs = await fetch_pairs(worker.client, TOLD, namespace=self.workload.metadata.namespace)
+        return [pair for pair in pairs if kin.told(pair[1].involved_object)]
+
+    async def follow_events(self, take: Callable[[Event, bool], Awaitable[None]]) -> None:
+        """As `follow_pods`."""
+        found = await self._told(TOLD)
+        if found is not None:
+            return await self._poll(TOLD, found, take)
+        worker, kin = await self.own()
+        await kin.pods()
+
+        async def take_ours(event: Event, gone: bool) -> None:
+            if await kin.told_now(event.involved_object):
+                await take(event, gone)
+
+        return await follow(worker.client, TOLD, self.workload.metadata.namespace, take_ours)
 
     async def _told(self, kind: Kind[T]) -> Pairs[T] | None:
         """What the manager shows; None where it shows nothing, or one has named a way of one's own."""

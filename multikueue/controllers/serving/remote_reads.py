@@ -18,7 +18,7 @@ import anyio
 from multikueue.api.foreign import excerpt
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object
-from multikueue.api.pods import PODS, Pod
+from multikueue.api.pods import PODS, TOLD, Event
 from multikueue.api.workload import Workload
 from multikueue.errors import Forbidden, MultiKueueError
 from multikueue.kube.cluster_client import ClusterClient
@@ -26,7 +26,7 @@ from multikueue.kube.decode import UNREADABLE, list_of
 from multikueue.kube.relatives import Relatives
 from multikueue.store.worker import WorkerView
 from multikueue.web.front_proxy import User
-from multikueue.web.relatives import MOST_ITEMS, shown_pod
+from multikueue.web.relatives import MOST_ITEMS, shown_event, shown_pod
 from multikueue.web.visibility import Look, Refused, relatives
 
 T = TypeVar("T", bound=Object)
@@ -93,8 +93,9 @@ class Reads:
             return relatives(asked, cluster, (), ())
         with self.in_flight.entered(user, cluster), _refusals(cluster):
             with anyio.fail_after(SECONDS):
-                items, unseen = await _Search(self._client(cluster), workload).pods()
-        return relatives(asked, cluster, items, unseen)
+                search = _Search(self._client(cluster), workload)
+                items = await (search.pods() if asked.subresource == PODS.plural else search.events())
+        return relatives(asked, cluster, items, search.unseen)
 
     def _client(self, cluster: str) -> ClusterClient:
         client = self.clients.get(cluster)
@@ -121,23 +122,32 @@ def _refusals(cluster: str) -> Iterator[None]:
 
 
 class _Search:
-    """One search for relatives of a workload. `unseen` says why there may be more than were found."""
+    """One search for relatives of a workload."""
 
     def __init__(self, client: ClusterClient, workload: Workload) -> None:
         self._client, self._namespace = client, workload.metadata.namespace
         self._kin = Relatives(client, workload, most=MOST_OWNERS)
         self._unseen: list[str] = []
 
-    async def pods(self) -> tuple[Sequence[Pod], Sequence[str]]:
-        found = await self._those(PODS, lambda pod: self._kin.has(pod.metadata))
-        return [shown_pod(pod) for pod in found], self._why_more()
+    async def pods(self) -> Sequence[Object]:
+        return [shown_pod(pod) for pod in await self._those(PODS, lambda pod: self._kin.has(pod.metadata))]
 
-    def _why_more(self) -> Sequence[str]:
-        if self._kin.hidden:
-            self._unseen.append(f"the manager may not read {excerpt(', '.join(sorted(self._kin.hidden)))} there")
-        if self._kin.gave_up:
-            self._unseen.append(f"no more than {MOST_OWNERS} owners of pods were looked at")
-        return self._unseen
+    async def events(self) -> Sequence[Object]:
+        """Those about the copy, the job and its pods, which must be found first."""
+        await self.pods()
+
+        async def is_told(event: Event) -> bool:
+            return self._kin.told(event.involved_object)
+
+        return [shown_event(event) for event in await self._those(TOLD, is_told)]
+
+    @property
+    def unseen(self) -> Sequence[str]:
+        """Why there may be more than was found."""
+        hidden = excerpt(", ".join(sorted(self._kin.hidden)))
+        more = [f"the manager may not read {hidden} there"] if hidden else []
+        more += [f"no more than {MOST_OWNERS} owners of pods were looked at"] if self._kin.gave_up else []
+        return [*self._unseen, *more]
 
     async def _those(self, kind: Kind[T], ours: Callable[[T], Awaitable[bool]]) -> list[T]:
         """Objects of the namespace that are ours, page by page; of an answer with more than was asked for, the rest is

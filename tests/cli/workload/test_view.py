@@ -83,6 +83,33 @@ def test_without_any_way_both_reasons_are_told(world: World, cli: Run) -> None:
     assert "; the manager does not show it either: pods of another form: " in result.err
 
 
+EVENT: Tree = {
+    "metadata": {"name": "e", "namespace": "a", "uid": "e"},
+    "involvedObject": {"kind": "Pod", "name": "one", "uid": "one"},
+    "type": "Normal",
+    "reason": "Pulled",
+    "message": "so it is",
+    "lastTimestamp": "2026-01-01T12:00:00Z",
+}
+
+
+def test_events_of_the_worker_are_told_by_the_manager_too(world: World, cli: Run) -> None:
+    shows(world)
+    world.manager.documents[f"{BASE}/events"] = {"kind": "WorkloadEvents", "items": [EVENT], "unseen": ["so it goes"]}
+    result = cli("events", "-n", "a", "train")
+    assert (result.code, result.err) == (0, "There may be more: so it goes\n")
+    assert [line.split()[1:5] for line in result.lines[1:]] == [["far", "Normal", "Pulled", "pod/one"]]
+
+
+def test_events_that_nobody_shows_leave_those_of_the_manager(world: World, cli: Run) -> None:
+    shows(world)
+    world.manager.documents[f"{BASE}/events"] = {"kind": "WorkloadEvents", "items": 3}
+    result = cli("events", "-n", "a", "train")
+    assert result.code == 0
+    assert result.err.startswith("Of the manager only: no way to far: ")
+    assert "the manager does not show it either: events of another form" in result.err
+
+
 # Following.
 
 

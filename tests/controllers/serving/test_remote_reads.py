@@ -99,6 +99,22 @@ async def test_an_answer_that_nobody_can_read_is_told(
         await side.look()
 
 
+async def test_the_events_of_copy_job_and_pods_are_shown_and_no_others(side: Side) -> None:
+    pod, stranger = side.pod("one", side.job, uid="one"), side.pod("stranger", uid="stranger")
+    copy = {"kind": "Workload", "metadata": {"name": "job-train"}}
+    for name, about in (("copy", copy), ("job", side.job), ("pod", pod), ("stranger", stranger)):
+        side.event(name, about)
+    found = await side.look("events")
+    assert (found["kind"], found["cluster"]) == ("WorkloadEvents", "w1")
+    assert [event.metadata.name for event in found["items"]] == ["copy", "job", "pod"]
+
+
+async def test_events_that_the_worker_refuses_are_told_as_such(side: Side) -> None:
+    side.worker.fault = lambda _verb, plural: Answer(403, "Forbidden", "no ears") if plural == "events" else None
+    with pytest.raises(Refused, match=r"no ears; .* `multikueue clusters register w1 --view-pods`"):
+        await side.look("events")
+
+
 # Bounds.
 
 

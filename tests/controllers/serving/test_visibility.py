@@ -336,14 +336,15 @@ async def test_who_may_see_pods_there_sees_those_of_a_workload() -> None:
     assert (body["cluster"], [item["metadata"]["name"] for item in body["items"]]) == ("w1", ["one"])
 
 
-async def test_that_takes_the_right_for_such_a_question_and_the_one_for_pods() -> None:
+@pytest.mark.parametrize("plural", ["pods", "events"])
+async def test_that_takes_the_right_for_such_a_question_and_the_one_for_the_like_of_it_here(plural: str) -> None:
     scene = Scene()
-    await scene.ask(PODS_OF.format("job-train"))
-    ours = {"group": EXPLANATIONS, "version": "v1alpha1", "resource": "workloads", "subresource": "pods"}
-    pods = {"group": "", "version": "v1", "resource": "pods", "subresource": ""}
+    await scene.ask(PODS_OF.format("job-train").replace("/pods", f"/{plural}"))
+    ours = {"group": EXPLANATIONS, "version": "v1alpha1", "resource": "workloads", "subresource": plural}
+    like = {"group": "", "version": "v1", "resource": plural, "subresource": ""}
     assert [review["resourceAttributes"] for review in scene.reviews] == [
         {**ours, "namespace": "team", "name": "job-train", "verb": "get"},
-        {**pods, "namespace": "team", "name": "", "verb": "list"},
+        {**like, "namespace": "team", "name": "", "verb": "list"},
     ]
 
 

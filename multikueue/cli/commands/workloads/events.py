@@ -105,12 +105,13 @@ async def _where_it_is(scene: Scene) -> list[Told]:
     """Those of the worker; if they cannot be had, that is said, and those of the manager are shown all the same."""
     try:
         async with scene.winner() as view:
-            worker, kin = await view.own()
-            await kin.pods()
-            return await at_worker(worker, kin, scene.workload.metadata.namespace)
+            found = [Told(view.cluster, event, item) for item, event in await view.events()]
     except MultiKueueError as error:
         note(f"Of the manager only: {error}")
         return []
+    for text in view.unseen:
+        note(f"There may be more: {text}")
+    return found
 
 
 async def at_home(scene: Scene) -> list[Told]:
@@ -185,17 +186,11 @@ class _Show:
         self._ticker = ticker
 
     async def play(self, view: View, /) -> None:
-        from multikueue.api.pods import TOLD
-        from multikueue.cli.workload.following import follow
-
-        worker, kin = await view.own()
-        await kin.pods()
-
         async def take(event: Event, gone: bool) -> None:
-            if not gone and await kin.told_now(event.involved_object):
-                self._ticker.add(row(event, worker.cluster, now()))
+            if not gone:
+                self._ticker.add(row(event, view.cluster, now()))
 
-        await follow(worker.client, TOLD, view.workload.metadata.namespace, take)
+        await view.follow_events(take)
 
     async def drain(self) -> None:
         """What is told later is in the list of the next call."""
