@@ -3,11 +3,12 @@
 It is served behind the API server's aggregation layer, with the discovery documents that the aggregation layer
 requests: pending workloads as Kueue serves them (group `visibility.kueue.x-k8s.io`, versions v1beta2 and v1beta1), and
 our own group `visibility.multikueue.dev/v1alpha1`, where `namespaces/N/workloads/W/explanation` says why a workload
-waits, and `pods` and `events` what becomes of it on its worker (`web.relatives`). Pure.
+waits, `pods` and `events` what becomes of it on its worker (`web.relatives`), and `log` what it says there. Pure.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -28,7 +29,7 @@ SUMMARY = "PendingWorkloadsSummary"
 
 EXPLANATIONS = "visibility.multikueue.dev"
 EXPLANATIONS_VERSION = "v1alpha1"
-EXPLANATION, PODS, EVENTS = "explanation", "pods", "events"
+EXPLANATION, PODS, EVENTS, LOG = "explanation", "pods", "events", "log"
 
 SERVED = (*((GROUP, version) for version in VERSIONS), (EXPLANATIONS, EXPLANATIONS_VERSION))
 """The groups and versions; each is registered by an APIService."""
@@ -42,6 +43,8 @@ MOST = 5000
 """Maximum workloads in one answer, whatever the request's limit: the event loop waits while the answer is made."""
 
 _LARGEST = 2**63 - 1
+
+_DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?").fullmatch
 
 Lines = Callable[[str], Iterable[PendingWorkload] | None]
 """The pending workloads of a ClusterQueue, in queue order; None if there is no such ClusterQueue."""
@@ -121,7 +124,29 @@ class Look:
         return ObjectKey(self.namespace, self.name)
 
 
-Question = Discovery | Pending | Explain | Look
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A request for the log of a pod of the workload; `query` is what the worker's API server is asked for.
+
+    Whoever asks needs the right to `get` `pods/log` in that namespace of the manager cluster too.
+    """
+
+    namespace: str
+    name: str
+    pod: str
+    query: tuple[tuple[str, str], ...] = ()
+
+    group = EXPLANATIONS
+    version = EXPLANATIONS_VERSION
+    resource = "workloads"
+    subresource = LOG
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey(self.namespace, self.name)
+
+
+Question = Discovery | Pending | Explain | Look | Log
 
 _RELATIVES = {PODS: "WorkloadPods", EVENTS: "WorkloadEvents"}
 """What may be looked at on the worker: plural and kind of the answer."""
@@ -146,12 +171,41 @@ def question(path: str, query: Mapping[str, str]) -> Question:
                 return Explain(namespace=namespace, name=name)
             if sub in _RELATIVES:
                 return Look(namespace=namespace, name=name, subresource=sub)
+            if sub == LOG:
+                return _log(namespace, name, query)
     raise Refused(404, "NotFound", "the server could not find the requested resource")
 
 
 def _pending(version: str, name: str, namespace: str, query: Mapping[str, str]) -> Pending:
     offset, limit = _number(query, "offset"), _number(query, "limit")
     return Pending(version=version, name=name, namespace=namespace, offset=offset, limit=min(limit or LIMIT, MOST))
+
+
+def _log(namespace: str, name: str, query: Mapping[str, str]) -> Log:
+    pod = _dns_name(query, "pod")
+    if not pod:
+        raise Refused(400, "BadRequest", "query parameter pod: expected the name of a pod")
+    asked = {"container": _dns_name(query, "container")}
+    asked |= {each: str(_number(query, each)) for each in ("tailLines", "sinceSeconds") if query.get(each)}
+    asked |= {each: "true" if _flag(query, each) else "" for each in ("follow", "previous", "timestamps")}
+    return Log(
+        namespace=namespace, name=name, pod=pod, query=tuple((each, text) for each, text in asked.items() if text)
+    )
+
+
+def _dns_name(query: Mapping[str, str], name: str) -> str:
+    """A name as Kubernetes takes it, or none: it becomes a part of a path."""
+    text = query.get(name, "")
+    if text and not _DNS_NAME(text):
+        raise Refused(400, "BadRequest", f"query parameter {name}: expected the name of a {name}, got {text!r:.300}")
+    return text
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "")
+    if text not in ("", "true", "false"):
+        raise Refused(400, "BadRequest", f"query parameter {name}: expected true or false, got {text!r:.300}")
+    return text == "true"
 
 
 def _number(query: Mapping[str, str], name: str) -> int:
@@ -290,6 +344,7 @@ _OF_WORKLOADS = (
         _resource(f"workloads/{plural}", "", kind, namespaced=True, verbs=["get"])
         for plural, kind in _RELATIVES.items()
     ),
+    _resource(f"workloads/{LOG}", "", "WorkloadLog", namespaced=True, verbs=["get"]),
 )
 
 

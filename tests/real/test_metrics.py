@@ -485,8 +485,13 @@ async def grant_in(client: Client, namespace: str, rules: list[Object]) -> None:
 
 
 LOOKS = [
-    {"apiGroups": [EXPLANATIONS], "resources": ["workloads/pods", "workloads/events"], "verbs": ["get"]},
+    {
+        "apiGroups": [EXPLANATIONS],
+        "resources": ["workloads/pods", "workloads/events", "workloads/log"],
+        "verbs": ["get"],
+    },
     {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
 ]
 
 
@@ -538,7 +543,16 @@ async def test_whose_rights_are_for_one_namespace_sees_what_runs_of_its_workload
         assert "dear" not in json.dumps(found)
         events = await summary(viewer, path.format(crew.namespace, "events"))
         assert "Spoken" in [event["reason"] for event in events["items"]]
-        for subresource in ("pods", "events"):
+        for pod, code, said in (("job-0", 400, "is on no node"), ("stranger", 404, "not found among")):
+            with pytest.raises(ApiError, match=said) as error:
+                await viewer.request("GET", path.format(crew.namespace, f"log?pod={pod}&tailLines=5"))
+            assert error.value.status == code
+        # Nobody runs pods here, so what the log says is the worker's own complaint about the node.
+        bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "job-0"}, "target": {"name": "nowhere"}}
+        await worker.request("POST", f"/api/v1/namespaces/{crew.namespace}/pods/job-0/binding", body=bind)
+        with pytest.raises(ApiError, match="nowhere"):
+            await viewer.request("GET", path.format(crew.namespace, "log?pod=job-0"))
+        for subresource in ("pods", "events", "log?pod=job-0"):
             await refused("default", subresource)
 
 

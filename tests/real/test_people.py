@@ -93,6 +93,8 @@ async def _may(manager: Client, who: str, ask: Ask) -> bool:
                 Ask("get", "workloads/explanation", "visibility.multikueue.dev"),
                 Ask("get", "workloads/pods", "visibility.multikueue.dev"),
                 Ask("get", "workloads/events", "visibility.multikueue.dev"),
+                Ask("get", "workloads/log", "visibility.multikueue.dev"),
+                Ask("get", "pods/log", ""),
                 Ask("list", "pods", ""),
             ],
             [

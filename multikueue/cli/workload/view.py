@@ -6,8 +6,8 @@ who names a context wants to see by it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -22,11 +22,11 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.workload.following import follow
 from multikueue.cli.workload.related_objects import Kin
-from multikueue.errors import ApiError, MultiKueueError, NotFound
+from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound, ServerError
 
 if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
-    from multikueue.kube.cluster_client import ClusterClient
+    from multikueue.kube.cluster_client import Lines, WatchingClient
 
 __all__ = ["View"]
 
@@ -47,24 +47,30 @@ class _Seen(msgspec.Struct, frozen=True):
 class View:
     """`unseen` says in words why there may be more than was seen. The worker is connected to when it is needed first."""
 
-    def __init__(self, manager: ClusterClient, reach: Reach, workload: Workload, stack: AsyncExitStack) -> None:
+    def __init__(self, manager: WatchingClient, reach: Reach, workload: Workload, stack: AsyncExitStack) -> None:
         self.workload, self.cluster = workload, workload.status.cluster_name or ""
         self.unseen: list[str] = []
         self._manager, self._reach, self._stack = manager, reach, stack
         self._refused: ApiError | None = None
+        self._is_told = False
         self._own: tuple[Worker, Kin] | None = None
+        self._connecting = anyio.Lock()
 
     async def own(self) -> tuple[Worker, Kin]:
         """One's own way. Raises CommandFailed if there is none, and says what the manager answered."""
-        if self._own is None:
-            try:
-                worker = await self._stack.enter_async_context(self._reach.connect(self._manager, self.cluster))
-            except CommandFailed as error:
-                if self._refused is None or isinstance(self._refused, NotFound):
-                    raise
-                raise CommandFailed(f"{error}; the manager does not show it either: {self._refused.message}") from error
-            self._own = worker, Kin(worker.client, self.workload)
+        async with self._connecting:
+            if self._own is None:
+                worker = await self._connect()
+                self._own = worker, Kin(worker.client, self.workload)
         return self._own
+
+    async def _connect(self) -> Worker:
+        try:
+            return await self._stack.enter_async_context(self._reach.connect(self._manager, self.cluster))
+        except CommandFailed as error:
+            if self._refused is None or isinstance(self._refused, NotFound):
+                raise
+            raise CommandFailed(f"{error}; the manager does not show it either: {self._refused.message}") from error
 
     async def pods(self) -> Pairs[Pod]:
         """The pods of the job."""
@@ -113,20 +119,42 @@ class View:
 
         return await follow(worker.client, TOLD, self.workload.metadata.namespace, take_ours)
 
+    @asynccontextmanager
+    async def log(self, pod: Pod, query: Mapping[str, str]) -> AsyncIterator[Lines]:
+        """The log of a pod, by the way on which it was seen. Raises as a call does."""
+        async with AsyncExitStack() as stack:
+            yield await self._open(stack, pod, query)
+
+    async def _open(self, stack: AsyncExitStack, pod: Pod, query: Mapping[str, str]) -> Lines:
+        if self._is_told:
+            asked = {**query, "pod": pod.metadata.name}
+            try:
+                return await stack.enter_async_context(self._manager.stream(self._path("log"), asked, idle=None))
+            except (Forbidden, ServerError) as error:
+                self._refused = error
+        worker, _ = await self.own()
+        path = PODS.path(pod.key, subresource="log")
+        return await stack.enter_async_context(worker.client.stream(path, query, idle=None))
+
+    def _path(self, subresource: str) -> str:
+        key = self.workload.key
+        of = f"namespaces/{key.namespace}/workloads/{key.name}"
+        return f"/apis/visibility.multikueue.dev/v1alpha1/{of}/{subresource}"
+
     async def _told(self, kind: Kind[T]) -> Pairs[T] | None:
         """What the manager shows; None where it shows nothing, or one has named a way of one's own."""
         if self._reach.is_named:
             return None
         try:
-            return await self._ask(kind)
+            found = await self._ask(kind)
+            self._is_told = True
+            return found
         except ApiError as error:  # no such API, no right to it, or nobody behind it
             self._refused = error
             return None
 
     async def _ask(self, kind: Kind[T]) -> Pairs[T]:
-        key = self.workload.key
-        of = f"namespaces/{key.namespace}/workloads/{key.name}"
-        answer = await self._manager.request("GET", f"/apis/visibility.multikueue.dev/v1alpha1/{of}/{kind.plural}")
+        answer = await self._manager.request("GET", self._path(kind.plural))
         decode = decoder(kind.type)
         try:
             seen = msgspec.json.decode(answer, type=_Seen)

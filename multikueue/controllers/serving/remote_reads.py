@@ -1,8 +1,9 @@
 """Reads for people what belongs to a workload on its worker, with the manager's credentials, which they never see.
 
-The manager may read pods only where the worker was registered for it, and only relatives of the workload are shown, which
-must have a copy of ours there. Workers and people are strangers to each other and to us, so all has a bound: the reads at
-once, of one user and of one worker, their time, the objects that are looked at, and what is shown of them.
+Lists are read whole, logs are passed on as they come. The manager may read pods only where the worker was registered for it,
+and only relatives of the workload are shown, which must have a copy of ours there. Workers and people are strangers to each
+other and to us, so all has a bound: what is under way at once, of one user and on one worker, its time, the objects that are
+looked at, and what is shown of them.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ import anyio
 
 from multikueue.api.foreign import excerpt
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import Object
+from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.pods import PODS, TOLD, Event
 from multikueue.api.workload import Workload
-from multikueue.errors import Forbidden, MultiKueueError
-from multikueue.kube.cluster_client import ClusterClient
+from multikueue.errors import Forbidden, Invalid, MultiKueueError, NotFound
+from multikueue.kube.cluster_client import ClusterClient, Lines, WatchingClient
 from multikueue.kube.decode import UNREADABLE, list_of
 from multikueue.kube.relatives import Relatives
 from multikueue.store.worker import WorkerView
 from multikueue.web.front_proxy import User
 from multikueue.web.relatives import MOST_ITEMS, shown_event, shown_pod
-from multikueue.web.visibility import Look, Refused, relatives
+from multikueue.web.server import Write
+from multikueue.web.visibility import Log, Look, Refused, relatives
 
 T = TypeVar("T", bound=Object)
 
@@ -44,6 +46,19 @@ PAGE, MOST_PAGES = 250, 20
 
 MOST_OWNERS = 200
 """Owners of pods that are read to find out whose they are. Pods that Kueue has marked need none."""
+
+
+LOGS, LOGS_OF_ONE, LOGS_THERE = 16, 4, 8
+"""Logs under way: in all, of one user, who may follow some pods of a job side by side, and on one worker."""
+
+LOG_SECONDS, LOG_BYTES = 3600.0, 64 * 2**20
+"""Of one log. What has no end breaks off: who follows begins anew."""
+
+LOG_RATE = 2**20
+"""Bytes of a log per second, beyond the first so many: the event loop has other work."""
+
+QUIET_SECONDS = 900.0
+"""Without a byte of a log."""
 
 
 class InFlight:
@@ -77,19 +92,23 @@ def _in_flight() -> InFlight:
     return InFlight(of_all=AT_ONCE, of_one=AT_ONCE_OF_ONE, there=AT_ONCE_THERE)
 
 
+def _logs() -> InFlight:
+    return InFlight(of_all=LOGS, of_one=LOGS_OF_ONE, there=LOGS_THERE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
     """`clients` are those of the connected workers, `workers` what is known of all of them."""
 
-    clients: Mapping[str, ClusterClient]
+    clients: Mapping[str, WatchingClient]
     workers: Mapping[str, WorkerView]
     in_flight: InFlight = field(default_factory=_in_flight)
+    logs: InFlight = field(default_factory=_logs)
 
     async def look(self, user: User, asked: Look, workload: Workload) -> Mapping[str, Any]:
         """The answer; without items if the workload is on no worker, or its copy there is gone. Raises Refused."""
         cluster = workload.status.cluster_name or ""
-        worker = self.workers.get(cluster)
-        if worker is None or worker.workloads.get(workload.key) is None:
+        if not self._is_there(workload):
             return relatives(asked, cluster, (), ())
         with self.in_flight.entered(user, cluster), _refusals(cluster):
             with anyio.fail_after(SECONDS):
@@ -97,11 +116,48 @@ class Reads:
                 items = await (search.pods() if asked.subresource == PODS.plural else search.events())
         return relatives(asked, cluster, items, search.unseen)
 
-    def _client(self, cluster: str) -> ClusterClient:
+    async def log(self, user: User, asked: Log, workload: Workload, start: Callable[[], Awaitable[Write]]) -> None:
+        """Passes a log on, of a pod of that workload and no other. Raises Refused."""
+        cluster = workload.status.cluster_name or ""
+        if not self._is_there(workload):
+            raise _no_pod(asked)
+        with self.logs.entered(user, cluster), _refusals(cluster), anyio.fail_after(LOG_SECONDS):
+            client = self._client(cluster)
+            key = ObjectKey(asked.namespace, asked.pod)
+            with anyio.fail_after(SECONDS):
+                pod = await client.get(PODS, key)
+                if not await Relatives(client, workload, most=MOST_OWNERS).has(pod.metadata):
+                    raise _no_pod(asked)
+                if not pod.spec.node_name:  # an API server would answer such a request without saying anything
+                    raise Refused(400, "BadRequest", f'pod "{asked.pod}" is on no node of {cluster} yet')
+            async with client.stream(PODS.path(key, subresource="log"), dict(asked.query), idle=QUIET_SECONDS) as log:
+                await _pass_on(log, await start())
+
+    def _is_there(self, workload: Workload) -> bool:
+        """Whether the worker has a copy of ours: what has that name without one is somebody else's."""
+        worker = self.workers.get(workload.status.cluster_name or "")
+        return worker is not None and worker.workloads.get(workload.key) is not None
+
+    def _client(self, cluster: str) -> WatchingClient:
         client = self.clients.get(cluster)
         if client is None:
             raise Refused(503, "ServiceUnavailable", f"the manager has no connection to {cluster}")
         return client
+
+
+def _no_pod(asked: Log) -> Refused:
+    return Refused(404, "NotFound", f'pods "{asked.pod}" not found among those of workload {asked.key}')
+
+
+async def _pass_on(log: Lines, write: Write) -> None:
+    """Piece by piece, at the worker's pace, the reader's or our own, whichever is slowest. Raises Refused beyond LOG_BYTES."""
+    began, sent = anyio.current_time(), 0
+    while piece := await log.piece():
+        sent += len(piece)
+        if sent > LOG_BYTES:
+            raise Refused(413, "RequestEntityTooLarge", f"the log has more than {LOG_BYTES // 2**20} MiB")
+        await write(piece)
+        await anyio.sleep(max(0.0, sent / LOG_RATE - 1 - (anyio.current_time() - began)))
 
 
 @contextmanager
@@ -115,6 +171,8 @@ def _refusals(cluster: str) -> Iterator[None]:
         advice = f"whoever administers it grants that by `multikueue clusters register {cluster} --view-pods`"
         message = f"{cluster} refuses it to the manager: {excerpt(error.message)}; {advice}"
         raise Refused(403, "Forbidden", message) from None
+    except (NotFound, Invalid) as error:
+        raise Refused(error.status, excerpt(error.reason, 100), f"{cluster}: {excerpt(error.message)}") from None
     except MultiKueueError as error:
         raise Refused(503, "ServiceUnavailable", f"{cluster}: {excerpt(str(error))}") from None
     except UNREADABLE:

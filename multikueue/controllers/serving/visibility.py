@@ -7,9 +7,10 @@ SubjectAccessReviews must allow it to its user. Only then the engine, or a worke
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -32,12 +33,13 @@ from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
-from multikueue.web.server import Asked, Server
+from multikueue.web.server import Answerer, Asked, Server, Stream
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import (
     SERVED,
     Discovery,
     Explain,
+    Log,
     Look,
     Pending,
     Question,
@@ -127,19 +129,28 @@ def _rights(asked: Question) -> Iterator[tuple[dict[str, Any], tuple[str, str]]]
         return
     what = f'{asked.resource}.{asked.group} "{asked.name}"'
     yield _attributes("get", asked.group, asked.version, asked.resource, asked), (what, f"get {what}")
+    where = f'in API group "" in the namespace "{asked.namespace}"'
     if isinstance(asked, Look):
-        there = f'list resource "{asked.subresource}" in API group "" in the namespace "{asked.namespace}"'
-        yield _like_it(asked), (asked.subresource, there)
+        yield (
+            _like_it(asked, "list", asked.subresource),
+            (asked.subresource, f'list resource "{asked.subresource}" {where}'),
+        )
+    if isinstance(asked, Log):
+        like = _like_it(asked, "get", "pods", name=asked.pod, subresource="log")
+        yield like, (f'pods "{asked.pod}"', f'get resource "pods/log" {where}')
 
 
-def _attributes(verb: str, group: str, version: str, resource: str, asked: Pending | Explain | Look) -> dict[str, Any]:
+def _attributes(
+    verb: str, group: str, version: str, resource: str, asked: Pending | Explain | Look | Log
+) -> dict[str, Any]:
     of = {"group": group, "version": version, "resource": resource, "subresource": asked.subresource}
     return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": asked.name, "verb": verb}}
 
 
-def _like_it(asked: Look) -> dict[str, Any]:
-    of = {"group": "", "version": "v1", "resource": asked.subresource, "subresource": ""}
-    return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": "", "verb": "list"}}
+def _like_it(asked: Look | Log, verb: str, resource: str, *, name: str = "", subresource: str = "") -> dict[str, Any]:
+    """The same as if the workload ran on the manager cluster."""
+    of = {"group": "", "version": "v1", "resource": resource, "subresource": subresource}
+    return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": name, "verb": verb}}
 
 
 def _forbidden(user: User, what: str, to_do: str, reason: str) -> str:
@@ -180,16 +191,17 @@ class Visibility:
             await self._register(group, version, certificate)
         return port
 
-    def _answerer(self, trust: Trust) -> Callable[[Asked], Awaitable[tuple[int, bytes]]]:
-        async def respond(asked: Asked) -> tuple[int, bytes]:
+    def _answerer(self, trust: Trust) -> Answerer:
+        async def respond(asked: Asked) -> tuple[int, bytes | Stream]:
             try:
-                return 200, encode(await self._answer(trust, asked))
+                found = await self._answer(trust, asked)
+                return 200, encode(found) if isinstance(found, Mapping) else found
             except Refused as refused:
                 return refused.code, encode(status(refused))
 
         return respond
 
-    async def _answer(self, trust: Trust, asked: Asked) -> Mapping[str, Any]:
+    async def _answer(self, trust: Trust, asked: Asked) -> Mapping[str, Any] | Stream:
         try:
             user = user_of(trust, asked.common_name, asked.headers)
         except Unknown as error:
@@ -207,13 +219,13 @@ class Visibility:
         if isinstance(what, Pending):
             return self._pending(what)
         workload = self._workload(what)
-        return (
-            self._explanation(what, workload)
-            if isinstance(what, Explain)
-            else await self.reads.look(user, what, workload)
-        )
+        if isinstance(what, Explain):
+            return self._explanation(what, workload)
+        if isinstance(what, Log):
+            return partial(self.reads.log, user, what, workload)
+        return await self.reads.look(user, what, workload)
 
-    def _workload(self, asked: Explain | Look) -> Workload:
+    def _workload(self, asked: Explain | Look | Log) -> Workload:
         workload = self.store.workloads.get(asked.key)
         if workload is None:
             raise Refused(404, "NotFound", f'{asked.resource}.{asked.group} "{asked.name}" not found')

@@ -10,6 +10,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from fakekube.wire import Refused
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Pod
 from multikueue.cli.access.connection import Target
@@ -17,9 +18,9 @@ from multikueue.cli.access.worker_access import Reach
 from multikueue.cli.workload import view
 from multikueue.cli.workload.view import View
 from multikueue.errors import ApiError, ServerError
-from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.testing import workload
-from tests.cli.conftest import Run, World
+from tests.cli.conftest import Result, Run, World
 
 BASE = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/a/workloads/job-train"
 
@@ -110,6 +111,46 @@ def test_events_that_nobody_shows_leave_those_of_the_manager(world: World, cli: 
     assert "the manager does not show it either: events of another form" in result.err
 
 
+RUNS = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+
+
+@pytest.mark.parametrize("words", [(), ("-f",)], ids=["what there is", "from now on"])
+def test_logs_come_by_the_manager_too(world: World, cli: Run, words: tuple[str, ...]) -> None:
+    shows(world, {**pod("one"), "status": RUNS})
+    world.manager.documents[f"{BASE}/log"] = cast("Tree", "so it is")
+    result = cli("logs", "-n", "a", "train", "--tail", "7", *words) if not words else follow_once(world, cli)
+    assert result.out == '"so it is"'
+    (asked,) = [request.query for request in world.manager.requests if request.path.endswith("/log")]
+    expected = {"pod": "one", "container": "main", "tailLines": "7"}
+    assert asked == expected | ({"follow": "true"} if words else {})
+
+
+def follow_once(world: World, cli: Run) -> Result:
+    """Follows until somebody has asked for the log, when the workload ends."""
+
+    def end(_verb: str, _plural: str) -> None:
+        if world.manager.requests[-1].path.endswith("/log"):
+            done = workload("job-train", namespace="a").queue("main").owner_job("train").reserved("cq").admitted()
+            world.manager.add(WORKLOADS, done.cluster_name("far").finished(message="all went well").build())
+
+    world.manager.fault = end
+    return cli("logs", "-n", "a", "train", "--tail", "7", "-f")
+
+
+def test_a_log_that_the_manager_does_not_show_names_the_right_that_is_missing(world: World, cli: Run) -> None:
+    shows(world, {**pod("one"), "status": RUNS})
+
+    def forbid(_verb: str, _plural: str) -> Refused | None:
+        is_log = world.manager.requests[-1].path.endswith("/log")
+        return Refused(403, "Forbidden", 'cannot get resource "pods/log"') if is_log else None
+
+    world.manager.fault = forbid
+    result = cli("logs", "-n", "a", "train")
+    assert result.code == 1
+    assert "no way to far: " in result.err
+    assert 'the manager does not show it either: cannot get resource "pods/log"' in result.err
+
+
 # Following.
 
 
@@ -145,7 +186,7 @@ async def test_changes_are_found_by_looking_again(
         seen.append((each.metadata.name, each.status.phase, gone))
 
     async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
-        looking = View(cast("ClusterClient", manager), Reach(manager=Target(None, None)), running, stack)
+        looking = View(cast("WatchingClient", manager), Reach(manager=Target(None, None)), running, stack)
         tasks.start_soon(looking.follow_pods, take)
         await manager.ended.wait()
         tasks.cancel_scope.cancel()

@@ -115,6 +115,92 @@ async def test_events_that_the_worker_refuses_are_told_as_such(side: Side) -> No
         await side.look("events")
 
 
+# Logs.
+
+
+async def test_the_log_of_a_pod_of_the_job_is_passed_on_in_pieces(side: Side) -> None:
+    side.pod("one", side.job)
+    pieces = await side.log()
+    assert len(pieces) == 2
+    assert b"".join(pieces) == b"fakekube runs no containers: pod one has nothing to say.\n"
+
+
+@pytest.mark.parametrize("pod", ["stranger", "nobody"], ids=["it is another's", "there is none"])
+async def test_a_pod_of_somebody_else_has_no_log_to_show(side: Side, pod: str) -> None:
+    side.pod("stranger")
+    with pytest.raises(Refused) as refused:
+        await side.log(pod)
+    assert (refused.value.code, refused.value.reason) == (404, "NotFound")
+    assert "get pods/log" not in side.worker.calls
+
+
+async def test_a_pod_without_a_node_has_said_nothing_yet(side: Side) -> None:
+    side.pod("one", side.job, node="")
+    with pytest.raises(Refused, match="on no node of w1 yet") as refused:
+        await side.log()
+    assert refused.value.code == 400
+
+
+async def test_no_log_is_read_where_the_workload_has_no_copy_of_ours(side: Side) -> None:
+    side.pod("marked", annotations={WORKLOAD_ANNOTATION: "job-train"})
+    side.view.workloads.remove(train(None))
+    with pytest.raises(Refused, match="not found"):
+        await side.log("marked")
+    assert side.worker.calls == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "message"),
+    [
+        pytest.param(Answer(403, "Forbidden", "no"), 403, "--view-pods", id="the manager may not"),
+        pytest.param(Answer(400, "BadRequest", "it has not begun"), 400, "w1: .*it has not begun", id="not begun yet"),
+        pytest.param(ClusterUnreachable("w1", "away"), 503, "away", id="the worker is away"),
+    ],
+)
+async def test_a_log_that_cannot_be_had_is_told_before_it_begins(
+    side: Side, fault: Exception, code: int, message: str
+) -> None:
+    side.pod("one", side.job)
+    side.worker.fault = lambda _verb, _plural: fault if side.worker.requests[-1].path.endswith("/log") else None
+    with pytest.raises(Refused, match=message) as refused:
+        await side.log()
+    assert refused.value.code == code
+
+
+async def test_a_log_without_end_breaks_off(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_reads, "LOG_BYTES", 50)
+    side.pod("one", side.job)
+    with pytest.raises(Refused) as refused:
+        await side.log()
+    assert refused.value.code == 413
+
+
+async def test_a_log_comes_at_a_rate(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    naps = list[float]()
+
+    async def sleep(seconds: float) -> None:
+        naps.append(seconds)
+
+    monkeypatch.setattr(remote_reads, "LOG_RATE", 14)
+    monkeypatch.setattr("multikueue.controllers.serving.remote_reads.anyio.sleep", sleep)
+    side.pod("one", side.job)
+    length = sum(map(len, await side.log()))
+    assert naps[-1] == pytest.approx(length / 14 - 1, abs=0.5)
+    assert naps[0] == pytest.approx(length // 2 / 14 - 1, abs=0.5)
+
+
+async def test_so_many_logs_of_one_user_are_open(side: Side) -> None:
+    side.pod("one", side.job)
+    with ExitStack() as open_:
+        for _ in range(remote_reads.LOGS_OF_ONE):
+            open_.enter_context(side.reads.logs.entered(JANE, "w1"))
+        with pytest.raises(Refused) as refused:
+            await side.log()
+        assert refused.value.code == 429
+        assert await side.names() == ["one"], "lists have their own bounds"
+    assert await side.log()
+
+
 # Bounds.
 
 

@@ -34,7 +34,7 @@ from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.strategy import Worker
 from multikueue.web.front_proxy import User
-from multikueue.web.server import Answerer, Asked, Server
+from multikueue.web.server import Answerer, Asked, Server, Write
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import EXPLANATIONS, GROUP, SERVED, Pending, Refused
 from tests.controllers.serving.api import manager
@@ -140,7 +140,26 @@ class Scene:
         assert self.sockets.answer is not None
         headers = (("X-Remote-User", user), *(("X-Remote-Group", group) for group in groups))
         code, body = await self.sockets.answer(Asked(by, headers, path, query or {}))
+        assert isinstance(body, bytes)
         return code, json.loads(body)
+
+    async def ask_log(self, **query: str) -> list[bytes]:
+        """The pieces of a log."""
+        await self.visibility.reconcile()
+        assert self.sockets.answer is not None
+        asked = Asked(PROXY, (("X-Remote-User", "jane"),), PODS_OF.format("job-train").replace("/pods", "/log"), query)
+        _, stream = await self.sockets.answer(asked)
+        assert not isinstance(stream, bytes), stream
+        pieces = list[bytes]()
+
+        async def write(piece: bytes) -> None:
+            pieces.append(piece)
+
+        async def start() -> Write:
+            return write
+
+        await stream(start)
+        return pieces
 
 
 async def test_who_may_is_told_who_waits() -> None:
@@ -358,6 +377,31 @@ async def test_who_may_list_no_pods_is_told_so_and_no_worker_is_asked() -> None:
         'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "team": no role'
     )
     assert scene.side.worker.calls == []
+
+
+async def test_a_log_takes_the_right_to_logs_of_that_pod_here() -> None:
+    scene = Scene()
+    scene.side.pod("one", scene.side.job)
+    pieces = await scene.ask_log(pod="one", container="main", follow="true", tailLines="5")
+    assert b"pod one has nothing to say" in b"".join(pieces)
+    assert scene.reviews[-1]["resourceAttributes"] == {
+        "group": "",
+        "version": "v1",
+        "resource": "pods",
+        "subresource": "log",
+        "verb": "get",
+        "namespace": "team",
+        "name": "one",
+    }
+    assert scene.side.worker.requests[-1].query == {"container": "main", "follow": "true", "tailLines": "5"}
+    scene = Scene()
+    scene.allows = lambda attributes: attributes["resource"] != "pods"
+    code, body = await scene.ask(PODS_OF.format("job-train").replace("/pods", "/log"), query={"pod": "one"})
+    assert code == 403
+    assert body["message"] == (
+        'pods "one" is forbidden: User "jane" cannot get resource "pods/log" in API group "" in the namespace "team":'
+        " no role"
+    )
 
 
 async def test_a_workload_that_is_not_there_has_no_pods() -> None:

@@ -13,7 +13,8 @@ from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.store.worker import WorkerView
 from multikueue.testing import workload
 from multikueue.web.front_proxy import User
-from multikueue.web.visibility import Look
+from multikueue.web.server import Write
+from multikueue.web.visibility import Log, Look
 from tests.cluster import Cluster
 
 Tree = dict[str, Any]
@@ -46,10 +47,10 @@ class Side:
         self.worker.put(kind, made)
         return {"apiVersion": kind.api_version, "kind": kind.kind, **made}
 
-    def pod(self, name: str, owner: Tree | None = None, *, status: Tree | None = None, **meta: Any) -> Tree:
+    def pod(self, name: str, owner: Tree | None = None, *, node: str = "n", **meta: Any) -> Tree:
         owners = {"ownerReferences": [reference(owner)]} if owner else {}
         secret = {"name": "main", "image": "x", "env": [{"name": "TOKEN", "value": "dear"}]}
-        return self.add(PODS, name, body={"spec": {"containers": [secret]}, "status": status or {}}, **owners, **meta)
+        return self.add(PODS, name, body={"spec": {"containers": [secret], "nodeName": node}}, **owners, **meta)
 
     def event(self, name: str, about: Tree, message: str = "so it is") -> None:
         meta = about["metadata"]
@@ -59,6 +60,19 @@ class Side:
     async def look(self, subresource: str = "pods", *, user: User = JANE, cluster: str | None = "w1") -> Tree:
         asked = Look(namespace=TEAM, name=WORKLOAD, subresource=subresource)
         return dict(await self.reads.look(user, asked, train(cluster)))
+
+    async def log(self, pod: str = "one", *, user: User = JANE, cluster: str | None = "w1") -> list[bytes]:
+        """The pieces that were passed on."""
+        pieces = list[bytes]()
+
+        async def write(piece: bytes) -> None:
+            pieces.append(piece)
+
+        async def start() -> Write:
+            return write
+
+        await self.reads.log(user, Log(namespace=TEAM, name=WORKLOAD, pod=pod), train(cluster), start)
+        return pieces
 
     async def names(self, subresource: str = "pods") -> list[str]:
         return [item.metadata.name for item in (await self.look(subresource))["items"]]

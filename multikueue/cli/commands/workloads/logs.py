@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from multikueue.api.pods import ContainerStatus, Pod
     from multikueue.api.workload import Workload
-    from multikueue.cli.access.worker_access import Worker
     from multikueue.cli.workload.view import View
 
 __all__ = ["logs"]
@@ -128,14 +127,13 @@ async def _print_all(named: str, namespace: str | None, reach: Reach, wish: _Wis
 
     async with open_scene(named, namespace, reach) as scene, scene.winner() as view:
         found = [pod for _, pod in await view.pods()]
-        worker, _ = await view.own()
         wanted = [(pod, container) for pod in found for container in wish.containers(pod)]
         if not wanted:
             raise CommandFailed(_nothing(wish, found, view))
-        tongue = _Tongue(worker, wish, prefixed=wish.prefix or len(wanted) > 1)
+        tongue = _Tongue(view, wish, prefixed=wish.prefix or len(wanted) > 1)
         heard = [await tongue.speak(pod, container) for pod, container in wanted]
     if not any(heard):
-        raise CommandFailed(f"none of the logs on {worker.cluster} could be read")
+        raise CommandFailed(f"none of the logs on {view.cluster} could be read")
 
 
 def _nothing(wish: _Wish, found: list[Pod], view: View) -> str:
@@ -174,20 +172,17 @@ class _Listen:
     async def play(self, view: View, /) -> None:
         import anyio
 
-        from multikueue.api.pods import PODS
-        from multikueue.cli.workload.following import follow
-
-        (worker, kin), workload = await view.own(), view.workload
+        workload = view.workload
         prefixed = self._wish.prefix or self._wish.all_containers or _pods_of(workload) > 1
-        tongue = _Tongue(worker, self._wish, prefixed=prefixed)
-        note(f"workload {workload.key} is on {worker.cluster}")
+        tongue = _Tongue(view, self._wish, prefixed=prefixed)
+        note(f"workload {workload.key} is on {view.cluster}")
         async with anyio.create_task_group() as tasks:
 
             async def take(pod: Pod, gone: bool) -> None:
-                if not gone and await kin.has(pod.metadata):
+                if not gone:
                     self._hear(tasks, tongue, pod)
 
-            await follow(worker.client, PODS, workload.metadata.namespace, take)
+            await view.follow_pods(take)
 
     async def drain(self) -> None:
         import anyio
@@ -219,17 +214,15 @@ class _Listen:
 class _Tongue:
     """Prints the logs of containers on one cluster."""
 
-    def __init__(self, worker: Worker, wish: _Wish, *, prefixed: bool) -> None:
-        self._worker, self._wish, self._prefixed = worker, wish, prefixed
+    def __init__(self, view: View, wish: _Wish, *, prefixed: bool) -> None:
+        self._view, self._wish, self._prefixed = view, wish, prefixed
 
     async def speak(self, pod: Pod, container: str) -> bool:
         """Print the log of a container to its end; if that cannot be, say why, and answer False. Raises Forbidden."""
-        from multikueue.api.pods import PODS
         from multikueue.errors import ApiError, ClusterUnreachable, Forbidden
 
-        path = PODS.path(pod.key, subresource="log")
         try:
-            async with self._worker.client.stream(path, self._wish.query | {"container": container}, idle=None) as log:
+            async with self._view.log(pod, self._wish.query | {"container": container}) as log:
                 while line := await log.line():
                     self._print(pod.metadata.name, container, line)
         except Forbidden:
