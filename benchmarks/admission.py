@@ -1,4 +1,4 @@
-"""One cluster without workers: how fast jobs that run right there get their quota, beside Kueue on the same cluster.
+"""One cluster without workers: the rate at which local jobs get quota, beside Kueue on the same cluster.
 
 Each side gets a burst of jobs in several queues, and is measured from the first submission to the last condition
 Admitted that a watch shows. Kueue comes twice: as it is shipped, and with the limits of its client and its workers

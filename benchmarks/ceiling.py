@@ -1,7 +1,7 @@
-"""What the testbed lets anybody reach: the fewest writes that dispatch a job, sent without deciding anything.
+"""The upper limit of the testbed: the fewest writes that dispatch a job, sent without any decision.
 
-`python -m benchmarks.ceiling FILE` plays the manager for jobs that are all alike: it believes that there is quota, sends
-prebuilt bytes, looks at nothing but the two events it must wait for, and would be wrong about everything else.
+`python -m benchmarks.ceiling FILE` stands for the manager of identical jobs: it assumes that there is quota, sends
+prebuilt bytes, reads only the two events that it must wait for, and would be wrong about any other.
 """
 
 from __future__ import annotations

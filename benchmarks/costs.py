@@ -1,7 +1,7 @@
-"""What one event costs, by its kind, as ever more workloads wait: keys to look at, calls of functions, and time.
+"""The cost of one event, by its kind, as ever more workloads wait: keys to reconcile, calls of functions, and time.
 
-What an event concerns is looked at, and nothing else: where it concerns none of the many who wait, neither figure may
-grow with them. Calls are counted, since they are the same on any machine; the time is the best of a few rounds.
+Only the keys that an event concerns are reconciled: where it concerns none of the pending workloads, neither figure may
+grow with their number. Calls are counted, since they are the same on any machine; the time is the best of a few rounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How fast the quota engine alone is: Kueue's scheduler workloads, and what a workload costs as ever more wait."""
+"""The speed of the quota engine alone: Kueue's scheduler workloads, and the cost of a workload as ever more wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one sick worker costs the others: `python -m benchmarks faults`.
+"""The cost of one sick worker for the others: `python -m benchmarks faults`.
 
 Each scenario is measured in pairs, a control and a sick burst in turn, on the same clusters and in the same minutes, for
 rates drift with whatever else the machine does. A ratio is that of one pair; medians over pairs are what counts. Jobs

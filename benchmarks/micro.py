@@ -1,4 +1,4 @@
-"""Single rooms of the product without a cluster: how much one CPU second does, and what a cached object weighs.
+"""Single rooms of the product without a cluster: work per CPU second, and memory per cached object.
 
 The figures gate what the design promises for one core; each is the best of a few rounds, by CPU time.
 """

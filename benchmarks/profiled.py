@@ -1,6 +1,6 @@
 """`python -m benchmarks.profiled FILE ...`: the `multikueue` command under cProfile, by CPU time instead of the clock.
 
-On a machine that is shared, a clock would charge a function with what others did meanwhile.
+On a shared machine a clock would charge a function with the time of other processes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kueue's published scheduler workloads, replayed through the quota engine alone, on virtual time.
 
 The same queues, arrivals and run times (quota-engine 8), without API servers: a reservation counts the moment it is
-decided, a workload ends after its run time, and who is evicted waits again at once. What is measured is the CPU time of
-the engine and of the objects it is told of; the times to admission are those of the replay's own clock.
+decided, a workload ends after its run time, and an evicted one waits again at once. Measured is the CPU time of the
+engine and of the objects that it observes; the times to admission are those of the replay's own clock.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The managers that are compared, each as its users start it, and taken away again without a trace.
+"""The compared managers, each as its users start it, and its removal without a trace.
 
-All act as the same users, whose calls the audit logs then tell from everybody else's: `kueue` on the manager cluster,
+All act as the same users, whose calls the audit logs tell from all others: `kueue` on the manager cluster,
 `manager` on the workers. Both may do everything: rights are not what is measured.
 """
 

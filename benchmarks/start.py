@@ -1,7 +1,7 @@
-"""What a start costs: CPU of each command until it asks the first cluster, and of the manager until it is ready.
+"""The cost of a start: CPU of each command until its first request, and of the manager until it is ready.
 
 User and system time of the whole process, the least of a few rounds. A machine is never quiet and no two are alike, so each
-figure is also told as a multiple of an interpreter that does nothing, and of a fixed loop, measured in the same run.
+figure is also given as a multiple of an interpreter that does nothing, and of a fixed loop, measured in the same run.
 Bytecode is there, as pip and our image install it; without it, each start would first compile what it imports.
 """
 
@@ -81,6 +81,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "help": (),
     "why w": _ONE,
     "objects unreadable": _ONE,
+    "webhook remove": _ONE,
     "strategies list": (),
     "strategies show incremental": (),
 }

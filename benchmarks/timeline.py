@@ -1,4 +1,4 @@
-"""When each job came to which stage, and what follows from that. Seconds of a clock that only goes on."""
+"""The times at which each job came to each stage, and the figures from them. Seconds of a monotonic clock."""
 
 from __future__ import annotations
 

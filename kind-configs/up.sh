@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Bring up the clusters of kind-configs/: a manager with Kueue's CRDs, three workers with Kueue, the workers registered.
-# Usage: up.sh KUBECONFIG, the file that gets one context per cluster. Doing it again renews credentials only.
+# Usage: up.sh KUBECONFIG, the file that gets one context per cluster. Doing it again mends what is missing, and renews the
+# workers' credentials; queues and jobs stay.
 set -euo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
-export KUBECONFIG=$1
-mkdir -p "$(dirname "$KUBECONFIG")"
+mkdir -p "$(dirname "$1")"
+KUBECONFIG=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+export KUBECONFIG
 multikueue=$here/../.venv/bin/multikueue
 workers=(worker-1 worker-2 worker-3)
 
@@ -12,8 +14,10 @@ for program in docker kind kubectl; do
   command -v "$program" >/dev/null || { echo "kind-up needs $program" >&2; exit 1; }
 done
 
+# Not through a pipe: grep -q ends at the first match, and kind would fail to write the rest.
+existing=$'\n'$(kind get clusters 2>/dev/null)$'\n'
 create() {
-  if kind get clusters 2>/dev/null | grep -qx "$1"; then
+  if [[ $existing == *$'\n'"$1"$'\n'* ]]; then
     kind export kubeconfig --quiet --name "$1"
   else
     kind create cluster --config "$here/$1.yaml" --wait 2m
@@ -34,7 +38,7 @@ done
 kubectl --context kind-manager wait --for condition=Established --timeout 1m crd --all
 
 for worker in "${workers[@]}"; do
-  "$multikueue" clusters register "$worker" --context "kind-$worker" --manager-context kind-manager
+  "$multikueue" clusters register "$worker" --context "kind-$worker" --manager-context kind-manager --view-pods
 done
 
 # Where the API server of the manager, in its container, finds a process on this machine: the first IPv4 gateway.

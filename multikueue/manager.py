@@ -1,8 +1,8 @@
-"""Composition root: builds the real objects from settings, starts their tasks in order, stops them in reverse.
+"""Composition root, one file to be read in order: builds the real objects, starts their tasks, stops them in reverse.
 
 Start: the probes; the watches of the manager cluster, until all are listed; the connections to the workers; then, only
 while this process leads, the loops and tasks that act. Stop: no new work, calls under way end, the rest is cancelled,
-the Lease is released, the probes close. The deployment of the process's roles (`roles`) has the watches, loops and
+the Lease is released, the probes close. The runnables of the process's roles (`roles`) are the watches, loops and
 tasks.
 """
 
@@ -30,7 +30,7 @@ from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.controllers.metrics.observer import Observer
 from multikueue.controllers.quota.admission import Admission
-from multikueue.controllers.reconcile.context import OnDecision, Queues, World, tenant
+from multikueue.controllers.reconcile.context import OnDecision, WorkQueues, World, tenant
 from multikueue.controllers.reconcile.events import Recorder, tell_state
 from multikueue.controllers.reconcile.strategies import Strategies, verify
 from multikueue.controllers.reload import Reload, tell_ignored
@@ -49,7 +49,7 @@ from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairSharing
 from multikueue.quota.requests.amounts import Accounting, Transformation
-from multikueue.roles import Deployment, Watch, adapters_of, compose
+from multikueue.roles import Runnables, Watch, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
 from multikueue.runtime.clock import boot_time
 from multikueue.runtime.event_loop_lag import measure_event_loop_lag
@@ -134,7 +134,7 @@ class Parts:
     """The wired parts of one life of a manager. Nothing runs yet; from `act` on, changes in the store enqueue keys."""
 
     world: World
-    deployment: Deployment
+    runnables: Runnables
     enqueuer: Enqueuer
     observer: Observer
 
@@ -168,8 +168,8 @@ class Manager:
         of jobs in use change."""
         await first(self.stop.wait, self.kinds.known)
         parts = self.assemble()
-        world, deployment = parts.world, parts.deployment
-        caches = (watch.kind.plural for watch in deployment.watches)
+        world, runnables = parts.world, parts.runnables
+        caches = (watch.kind.plural for watch in runnables.watches)
         self.readiness = Readiness(caches=caches, webhook=self.settings.webhook.enabled)
         defaults = DefaultQueues(world.store.local_queues) if self.settings.webhook.default_queue else None
         async with Server(
@@ -183,7 +183,7 @@ class Manager:
                 await first(self._end, self.leadership.gain)
                 if not (self.stop.is_set() or self.kinds.stale):
                     parts.act()
-                    self._act(tasks, world, deployment)
+                    self._act(tasks, world, runnables)
                     await first(self.leadership.keep, lambda: self._retire(world.queues))
                 tasks.cancel_scope.cancel()
             await self.leadership.resign()
@@ -193,10 +193,10 @@ class Manager:
         admission, queues = Admission(), self._queues()
         enqueuer = Enqueuer(queues, admission, acting=False)
         world = self._world(queues, enqueuer)
-        deployment = compose(world, self.settings, admission)
+        runnables = compose(world, self.settings, admission)
         observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
         observer.attach()
-        return Parts(world=world, deployment=deployment, enqueuer=enqueuer, observer=observer)
+        return Parts(world=world, runnables=runnables, enqueuer=enqueuer, observer=observer)
 
     async def _end(self) -> None:
         """Returns once this life ends for a reason other than leadership: stop, or other kinds of jobs in use."""
@@ -205,21 +205,21 @@ class Manager:
     async def _get_hot(
         self, tasks: anyio.abc.TaskGroup, server: Server, parts: Parts, defaults: DefaultQueues | None
     ) -> None:
-        world, deployment = parts.world, parts.deployment
+        world, runnables = parts.world, parts.runnables
         await self._serve_plain(server, world, parts.observer)
-        await self._sync(tasks, deployment, world.queues)
-        await self._connect(tasks, deployment)
+        await self._sync(tasks, runnables, world.queues)
+        await self._connect(tasks, runnables)
         tasks.start_soon(self._serve_webhook, server, world.store.adapters, defaults)
         tasks.start_soon(self._serve_visibility, server, world)
 
-    def _queues(self) -> Queues:
+    def _queues(self) -> WorkQueues:
         dispatch = self.settings.dispatch
         retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
-        return Queues(
+        return WorkQueues(
             workloads=WorkQueue(retries=retries, tenant=tenant), jobs=WorkQueue(retries=retries, tenant=tenant)
         )
 
-    def _world(self, queues: Queues, enqueuer: Enqueuer) -> World:
+    def _world(self, queues: WorkQueues, enqueuer: Enqueuer) -> World:
         elastic = self.settings.integrations.elastic_jobs
         engine = engine_of(self.settings.quota, elastic=elastic)
         namespace = self.settings.cluster.namespace
@@ -350,38 +350,38 @@ class Manager:
     def _say_ready(self) -> None:
         log.info("manager.ready", roles=sorted(self.settings.roles), role=self.leadership.role)
 
-    async def _sync(self, tasks: anyio.abc.TaskGroup, deployment: Deployment, queues: Queues) -> None:
+    async def _sync(self, tasks: anyio.abc.TaskGroup, runnables: Runnables, queues: WorkQueues) -> None:
         """Watch the manager cluster; returns once all is listed."""
         reflector_group = ReflectorGroup(self.client, queues.hurry)
-        for stage in deployment.stages():
+        for stage in runnables.stages():
             reflectors = [reflector_group.reflector(watch) for watch in stage]
             for reflector in reflectors:
                 tasks.start_soon(reflector.run)
             for watch, reflector in zip(stage, reflectors, strict=True):
                 await reflector.synced.wait()
                 self.readiness.reached(f"cache-{watch.kind.plural}")
-        if deployment.job_kinds is not None:
-            tasks.start_soon(deployment.job_kinds.run)
-            await deployment.job_kinds.known()
+        if runnables.job_kinds is not None:
+            tasks.start_soon(runnables.job_kinds.run)
+            await runnables.job_kinds.known()
 
-    async def _connect(self, tasks: anyio.abc.TaskGroup, deployment: Deployment) -> None:
+    async def _connect(self, tasks: anyio.abc.TaskGroup, runnables: Runnables) -> None:
         """Connect to the workers; returns once enough is known for the first decisions."""
-        for connection in deployment.connections:
+        for connection in runnables.connections:
             tasks.start_soon(connection)
-        for loop in deployment.cluster_loops:
+        for loop in runnables.cluster_loops:
             tasks.start_soon(loop.run, self.metrics)
-        await deployment.contact()
+        await runnables.contact()
         self.readiness.reached("workers")
 
-    def _act(self, tasks: anyio.abc.TaskGroup, world: World, deployment: Deployment) -> None:
+    def _act(self, tasks: anyio.abc.TaskGroup, world: World, runnables: Runnables) -> None:
         """Start the loops and tasks, and enqueue all keys once: changes before this moment enqueued nothing."""
         look_at_all(world.store)
         tasks.start_soon(world.recorder.run, self.client)
         tasks.start_soon(self.kinds.tell, world.recorder)
         tasks.start_soon(self._look_again, world.store)
-        for task in deployment.tasks:
+        for task in runnables.tasks:
             tasks.start_soon(task)
-        for loop in deployment.loops:
+        for loop in runnables.loops:
             tasks.start_soon(loop.run, self.metrics)
         log.info("manager.acting", role=self.leadership.role, workers=sorted(world.store.workers))
 
@@ -391,7 +391,7 @@ class Manager:
             await self.in_force.changed()
             look_at_all(store)
 
-    async def _retire(self, queues: Queues) -> None:
+    async def _retire(self, queues: WorkQueues) -> None:
         """At the end of this life: close the queues, and give calls under way the grace period to end."""
         await self._end()
         with anyio.move_on_after(self.settings.shutdown.grace_period.total_seconds()):

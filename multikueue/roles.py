@@ -1,6 +1,6 @@
 """Roles as sets of watches, loops and tasks: this module alone chooses those of a process (design 2, docs/roles.md).
 
-Each deployment is one function that assembles its controllers. No controller depends on the role it runs in.
+One function for each deployment assembles its controllers. No controller depends on the role it runs in.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from multikueue.controllers.job_kinds.availability import JobKinds
 from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of
 from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.quota.capacity import Capacity
-from multikueue.controllers.quota.ceilings import Ceilings
+from multikueue.controllers.quota.ceilings import CeilingReader
 from multikueue.controllers.quota.finalizers import Finalizers
-from multikueue.controllers.quota.queue_status import Queues as QueueStatuses
+from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.reconcile.context import World
 from multikueue.controllers.workers.admission_checks import Checks
 from multikueue.controllers.workers.clusters import Clusters
@@ -49,7 +49,7 @@ from multikueue.store.cache import Cache
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
 
-__all__ = ["DEPLOYMENTS", "Deployment", "Loop", "Task", "Watch", "adapters_of", "compose"]
+__all__ = ["DEPLOYMENTS", "Loop", "Runnables", "Task", "Watch", "adapters_of", "compose"]
 
 FIRST_CONTACT = 3.0
 """Seconds for the workers to connect before the first decision. An unreachable worker must not hold up the others."""
@@ -91,11 +91,11 @@ class Loop:
 
 
 async def _nobody() -> None:
-    """The contact of a deployment that waits for no worker."""
+    """The contact of a process that waits for no worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class Runnables:
     """The watches, loops and tasks of one process, in the order in which the manager starts them.
 
     `watches` are listed first, then the kinds of `job_kinds` that the cluster has. `connections` and `cluster_loops`
@@ -137,23 +137,23 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
         raise ConfigurationError(f"integrations: {error}") from None
 
 
-def compose(world: World, settings: Settings, admission: Admission) -> Deployment:
-    """The deployment for the roles in the settings. A queue without a loop is closed, so that it drops its keys."""
-    deployment = DEPLOYMENTS[settings.roles](world, settings, admission)
-    served = {id(loop.queue) for loop in (*deployment.cluster_loops, *deployment.loops)}
+def compose(world: World, settings: Settings, admission: Admission) -> Runnables:
+    """The runnables for the roles in the settings. A queue without a loop is closed, so that it drops its keys."""
+    runnables = DEPLOYMENTS[settings.roles](world, settings, admission)
+    served = {id(loop.queue) for loop in (*runnables.cluster_loops, *runnables.loops)}
     for queue in world.queues.all():
         if id(queue) not in served:
             queue.close()
-    return deployment
+    return runnables
 
 
-def standalone(world: World, settings: Settings, admission: Admission) -> Deployment:
+def standalone(world: World, settings: Settings, admission: Admission) -> Runnables:
     """All controllers on the manager cluster: jobs, quota and dispatch, without a Kueue."""
     store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
     clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
     placements = PlacementWatch(world)
     statuses, finalizers = QueueStatuses(world), Finalizers(world)
-    return Deployment(
+    return Runnables(
         watches=(
             Watch(kinds.NAMESPACES, store.namespaces),
             Watch(kinds.LIMIT_RANGES, store.limit_ranges),
@@ -173,7 +173,7 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Deploy
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
-            Loop("ceilings", queues.ceilings, Ceilings(world).reconcile, workers=4),
+            Loop("ceilings", queues.ceilings, CeilingReader(world).reconcile, workers=4),
             Loop("jobs", queues.jobs, Jobs(world).reconcile, concurrency),
             Loop("workloads", queues.workloads, _of_workloads(world, settings), concurrency),
             Loop("flavors", queues.flavors, finalizers.reconcile_flavor),
@@ -206,12 +206,12 @@ def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:
     return reconcile
 
 
-def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
+def beside_kueue(world: World, settings: Settings, _: Admission) -> Runnables:
     """Replaces Kueue's own MultiKueue: Kueue has jobs and quota, we own the admission check."""
     store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
     clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
     placements = PlacementWatch(world)
-    return Deployment(
+    return Runnables(
         watches=(
             *_fleet(store),
             *_queues(store),
@@ -224,7 +224,7 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
-            Loop("ceilings", queues.ceilings, Ceilings(world).reconcile, workers=4),
+            Loop("ceilings", queues.ceilings, CeilingReader(world).reconcile, workers=4),
             Loop("jobs", queues.jobs, Jobs(world, decide=mirror).reconcile, concurrency),
             Loop("workloads", queues.workloads, Dispatches(world).reconcile, concurrency),
             Loop("checks", queues.checks, Checks(world).reconcile),
@@ -233,12 +233,12 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Deployment:
     )
 
 
-def external_dispatcher(world: World, settings: Settings, _: Admission) -> Deployment:
+def external_dispatcher(world: World, settings: Settings, _: Admission) -> Runnables:
     """The dispatcher of Kueue's own MultiKueue: only nominates workers. It connects to none, and relies on Kueue's
     status of them."""
     store, queues = world.store, world.queues
     reports, placements = Reports(world), PlacementWatch(world)
-    return Deployment(
+    return Runnables(
         watches=(*_fleet(store), *_queues(store), Watch(kinds.WORKLOADS, store.workloads, rests=True)),
         connections=(placements.run,),
         cluster_loops=(Loop("clusters", queues.clusters, reports.reconcile),),
@@ -247,7 +247,7 @@ def external_dispatcher(world: World, settings: Settings, _: Admission) -> Deplo
     )
 
 
-Compose = Callable[[World, Settings, Admission], Deployment]
+Compose = Callable[[World, Settings, Admission], Runnables]
 
 DEPLOYMENTS: Mapping[frozenset[Role], Compose] = {
     STANDALONE: standalone,

@@ -1,4 +1,4 @@
-"""What somebody else decided: Open Cluster Management's placement controller, or whoever writes the nominations."""
+"""The decision of another controller: of Open Cluster Management's placement, or of a writer of nominations."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -63,9 +63,9 @@ class External:
         return (since or workload.reserved_at or now) + self.tier_patience
 
     def _staying(self, placement: Placement, workload: Workload, fleet: Fleet) -> tuple[list[str], list[datetime]]:
-        """What stays nominated, and the ends of waiting for those to come back that are in no decision just now.
+        """Workers that stay nominated, and the ends of the waits for workers that are in no decision just now.
 
-        For one of which nothing is known there is no end: the strategy is asked as soon as there is news.
+        A worker that is not known of yet has no such end: news of it asks the strategy again.
         """
         usable = set(fleet.names)
         staying = [name for name in workload.nominated_clusters if name in usable]
@@ -75,7 +75,7 @@ class External:
 
 
 def _tiers(placement: Placement, workload: Workload, fleet: Fleet) -> tuple[tuple[str, ...], ...]:
-    """The groups by their usable workers, without those where all of them failed, unless that leaves none."""
+    """The groups by their usable workers, without groups where all of these failed, unless none is left."""
     usable = set(fleet.names)
     groups = [tuple(dict.fromkeys(n for n in group if n in usable)) for group in placement.groups]
     tiers = tuple(tier for tier in groups if tier)
@@ -84,7 +84,7 @@ def _tiers(placement: Placement, workload: Workload, fleet: Fleet) -> tuple[tupl
 
 
 def _reason(placement: Placement, fleet: Fleet, *, is_nobody: bool) -> str:
-    """Whom the Placement names in vain. Who is away just now is told only where nobody is nominated: it changes."""
+    """The clusters that the Placement names in vain. Unusable workers are named only if none is nominated: they change."""
     whys = {worker.name: worker.why for worker in fleet.workers}
     names = dict.fromkeys(name for group in placement.groups for name in group)
     foreign = [name for name in names if name not in whys]
@@ -98,7 +98,7 @@ def _reason(placement: Placement, fleet: Fleet, *, is_nobody: bool) -> str:
 
 
 def _as_it_is(workload: Workload, fleet: Fleet) -> Nomination:
-    """Whoever nominates by hand does it alone: what is nominated stays, whatever it is (contract 4.3)."""
+    """Nominations by hand stay as they are: their author alone changes them (contract 4.3)."""
     nominated = tuple(dict.fromkeys(workload.nominated_clusters[:_RECORDED]))
     known = {worker.name for worker in fleet.workers}
     if not nominated:

@@ -41,11 +41,11 @@ class Incremental:
         return Nomination(alive + batch, left, _told(len(tried) + len(batch), len(fleet.workers), self.step))
 
     def _ranked(self, names: list[str], workload: Workload, now: datetime) -> tuple[str, ...]:
-        """Those where an attempt failed come last, the longest ago first."""
+        """Workers where an attempt failed come last, the longest ago first."""
         ordered, failed = sorted(names) if self.order == "name" else names, workload.failed_on
         return tuple(sorted(ordered, key=lambda name: (name in failed, failed.get(name, now))))
 
 
 def _told(tried: int, workers: int, step: int) -> str:
-    """Of names and not of states: what comes and goes must not be written into each waiting workload."""
+    """The round by counts of names, not of states: a state that comes and goes must not be written into each workload."""
     return f"Round {-(-tried // step)}: {tried} of {workers} workers" if tried else ""

@@ -1,6 +1,6 @@
-"""What a control plane was asked to do: its audit log, counted.
+"""The requests to a control plane: its audit log, counted.
 
-A watch counts once, when it begins. Everything else counts when it is answered.
+A watch counts once, when it begins. Any other request counts when it is answered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BLOCK_BYTES = 1 << 16
 
 
 class Call(NamedTuple):
-    """What calls are counted by; `agent` is the user agent up to the first slash."""
+    """The key by which calls are counted; `agent` is the user agent up to the first slash."""
 
     user: str
     agent: str

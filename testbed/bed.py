@@ -1,4 +1,4 @@
-"""The testbed as a whole: start it, use its planes, stop it, and nothing is left."""
+"""The testbed as a whole: it starts, has planes, and leaves nothing when it stops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FOLDER_PREFIX = "multikueue-testbed-"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to start.
+    """The planes to start.
 
     The manager plane is called `manager` and gets CRDs only; workers are `worker1`, `worker2`, ... and get a Kueue
     each, with a client quicker than shipped (`QUICK_CLIENT`) unless `worker_configuration` says otherwise.
@@ -61,7 +61,7 @@ class Plan:
 
 
 class Testbed:
-    """Running control planes. It belongs to no event loop; whoever opens it closes it."""
+    """Running control planes. It belongs to no event loop; its opener closes it."""
 
     __test__ = False  # for pytest, which takes the name for a class of tests
 
@@ -198,7 +198,7 @@ _numbers = itertools.count(1)
 
 
 def unique(prefix: str) -> str:
-    """A name nobody else uses: tests share control planes and keep apart by names and namespaces."""
+    """A unique name: tests share control planes, and are isolated by names and namespaces."""
     return f"{prefix}-{next(_numbers)}-{secrets.token_hex(3)}"
 
 

@@ -1,4 +1,4 @@
-"""The testbed's certificate authority: API servers and webhooks show its certificates, kubeconfigs carry it inline."""
+"""The testbed's certificate authority: it signs the certificates of API servers and webhooks; kubeconfigs have it inline."""
 
 from __future__ import annotations
 

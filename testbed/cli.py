@@ -91,7 +91,7 @@ async def _interrupted() -> None:
 
 
 def main() -> None:
-    """Run a command; what a person can mend is said without a traceback."""
+    """Run a command; errors that a user can mend have no traceback."""
     try:
         app()
     except* (programs.NotInstalledError, ProgramError) as problems:

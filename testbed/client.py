@@ -55,7 +55,7 @@ class _Resource:
 
 
 class ApiError(Exception):
-    """The server said no."""
+    """The server refused the request."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}")
@@ -147,10 +147,10 @@ class Client:
     async def watch(
         self, kind: Kind, namespace: str | None = None, *, on_list: Callable[[], object] = lambda: None
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Each change as (`ADDED`, `MODIFIED` or `DELETED`, object), after what is there now as `ADDED`; ends never.
+        """Each change as (`ADDED`, `MODIFIED` or `DELETED`, object), after the present objects as `ADDED`; never ends.
 
-        `on_list` is called once, when all that was there was told: from then on nothing is missed. When the server goes
-        away it lists anew: an object is then told again, and one that went meanwhile is not.
+        `on_list` is called once, after the present objects: from then on no change is missed. When the server goes away it
+        lists again: objects are then repeated, and deletions meanwhile are missed.
         """
         version, told = "", False
         while True:

@@ -1,11 +1,11 @@
-"""A bed over clusters that others made, kind's say, taken from the contexts of a kubeconfig.
+"""A bed over existing clusters, such as kind's, taken from the contexts of a kubeconfig.
 
     bed = ContextBed(load("kubeconfigs/kind"), ["kind-manager", "kind-worker-1"])
     await bed.open()
 
-It offers what a `Testbed` does as far as a credential goes. What takes a program of the testbed (its audit log, stopping
-a plane, its users, its Kueue) raises `Unsupported`. Links work where an API server's certificate holds 127.0.0.1, as
-kind's do.
+It offers of a `Testbed` what a credential suffices for. The rest needs a program of the testbed (its audit log,
+stopping a plane, its users, its Kueue) and raises `Unsupported`. Links work where an API server's certificate holds
+127.0.0.1, as kind's do.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PLANE_NEEDS = {
     "programs": PROGRAMS,
     "tokens": USERS,
 }
-"""What the base classes have and these do not; their methods come across one of them when they cannot work."""
+"""Attributes of the base classes that are missing here; a method that needs one cannot work."""
 
 
 class Unsupported(Exception):
@@ -136,9 +136,9 @@ def load(*files: str) -> dict[str, Any]:
 
 
 def access(config: dict[str, Any], context: str) -> Access:
-    """What a context of a kubeconfig leads to. Everything must be inline, as kind writes it.
+    """The server and credentials of a context of a kubeconfig. All must be inline, as kind writes it.
 
-    Raises ValueError with the name of what is missing.
+    Raises ValueError with the name of a missing field.
     """
     names = _entry(config, "contexts", context)
     cluster, user = _entry(config, "clusters", names["cluster"]), _entry(config, "users", names["user"])

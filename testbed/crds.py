@@ -1,7 +1,7 @@
 """CRDs from the Go module cache, by group name, and their installation.
 
-None is copied into the repository: they are always those of the release of Kueue that the testbed is built for, or of
-another one that is asked for.
+None is copied into the repository: they are those of the release of Kueue that the testbed is built for, or of another
+requested release.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The demo: a manager and Kueue workers on this machine, some jobs, and the story of each.
 
-Everything happens as a user would do it: workers are registered with the CLI, the manager is `multikueue run` with its
-webhook, the jobs carry nothing but the name of their queue. Only what needs nodes is played: a job that runs is
-complete after a moment.
+All steps are those of a user: workers are registered with the CLI, the manager is `multikueue run` with its webhook,
+and jobs have only the name of their queue. Only nodes are simulated: a running job is complete after a moment.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Plain:
 
 
 class Coloured:
-    """The same for people at a terminal: each job has a colour of its own."""
+    """The story for a terminal: each job has a colour of its own."""
 
     COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
@@ -184,7 +183,7 @@ class Demo:
                 await process.stop()
 
     async def tell_story(self, jobs: int) -> None:
-        """Submit the jobs and tell what happens until nothing of them is left on any worker."""
+        """Submit the jobs and print their story until no worker has anything of them."""
         names = [f"job-{number}" for number in range(1, jobs + 1)]
         self._tell.heading(f"Submitting {jobs} jobs with nothing but the label {objects.QUEUE_LABEL}={QUEUE}")
         async with AsyncExitStack() as stack:
@@ -203,7 +202,7 @@ class Demo:
             self._tell.note(f"  {line}")
 
     async def _cli(self, *words: str) -> list[str]:
-        """Show a command of ours, run it, and answer what it says. Raises ProgramError with that if it fails."""
+        """Show a command of ours, run it, and return its output. Raises ProgramError with the output if it fails."""
         self._tell.note(self._shown(words))
         answer = await anyio.run_process(
             [sys.executable, "-m", "multikueue", *words], check=False, stderr=subprocess.STDOUT

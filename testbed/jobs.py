@@ -1,4 +1,4 @@
-"""Playing the part of nodes and pods: a test decides when a Job has run."""
+"""Jobs without nodes and pods: a test decides when a Job has run."""
 
 from __future__ import annotations
 

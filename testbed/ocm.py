@@ -1,7 +1,7 @@
-"""Open Cluster Management's placement controller beside a control plane, and what plays its registration controller.
+"""Open Cluster Management's placement controller beside a control plane, and a substitute for its registration controller.
 
-The placement controller is the real one. Whether a cluster is available and a set is bound, which the registration
-controller would find out, the test says.
+The placement controller is the real one. A test sets what the registration controller would find out: whether a cluster
+is available and a set is bound.
 """
 
 from __future__ import annotations

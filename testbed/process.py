@@ -1,4 +1,4 @@
-"""A program that runs beside us and dies with us.
+"""A child process that ends with this one.
 
 Nothing here belongs to an event loop: a process started by one test's loop can be watched and stopped from another's,
 as session-wide fixtures need.

@@ -1,4 +1,4 @@
-"""The programs of the testbed: built once by `make testbed`, found in a few milliseconds ever after.
+"""The programs of the testbed: built once by `make testbed`, and found in a few milliseconds afterwards.
 
 They are Go tool dependencies of small modules: one for each release of Kueue with the Kubernetes that goes with it
 (`modules/kueue-*`), and one for OCM. The variable KUEUE chooses the release. The place of its programs is a folder in the

@@ -6,7 +6,7 @@
     config = worker.kubeconfig(server=link.url)
     link.hang()
 
-The methods are plain functions and answer when the mode is in force, so a test may change it at any point.
+The methods are plain functions and return when the mode is in force, so a test may change it at any point.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A bed of simulated clusters: Python only, a second to start, and to its tests like a `Testbed`.
+"""A bed of simulated clusters: Python only, starts in a second, with the interface of a `Testbed`.
 
     async with SandboxBed.start(workers=3) as bed: ...
 
-All clusters are served by one process, `python -m multikueue_simulator`, which is talked to by lines of JSON. What a plane
-has outlives its stop, since that process goes on; resource versions are counted over all planes, as over one etcd. The
-workers' Kueues are simulated too. What takes a real component raises `Unsupported`.
+One process serves all clusters, `python -m multikueue_simulator`, and takes its commands as lines of JSON. The objects
+of a plane outlive its stop, since that process goes on; resource versions are counted over all planes, as over one
+etcd. The workers' Kueues are simulated too. Methods that need a real component raise `Unsupported`.
 """
 
 from __future__ import annotations

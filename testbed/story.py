@@ -1,4 +1,4 @@
-"""What happens to each job of the demo, from what the clusters show. Pure: changes of objects in, lines of text out."""
+"""The story of each job of the demo, from the clusters' objects. Pure: changes of objects in, lines of text out."""
 
 from __future__ import annotations
 

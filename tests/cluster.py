@@ -14,6 +14,7 @@ import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -32,7 +33,7 @@ from multikueue.api.meta import Object as Value
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.unreadable import why_unreadable
 from multikueue.errors import ClusterUnreachable, Expired, InvalidObject
-from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Lines, Page
+from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Lines, Page, every
 from multikueue.kube.decode import list_of, object_of
 from multikueue.kube.errors import error_from_answer
 from multikueue.store.cache import Cache
@@ -56,11 +57,20 @@ class InProcessClient:
     async def get(self, kind: Kind[T], key: ObjectKey) -> T:
         return self._value(kind, await self._call("GET", kind.path(key)))
 
-    async def list(self, kind: Kind[T], *, namespace: str = "", label_selector: str = "", page: int = 500) -> Page[T]:
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        page: int = 500,
+        wanted: Callable[[T], bool] = every,
+    ) -> Page[T]:
         try:
-            return await self._pages(kind, namespace, label_selector, page)
+            found = await self._pages(kind, namespace, label_selector, page)
         except Expired:
-            return await self._pages(kind, namespace, label_selector, 0)
+            found = await self._pages(kind, namespace, label_selector, 0)
+        return replace(found, items=tuple(filter(wanted, found.items)))
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
         query = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
@@ -254,11 +264,18 @@ class Cluster(InProcessClient):
             item = change.version.object
             if self._unheard & {"", change.storage} or not selected(item):
                 return
-            (sink.remove if change.type == DELETED else sink.upsert)(self.value(kind, item))
+            if change.type == DELETED:
+                sink.remove(self.value(kind, item))
+            else:
+                show(self.value(kind, item))
+
+        def show(value: Any) -> None:
+            if sink.wants(value):
+                sink.upsert(value)
 
         self._watching.append(self.server.storage.subscribe(tell, _storage(kind)))
         for item in filter(selected, self.all(kind)):
-            sink.upsert(self.value(kind, item))
+            show(self.value(kind, item))
 
     def unwatch(self) -> None:
         """No cache hears of anything any more."""

@@ -17,6 +17,9 @@ TREES = {
 }
 """Our packages by import name: where each is, and where in `tests` its tests are."""
 
+LONGEST = 400
+"""Lines of a file that needs no reason to be one file."""
+
 MODULES = sorted(
     Path(package, path.relative_to(tree)) for package, (tree, _) in TREES.items() for path in tree.rglob("*.py")
 )
@@ -58,6 +61,8 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/quota/cache/slice_replacements.py": "quota/scheduler/test_slices.py",
     "multikueue/web/bodies.py": "web/test_door.py",
     "multikueue/web/serving.py": "web/test_certificates.py",
+    "multikueue_simulator/processes.py": "simulator/test_world.py",
+    "multikueue_simulator/simulation/odd_objects.py": "simulator/simulation/test_adversary_injector.py",
     "fakekube/server/answers.py": "fakekube/server/test_reads.py",
     "fakekube/server/calls.py": "fakekube/server/test_writes.py",
     "fakekube/server/conversion.py": "fakekube/builtins/test_kinds.py",
@@ -106,6 +111,12 @@ def test_a_module_says_what_it_is(path: Path) -> None:
     text = ast.get_docstring(ast.parse(source(path).read_text()))
     assert text
     assert text.splitlines()[0].endswith((".", ":", "?"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_a_long_file_gives_the_reason_in_its_first_line(path: Path) -> None:
+    lines = source(path).read_text().splitlines()
+    assert len(lines) <= LONGEST or " one file" in lines[0]
 
 
 @pytest.mark.parametrize("path", [path for path in ROOMS if len(path.parts) < 4], ids=str)

@@ -16,7 +16,7 @@ from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.reflector import OnState
 from multikueue.manager import Manager, Readiness, ReflectorGroup
-from multikueue.roles import Deployment, Watch
+from multikueue.roles import Runnables, Watch
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, InForce, Role, Settings
 from multikueue.settings.tree import Webhook
 from multikueue.store.cache import Cache
@@ -99,9 +99,9 @@ async def test_workers_that_were_not_reached_yet_and_a_webhook_that_does_not_sta
     contact = anyio.Event()
     manager = Manager(InForce(Settings(webhook=Webhook(enabled=True))), Cluster("manager", lambda: NOW))
     manager.readiness = Readiness(caches=[], webhook=True)
-    deployment = Deployment(watches=(), cluster_loops=(), contact=contact.wait, loops=())
+    runnables = Runnables(watches=(), cluster_loops=(), contact=contact.wait, loops=())
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(manager._connect, tasks, deployment)
+        tasks.start_soon(manager._connect, tasks, runnables)
         await anyio.wait_all_tasks_blocked()
         assert manager.readiness.problem == "workers: no first contact yet"
         contact.set()

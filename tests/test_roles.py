@@ -12,7 +12,7 @@ from multikueue.api import kinds
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError
-from multikueue.roles import DEPLOYMENTS, Deployment, adapters_of
+from multikueue.roles import DEPLOYMENTS, Runnables, adapters_of
 from multikueue.runtime import WorkQueue
 from multikueue.settings import (
     BESIDE_KUEUE,
@@ -35,8 +35,8 @@ QUOTA = {"namespaces", "limitranges", "resourceflavors", "cohorts"} | CLASSES
 EVERYBODY = FLEET | QUEUES | {"workloads"}
 
 
-def deployment(roles: frozenset[Role]) -> Deployment:
-    return table(roles=roles).deployment
+def runnables(roles: frozenset[Role]) -> Runnables:
+    return table(roles=roles).runnables
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def deployment(roles: frozenset[Role]) -> Deployment:
     ],
 )
 async def test_what_is_watched(roles: frozenset[Role], watched: set[str]) -> None:
-    assert {watch.kind.plural for watch in deployment(roles).watches} == watched
+    assert {watch.kind.plural for watch in runnables(roles).watches} == watched
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ async def test_what_is_watched(roles: frozenset[Role], watched: set[str]) -> Non
     ],
 )
 async def test_what_acts(roles: frozenset[Role], loops: set[str]) -> None:
-    assert {loop.name for loop in deployment(roles).loops} == loops
-    assert [loop.name for loop in deployment(roles).cluster_loops] == ["clusters"]
+    assert {loop.name for loop in runnables(roles).loops} == loops
+    assert [loop.name for loop in runnables(roles).cluster_loops] == ["clusters"]
 
 
 @pytest.mark.parametrize("roles", DEPLOYMENTS, ids=sorted)
 async def test_workloads_and_jobs_are_listed_after_all_that_they_rest_on(roles: frozenset[Role]) -> None:
-    made = deployment(roles)
+    made = runnables(roles)
     first, last = ({watch.kind.plural for watch in stage} for stage in made.stages())
     assert last <= {"workloads", "jobs"}
     assert "workloads" in last
@@ -83,7 +83,7 @@ async def test_workloads_and_jobs_are_listed_after_all_that_they_rest_on(roles: 
 async def test_only_one_role_gives_quota() -> None:
     """The cycle of admission is a task of the standalone manager alone; all that speak to workers sweep them, and let quotas
     follow them."""
-    assert [len(deployment(roles).tasks) for roles in (STANDALONE, BESIDE_KUEUE, EXTERNAL_DISPATCHER)] == [3, 2, 0]
+    assert [len(runnables(roles).tasks) for roles in (STANDALONE, BESIDE_KUEUE, EXTERNAL_DISPATCHER)] == [3, 2, 0]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_the_sweep_looks_again_at_what_workers_hold(roles: frozenset[Role]
     world.workers["w1"].put(kinds.WORKLOADS, {"metadata": {"name": "left", "namespace": "team", "labels": labels}})
     world.queues.workloads = WorkQueue()  # the event was missed
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(world.deployment.tasks[-1])
+        tasks.start_soon(world.runnables.tasks[-1])
         assert await world.queues.workloads.get() == ObjectKey("team", "left")
         tasks.cancel_scope.cancel()
 
@@ -142,7 +142,7 @@ async def test_the_sweep_looks_again_at_workers_without_an_object(roles: frozens
     world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w1"))
     world.queues.clusters = WorkQueue()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(world.deployment.tasks[-1])
+        tasks.start_soon(world.runnables.tasks[-1])
         assert await world.queues.clusters.get() == "w1"
         tasks.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""A hundred GPUs and fifty users: what each way of sharing them gives, played on virtual time."""
+"""A hundred GPUs and fifty users: the results of each way of sharing, on virtual time."""
 
 from __future__ import annotations
 

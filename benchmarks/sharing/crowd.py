@@ -1,4 +1,4 @@
-"""Who submits what, and when. Everything is drawn from a seed."""
+"""The submissions by user and time, all drawn from a seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a run: waits, how busy the GPUs were, and how unequally users waited."""
+"""The results of a run: waits, utilisation of the GPUs, and inequality of the users' waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays submissions under a policy: a manager, workers with a simulated Kueue, and what runs their jobs.
+"""Runs submissions under a policy: a manager, workers with a simulated Kueue, and their job runners.
 
 Nothing is cut short: the manager is the one that runs in production, and its calls take time. Only the clock is virtual.
 """

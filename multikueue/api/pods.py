@@ -15,18 +15,18 @@ __all__ = [
     "LOCAL_QUEUE_LABEL",
     "PODS",
     "POD_SET_LABEL",
-    "TOLD",
+    "PRINTED_EVENTS",
     "WORKLOAD_ANNOTATION",
     "Container",
     "ContainerState",
+    "ContainerStateDetails",
     "ContainerStatus",
-    "Event",
-    "Pod",
     "PodSpec",
     "PodStatus",
+    "PrintedEvent",
+    "PrintedPod",
     "Reference",
     "Series",
-    "State",
 ]
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
@@ -54,7 +54,7 @@ class PodSpec(Value):
     ephemeral_containers: tuple[Container, ...] = ()
 
 
-class State(Value):
+class ContainerStateDetails(Value):
     """Why a container waits, or how it ended."""
 
     reason: str = ""
@@ -63,9 +63,9 @@ class State(Value):
 
 
 class ContainerState(Value):
-    waiting: State | None = None
-    running: State | None = None
-    terminated: State | None = None
+    waiting: ContainerStateDetails | None = None
+    running: ContainerStateDetails | None = None
+    terminated: ContainerStateDetails | None = None
 
 
 class ContainerStatus(Value):
@@ -84,7 +84,7 @@ class PodStatus(Value):
     ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(Object):
+class PrintedPod(Object):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -103,7 +103,7 @@ class Series(Value):
     count: Int64 = 0
 
 
-class Event(Object):
+class PrintedEvent(Object):
     involved_object: Reference = Reference()
     type: str = ""
     reason: str = ""
@@ -122,6 +122,6 @@ class Event(Object):
         return seen or self.last_timestamp or self.event_time or self.first_timestamp or meta
 
 
-PODS = Kind("", "v1", "pods", "Pod", True, Pod)
-TOLD = Kind(EVENTS.group, EVENTS.version, EVENTS.plural, EVENTS.kind, EVENTS.namespaced, Event)
+PODS = Kind("", "v1", "pods", "Pod", True, PrintedPod)
+PRINTED_EVENTS = Kind(EVENTS.group, EVENTS.version, EVENTS.plural, EVENTS.kind, EVENTS.namespaced, PrintedEvent)
 """Events with the fields that people look at."""

@@ -43,6 +43,9 @@ ATTEMPT_ANNOTATION = "multikueue.dev/attempt"
 NON_PREEMPTIBLE_ANNOTATION = "multikueue.dev/non-preemptible"
 """On a job or Workload, "true": it is exempt from preemption, if the setting quota.non_preemptible allows that."""
 
+ADMISSION_GATED_BY_ANNOTATION = "kueue.x-k8s.io/admission-gated-by"
+"""On a job and its Workload: who must let it in before it may have quota, separated by commas (Kueue 0.17; on since 0.19)."""
+
 ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
 """On a job and its Workloads, "true": the job may change its size while it runs."""
 REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
@@ -242,6 +245,11 @@ _SPECS: dict[int, tuple[msgspec.Raw, WorkloadSpec]] = {}
 def prebuilt_workload(meta: ObjectMeta) -> str:
     """The Workload that was made for a job, and is named on it; empty if none. As in Kueue, the annotation goes first."""
     return meta.annotations.get(PREBUILT_ANNOTATION) or meta.labels.get(PREBUILT_LABEL, "")
+
+
+def admission_gates(meta: ObjectMeta) -> str:
+    """Who must let a job or Workload in before it may have quota; empty if nobody."""
+    return meta.annotations.get(ADMISSION_GATED_BY_ANNOTATION, "")
 
 
 def queue_of(workload: Workload) -> ObjectKey:

@@ -38,6 +38,7 @@ PLACES: Mapping[str, str] = {
     "strategies": "strategies:app",
     "settings": "settings:app",
     "objects": "objects:app",
+    "webhook": "webhook:app",
     "completion": "completion:completion",
     "version": "version:version",
     "help": "help:help_",

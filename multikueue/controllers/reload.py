@@ -16,7 +16,7 @@ import anyio
 from multikueue.controllers.reconcile.strategies import verify
 from multikueue.errors import ConfigurationError
 from multikueue.runtime import watch_files
-from multikueue.settings import Change, Ignored, InForce, Leaf, Loaded
+from multikueue.settings import Ignored, InForce, Leaf, Loaded, SettingsChange
 from multikueue.settings.describe import written
 from multikueue.telemetry import get_logger, logs
 
@@ -59,7 +59,7 @@ class Reload:
         self.loaded = loaded
         self._take(self.in_force.take(loaded.settings))
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: SettingsChange) -> None:
         if change.applied:
             logs.set_level(self.in_force.settings.log.level)
             log.info("settings.changed", **_values(change.applied, self.in_force))

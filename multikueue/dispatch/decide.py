@@ -1,4 +1,7 @@
-"""The decision on one workload: its new local status, and the desired state on each worker (contract 3)."""
+"""The decision on one workload (contract 3): one file, a function for each phase.
+
+A decision is the new local status, and the desired state on each worker.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import msgspec
 
+from multikueue.api.event import Event
 from multikueue.api.foreign import excerpt, moment
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, find_condition, with_condition, without_condition
 from multikueue.api.workload import (
@@ -64,17 +69,6 @@ STUCK_AFTER = timedelta(seconds=5)
 
 HELD_UP_AFTER = timedelta(minutes=1)
 """How long a job's deletion, or the end of its pods, may take before the workload reports what it waits for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A Kubernetes event about the workload: `type` is Normal or Warning."""
-
-    type: str
-    reason: str
-    message: str
-    of_each: bool = False
-    """Whether every workload gets this event in normal operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,19 +210,28 @@ def _finished(v: View) -> Outcome:
 
     A job may finish before its win is recorded, if the process died in between. The win is recorded now if the worker
     is still nominated: Kueue's webhook accepts no other `clusterName`."""
-    left = _retained_for(v)
+    is_untold = not v.ready and _is_untold(v)
+    left = _retained_for(v) if v.ready or is_untold else None
     kept = (v.won.cluster,) if left else ()
     outcome = _same(v, desired=_removals((*v.group.slice.heir, *kept), v.group.remotes), after=left)
-    is_untold = not v.ready and v.winner is not None and v.group.is_current(v.won.job)
-    if is_untold and v.won.cluster in v.local.status.nominated_cluster_names:
-        return _recorded(v, outcome.desired)
-    return outcome
+    if not is_untold:
+        return outcome
+    recorded = _recorded(v, outcome.desired)
+    return replace(recorded, again_after=sooner(recorded.again_after, left))
+
+
+def _is_untold(v: View) -> bool:
+    return (
+        v.winner is not None
+        and v.group.is_current(v.won.job)
+        and v.won.cluster in v.local.status.nominated_cluster_names
+    )
 
 
 def _retained_for(v: View) -> timedelta | None:
     """How much longer a finished job stays on its worker, with its pods and their logs; None: remove it."""
     finished = v.local.condition(FINISHED)
-    is_over = v.ready and v.winner is not None and v.won.ended and v.group.is_current(v.won.workload)
+    is_over = v.winner is not None and v.won.ended and v.group.is_current(v.won.workload)
     if not is_over or finished is None or finished.last_transition_time is None:
         return None
     left = finished.last_transition_time + v.group.copy_retention - v.now
@@ -553,7 +556,7 @@ def _out_of_sync(v: View) -> Outcome:
     return _retry(v, message, type_="Warning")
 
 
-def _retry(v: View, message: str, *, type_: str = "Normal") -> Outcome:
+def _retry(v: View, message: str, *, type_: Literal["Normal", "Warning"] = "Normal") -> Outcome:
     """End the attempt by the check state Retry, not before SHORTEST_ATTEMPT: objects of this attempt must never count
     as those of the next."""
     reserved = v.local.condition(QUOTA_RESERVED)

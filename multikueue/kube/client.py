@@ -1,4 +1,4 @@
-"""Calls to the API server of one cluster: typed values in and out, a deadline on each call, retries where safe."""
+"""Calls to the API server of one cluster, typed, with deadlines, retried where safe: one file for all verbs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import random
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -33,9 +33,9 @@ from multikueue.errors import (
     TooLarge,
     Unauthorized,
 )
-from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page
+from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page, every
 from multikueue.kube.credentials import Credentials
-from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, without_depths
+from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, pieces_of, without_depths
 from multikueue.kube.errors import error_from_answer
 from multikueue.kube.identity import Identity, Proof, loop_time
 from multikueue.kube.retry import is_repeatable, wait_before_retry
@@ -45,9 +45,9 @@ from multikueue.kube.session import (
     NOT_SENT,
     TRANSPORT_ERRORS,
     USER_AGENT,
-    Answer,
-    Asked,
     Lines,
+    RequestContext,
+    Response,
     Session,
     Transport,
     always,
@@ -106,6 +106,19 @@ OnGarbage = Callable[[str, Kind[Any], Object | Stub, str], None]
 """Called for each object that cannot be decoded or cached: cluster, kind, its readable part, the problem."""
 
 
+@dataclass(slots=True)
+class _Part(Generic[T]):
+    """A page of a list: the wanted objects, of several with one key the last; how many objects it had, of how many
+    bytes."""
+
+    length: int
+    items: dict[ObjectKey, T] = field(default_factory=dict)
+    garbage: list[tuple[Stub, str]] = field(default_factory=list)
+    resource_version: str = ""
+    cont: str = ""
+    objects: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
     verb: str
@@ -116,6 +129,7 @@ class _Request:
     body: bytes = b""
     content_type: str = JSON
     most: int | None = LARGEST_OBJECT
+    held: AsyncExitStack | None = None
     packing: str = "gzip"
 
     def __str__(self) -> str:
@@ -128,10 +142,10 @@ class Stream:
     def __init__(self, cluster: str) -> None:
         self.opening = anyio.CancelScope()
         self._cluster, self._ended = cluster, False
-        self._response: Answer | None = None
+        self._response: Response | None = None
         self._lines: Lines | None = None
 
-    def attach(self, response: Answer, alone: anyio.Lock) -> None:
+    def attach(self, response: Response, alone: anyio.Lock) -> None:
         """`alone` is the lock of `Lines`, which serializes the reading of long lines."""
         self._response, self._lines = response, Lines(response, alone)
         if self._ended:
@@ -280,16 +294,24 @@ class Client:
     async def get(self, kind: Kind[T], key: ObjectKey) -> T:
         return await self._object(kind, _Request(verb="get", method="GET", target=_path(kind, key), plural=kind.plural))
 
-    async def list(self, kind: Kind[T], *, namespace: str = "", label_selector: str = "", page: int = 500) -> Page[T]:
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        page: int = 500,
+        wanted: Callable[[T], bool] = every,
+    ) -> Page[T]:
         """The whole collection (of one namespace, if given), fetched in pages, consistent as of its resource version.
 
         If the continue token expires meanwhile, the rest comes in one piece. Objects that do not fit the kind are
-        reported to `on_garbage` and left out.
+        reported to `on_garbage` and left out; those that are not `wanted` are left out page by page.
         """
         try:
-            return await self._pages(kind, namespace, label_selector, page)
+            return await self._pages(kind, namespace, label_selector, page, wanted)
         except Expired:
-            return await self._pages(kind, namespace, label_selector, 0)
+            return await self._pages(kind, namespace, label_selector, 0, wanted)
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
         """The object as made. If its answer is lost (ClusterUnreachable) it may exist: a second try tells."""
@@ -428,54 +450,76 @@ class Client:
         item: T = self._decoded(object_of(kind.type), await self._send(request), request)
         return item
 
-    async def _pages(self, kind: Kind[T], namespace: str, label_selector: str, size: int) -> Page[T]:
+    async def _pages(
+        self, kind: Kind[T], namespace: str, label_selector: str, size: int, wanted: Callable[[T], bool]
+    ) -> Page[T]:
         """The collection in pages of `size` objects (0: all in one), with fewer where objects are large."""
-        items: list[T] = []
+        items: dict[ObjectKey, T] = {}
         garbage: dict[ObjectKey, str] = {}
         cont, limit, objects, length = "", size, 0, 0
         for _ in range(_MOST_PAGES):
             query = {"labelSelector": label_selector, "continue": cont, "limit": str(limit or "")}
             try:
-                listing, taken = await self._one_page(kind, namespace, query)
+                part = await self._one_page(kind, namespace, query, wanted)
             except TooLarge:
                 if limit < 2:
                     raise
                 limit = max(1, limit // 4)
                 continue
-            length += taken
-            if taken <= LARGEST_PAGE // 2:
+            length += part.length
+            if part.length <= LARGEST_PAGE // 2:
                 limit = min(size, 2 * limit)
-            objects += len(listing.items) + len(listing.garbage)
+            objects += part.objects
             self._check_collection(kind, objects, length)
-            items += listing.items
-            for stub, error in listing.garbage:
-                why = why_unreadable(error)
+            items |= part.items
+            for stub, why in part.garbage:
                 self.report_garbage(kind, stub, why)
                 if stub.key is not None:
                     garbage[stub.key] = why
-            if not listing.cont:
-                return Page(tuple(items), listing.resource_version, garbage)
-            if listing.cont == cont:
+            if not part.cont:
+                return Page(tuple(items.values()), part.resource_version, garbage)
+            if part.cont == cont:
                 raise ClusterUnreachable(self.cluster, f"list {kind.plural}: the next page is the same page for ever")
-            cont = listing.cont
+            cont = part.cont
         raise TooLarge(self.cluster, f"list {kind.plural}: it has more than {_MOST_PAGES} pages")
 
-    async def _one_page(self, kind: Kind[T], namespace: str, query: Mapping[str, str]) -> tuple[Listing[T], int]:
-        """A page and its length in bytes."""
+    async def _one_page(
+        self, kind: Kind[T], namespace: str, query: Mapping[str, str], wanted: Callable[[T], bool]
+    ) -> _Part[T]:
         given = {name: value for name, value in query.items() if value}
         path = _collection(kind, namespace) if namespace else kind.path()
         target = f"{path}?{urlencode(given)}" if given else path
         most = LARGEST_PAGE if self.cluster or query["limit"] else None
-        request = _Request(verb="list", method="GET", target=target, plural=kind.plural, most=most)
-        answer = await self._send(request)
-        try:
-            listing = self._decoded(list_of(kind), answer, request)
-        except _TooDeep:
-            listing = self._decoded(cut_list_of(kind), await without_depths(answer), request)
-        length = len(answer)
-        del answer  # frees the memory before the checkpoint, which other tasks need between two long computations
-        await anyio.lowlevel.checkpoint()
-        return listing, length
+        async with AsyncExitStack() as held:
+            request = _Request(verb="list", method="GET", target=target, plural=kind.plural, most=most, held=held)
+            answer = await self._send(request)
+            try:
+                return await self._part(kind, list_of(kind), answer, request, wanted)
+            except _TooDeep:
+                return await self._part(kind, cut_list_of(kind), await without_depths(answer), request, wanted)
+
+    async def _part(
+        self,
+        kind: Kind[T],
+        decode: Callable[[bytes], Listing[T]],
+        answer: bytes,
+        request: _Request,
+        wanted: Callable[[T], bool],
+    ) -> _Part[T]:
+        """The page, decoded in pieces, between which other tasks run. Of the objects without a name, one per piece is
+        reported."""
+        part, pieces = _Part[T](len(answer)), pieces_of(answer)
+        while piece := self._decoded(lambda _: next(pieces, b""), answer, request):
+            listing = self._decoded(decode, piece, request)
+            part.resource_version, part.cont = listing.resource_version, listing.cont
+            part.objects += len(listing.items) + len(listing.garbage)
+            self._check_collection(kind, part.objects, part.length)
+            part.items.update((item.key, item) for item in listing.items if wanted(item))
+            nameless = [each for each in listing.garbage if each[0].key is None]
+            named = [each for each in listing.garbage if each[0].key is not None]
+            part.garbage += ((stub, why_unreadable(error)) for stub, error in (*named, *nameless[:1]))
+            await anyio.lowlevel.checkpoint()
+        return part
 
     def _check_collection(self, kind: Kind[Any], objects: int, length: int) -> None:
         if self.is_too_much(objects, length):
@@ -541,7 +585,7 @@ class Client:
             account.status = str(response.status)
         return answer
 
-    async def _open(self, request: _Request, idle: float | None) -> Answer:
+    async def _open(self, request: _Request, idle: float | None) -> Response:
         deadline, route = loop_time() + self._timeout, self._route
         proof = route.identity.ready() or await self._proof_by(route, deadline)
         try:
@@ -552,7 +596,7 @@ class Client:
 
     async def _open_once(
         self, request: _Request, route: _Route, proof: Proof, *, idle: float | None, deadline: float
-    ) -> Answer:
+    ) -> Response:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle)
         with self._accounted(request) as account, anyio.fail_after(_left(deadline)):
             response = await self._start(self._streams, request, route, proof, timeout=timeout)
@@ -565,13 +609,13 @@ class Client:
             account.status = str(response.status)
         return response
 
-    async def _body(self, response: Answer, request: _Request) -> bytes:
+    async def _body(self, response: Response, request: _Request) -> bytes:
         """The body of a successful answer. Raises the error of any other answer, and TooLarge."""
         if not 200 <= response.status < 300:
             said = await beginning(response, _LARGEST_ERROR, self._large_answer)
             raise error_from_answer(response.status, response.headers, said[:_LARGEST_ERROR], call=str(request))
         most = sys.maxsize if request.most is None else request.most
-        answer = await beginning(response, most, self._large_answer)
+        answer = await beginning(response, most, self._large_answer, request.held)
         if len(answer) > most:
             del answer  # the traceback of the error would keep it in memory
             raise TooLarge(self.cluster, f"{request}: the answer has more than {_mebibytes(most)}")
@@ -585,7 +629,7 @@ class Client:
         proof: Proof,
         *,
         timeout: aiohttp.ClientTimeout,
-    ) -> Asked:
+    ) -> RequestContext:
         return session.request(
             request.method,
             URL(route.base + request.target, encoded=True),

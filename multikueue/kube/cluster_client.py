@@ -7,7 +7,7 @@ changes its credentials or probes it (`controllers.workers.connection`) needs th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
     from multikueue.kube.decode import Stub
 
-__all__ = ["FIELD_MANAGER", "Body", "ClusterClient", "Lines", "Page", "WatchingClient"]
+__all__ = ["FIELD_MANAGER", "Body", "ClusterClient", "Lines", "Page", "WatchingClient", "every"]
 
 T = TypeVar("T", bound=Object)
 
@@ -37,6 +37,11 @@ class Page(Generic[T]):
     undecodable: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
+def every(_item: object) -> bool:
+    """All objects are wanted."""
+    return True
+
+
 class ClusterClient(Protocol):
     """Calls to one cluster's API server.
 
@@ -50,8 +55,20 @@ class ClusterClient(Protocol):
 
     async def get(self, kind: Kind[T], key: ObjectKey) -> T: ...
 
-    async def list(self, kind: Kind[T], *, namespace: str = "", label_selector: str = "", page: int = 500) -> Page[T]:
-        """The whole collection (of one namespace, if given), consistent as of its resource version."""
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        page: int = 500,
+        wanted: Callable[[T], bool] = every,
+    ) -> Page[T]:
+        """The whole collection (of one namespace, if given), consistent as of its resource version.
+
+        An object that is not `wanted` is left out, so that it takes memory with its page only. The question may come
+        twice.
+        """
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
         """The object as created. After ClusterUnreachable it may exist: a second attempt tells."""

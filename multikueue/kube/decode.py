@@ -24,16 +24,17 @@ from multikueue.api.meta import Object, ObjectKey, decoder, encode
 
 __all__ = [
     "UNREADABLE",
-    "Change",
-    "Event",
+    "DecodedEvent",
     "Listing",
     "Stub",
     "StubMeta",
+    "WatchEvent",
     "change_of",
     "cut_list_of",
     "event_of",
     "list_of",
     "object_of",
+    "pieces_of",
     "stub_of",
     "whole",
     "without_depths",
@@ -43,14 +44,14 @@ T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 
-class Event(msgspec.Struct, gc=False):
+class WatchEvent(msgspec.Struct, gc=False):
     """One line of a watch. BOOKMARK and ERROR share the envelope, so the object stays raw until its type is known."""
 
     type: str
     object: msgspec.Raw
 
 
-class Change(Protocol[T_co]):
+class DecodedEvent(Protocol[T_co]):
     """One line of a watch with its object decoded."""
 
     @property
@@ -87,8 +88,13 @@ class _RawPage(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
+class _Envelope(msgspec.Struct, gc=False):
+    metadata: _ListMeta
+    items: msgspec.Raw = msgspec.Raw()
+
+
 @dataclass(frozen=True, slots=True)
-class _Change(Generic[T]):
+class _DecodedEvent(Generic[T]):
     type: str
     object: T
 
@@ -107,9 +113,10 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of a decoder. UnicodeDecodeError: text that is no UTF-8. RecursionError: JSON nested too deeply even to skip,
 from about a thousand levels, depending on the version of Python and the depth of the call."""
 
-_decode_event = msgspec.json.Decoder(Event).decode
+_decode_event = msgspec.json.Decoder(WatchEvent).decode
 _decode_stub = msgspec.json.Decoder(Stub).decode
 _decode_raw_page = msgspec.json.Decoder(_RawPage).decode
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 _DEEPEST = 200
 """Levels. No real object has a quarter of them."""
@@ -174,7 +181,7 @@ def whole(data: msgspec.Raw) -> msgspec.Raw:
     return data
 
 
-def event_of(line: bytes) -> Event:
+def event_of(line: bytes) -> WatchEvent:
     """A line of a watch. Raises msgspec.DecodeError if the line is no event, RecursionError if it is nested too
     deeply."""
     return _decode_event(line)
@@ -206,7 +213,7 @@ def object_of(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
 
 
 @cache
-def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
+def change_of(kind: type[T]) -> Callable[[bytes], DecodedEvent[T]]:
     """The decoder of a watch line in one pass, which halves the cost of an event; the object owns its memory.
 
     The decoder raises one of UNREADABLE for an ERROR, a null, an object that does not fit, or no event: `event_of` and
@@ -218,7 +225,7 @@ def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
     decode = msgspec.json.Decoder(msgspec.defstruct(f"{kind.__name__}Change", fields, gc=False)).decode
     own = _owner(kind)
 
-    def decode_and_own(line: bytes) -> Change[T]:
+    def decode_and_own(line: bytes) -> DecodedEvent[T]:
         change: Any = decode(line)
         if own is not None:
             own(change.object)
@@ -227,12 +234,12 @@ def change_of(kind: type[T]) -> Callable[[bytes], Change[T]]:
     return decode_and_own
 
 
-def _change_in_two_passes(one: Callable[[msgspec.Raw], T]) -> Callable[[bytes], Change[T]]:
+def _change_in_two_passes(one: Callable[[msgspec.Raw], T]) -> Callable[[bytes], DecodedEvent[T]]:
     """The decoder of a watch line for a custom job, whose unnamed fields need a second pass over the object."""
 
-    def decode(line: bytes) -> Change[T]:
+    def decode(line: bytes) -> DecodedEvent[T]:
         event = event_of(line)
-        return _Change(event.type, one(event.object))
+        return _DecodedEvent(event.type, one(event.object))
 
     return decode
 
@@ -254,6 +261,8 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
         try:
             page = strict(data)
         except (msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+            page = None
+        if page is None:  # not in the handler: each item's error would refer to the page's
             return _item_by_item(data, one)
         items: list[T] = page.items or []
         if own is not None:
@@ -262,6 +271,43 @@ def list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
         return Listing(items, [], page.metadata.resource_version, page.metadata.cont)
 
     return decode_page
+
+
+_MANY_COMMAS = 20_000
+"""A page with fewer is decoded at once: it has few values, of whatever size."""
+
+_PIECE = 250
+"""Items of a piece."""
+
+
+@cache
+def _some_items() -> re.Pattern[bytes]:
+    """A pattern for items of a JSON list, with the comma after each. It does not match an item deeper than `_DEEPEST`."""
+    text = rb'"(?:[^"\\]++|\\.)*+"|[^"{}\[\],]++'
+    item = text + rb"|[{\[](?:" + _up_to(_DEEPEST) + rb")*+[}\]]"
+    return re.compile(rb"(?:\s*+(?:" + item + rb")\s*+(?:,|\Z)){1,%d}+" % _PIECE, re.DOTALL)
+
+
+def pieces_of(page: bytes) -> Iterator[bytes]:
+    """The page as several of 250 items each, if it has many values: an item of two bytes decodes to hundreds.
+
+    Raises msgspec.DecodeError if the page is no list, and RecursionError if an item is nested too deeply.
+    """
+    if page.count(b",") < _MANY_COMMAS:
+        yield page
+        return
+    envelope = _decode_envelope(page)
+    items = memoryview(envelope.items)
+    if re.match(rb"\[(?!\s*\])", items) is None:
+        yield page
+        return
+    head, items, end = b'{"metadata":' + encode(envelope.metadata) + b',"items":[', items[1:-1], 0
+    while end < len(items):
+        found = _some_items().match(items, end)
+        if found is None:
+            raise RecursionError
+        start, end = end, found.end()
+        yield head + bytes(items[start:end]).rstrip().removesuffix(b",") + b"]}"
 
 
 def cut_list_of(kind: Kind[T]) -> Callable[[bytes], Listing[T]]:
@@ -283,7 +329,7 @@ def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
         try:
             items.append(one(whole(raw)))
         except UNREADABLE as error:
-            garbage.append((stub_of(raw), error))
+            garbage.append((stub_of(raw), error.with_traceback(None)))  # a traceback would keep this frame
     return Listing(items, garbage, page.metadata.resource_version, page.metadata.cont)
 
 

@@ -35,9 +35,9 @@ from multikueue.errors import (
 from multikueue.kube.cluster_client import Lines, Page, WatchingClient
 from multikueue.kube.decode import (
     UNREADABLE,
-    Event,
     Stub,
     StubMeta,
+    WatchEvent,
     change_of,
     event_of,
     object_of,
@@ -64,6 +64,9 @@ _SETTLED = 5.0
 
 _YIELD_EVERY = 64
 """Events between two checkpoints: reading does not suspend while data is buffered, and a flood would block the loop."""
+
+_BETWEEN_LISTS = 5.0
+"""Least seconds between a list and the next one that `list_anew` requests."""
 
 _DOUBTS = 3
 """Consecutive watches without an event after which the reflector lists again."""
@@ -95,6 +98,9 @@ class Sink(Protocol[T]):
         """Replace the collection by `items`, as of the resource version: missing objects are deleted.
 
         The sink works in steps, so that other tasks run in between. Of several items with one key the last counts."""
+
+    def wants(self, item: T, /) -> bool:
+        """Whether to add or update the object, by a list or a watch. If not, the sink notes that it exists."""
 
     def upsert(self, item: T, /) -> None:
         """Add or update the object."""
@@ -149,11 +155,16 @@ class Reflector(Generic[T]):
         self._taken = 0
         self._away = False
         self._pause = anyio.CancelScope()
+        self._following = anyio.CancelScope()
+        self._listed_at = 0.0
+        self._left_out = 0
+        self._is_asked_anew = False
+        self._next_list: asyncio.TimerHandle | None = None
 
     async def run(self) -> NoReturn:
         """List and watch until cancelled. Errors of cluster and server are handled here."""
         while True:
-            fresh = not self._version or self._has_moved()
+            fresh, pause = not self._version or self._has_moved() or self._is_asked_anew, None
             try:
                 if fresh:
                     await self._list()
@@ -161,11 +172,14 @@ class Reflector(Generic[T]):
                     await self._check_version()
                     if not self._version:
                         continue  # `hurry` cleared it meanwhile: a watch without a version misses deletions
-                if not self._has_moved():
-                    await self._watch(fresh=fresh)
+                if not self._has_moved() and not self._is_asked_anew:
+                    with anyio.CancelScope() as self._following:
+                        await self._watch(fresh=fresh)
             except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:
+                pause = self._failed(error, fresh=fresh)
+            if pause is not None:  # not in the handler: the traceback would keep a large answer in memory for so long
                 with anyio.CancelScope() as self._pause:
-                    await self._sleep(self._failed(error, fresh=fresh))
+                    await self._sleep(pause)
 
     def hurry(self) -> None:
         """The cluster answers again: end the pause and list, so that the sink is up to date."""
@@ -179,6 +193,21 @@ class Reflector(Generic[T]):
         if not self._standing:
             self._pause.cancel()
 
+    def list_anew(self) -> None:
+        """The sink may want objects that it did not want before: list again, if there are any, after a while."""
+        if self._left_out and self._next_list is None:
+            wait = max(0.0, self._listed_at + _BETWEEN_LISTS - anyio.current_time())
+            self._next_list = asyncio.get_running_loop().call_later(wait, self._ask_anew)
+
+    def _ask_anew(self) -> None:
+        self._next_list, self._is_asked_anew = None, True
+        self._following.cancel()
+
+    def _wants(self, item: T) -> bool:
+        is_wanted = self._sink.wants(item)
+        self._left_out += not is_wanted
+        return is_wanted
+
     def _has_moved(self) -> bool:
         """Whether the client changed its server since the last list: resource versions are not comparable then."""
         return self._route is not self._client.route
@@ -186,10 +215,15 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         if self._vouch is not None and self.synced.is_set():
             await self._vouch()
-        self._route = self._client.route
+        self._route, self._version = self._client.route, ""
+        self._left_out, self._is_asked_anew = 0, False
         self._sink.expect_list(self._namespace)
         page = await self._client.list(
-            self._kind, namespace=self._namespace, label_selector=self._label_selector, page=self._page
+            self._kind,
+            namespace=self._namespace,
+            label_selector=self._label_selector,
+            page=self._page,
+            wanted=self._wants,
         )
         # An object that cannot be decoded keeps its last cached version: it is not deleted.
         kept = tuple(old for key in page.undecodable if (old := self._sink.get(key)) is not None)
@@ -203,7 +237,7 @@ class Reflector(Generic[T]):
         found = {item.key: item for item in page.items if item.key in new} if new else {}
         for key, why in new.items():
             self._client.report_garbage(self._kind, found.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
-        self._version, self._taken = version, 0
+        self._version, self._taken, self._listed_at = version, 0, anyio.current_time()
         self.synced.set()
 
     def _forget_gone(self, before: Mapping[ObjectKey, str], page: Page[T]) -> None:
@@ -288,7 +322,7 @@ class Reflector(Generic[T]):
                 except RecursionError:
                     self._took(self._take_odd(await without_depths(line)))
                 self._taken += len(line)
-                if self._client.is_too_much(len(self._sink), self._taken):
+                if self._client.is_too_much(len(self._sink) + self._left_out, self._taken):
                     self._version = ""  # only a list has the real size: the count of bytes includes replaced versions
                     return
                 count += 1
@@ -317,7 +351,8 @@ class Reflector(Generic[T]):
         """Hand the object to the sink; returns its version. A BOOKMARK has only a version."""
         before = self._sink.unreadable.pop(item.key, "") if self._sink.unreadable else ""
         if type_ in ("ADDED", "MODIFIED"):
-            self._sink.upsert(item)
+            if self._wants(item):
+                self._sink.upsert(item)
         elif type_ == "DELETED":
             self._sink.remove(item)
         if self._sink.unreadable and (why := self._sink.unreadable.get(item.key, before)) != before:
@@ -345,7 +380,7 @@ class Reflector(Generic[T]):
             return self._take_garbage(event, error)
         return self._take_object(event.type, item)
 
-    def _take_garbage(self, event: Event, error: Exception) -> str:
+    def _take_garbage(self, event: WatchEvent, error: Exception) -> str:
         """One object that cannot be decoded must not stop the watch: its last version stays, unless it was deleted."""
         stub, why = stub_of(event.object), why_unreadable(error)
         before = self._sink.unreadable.pop(stub.key, "") if stub.key is not None else ""

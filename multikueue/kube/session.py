@@ -33,9 +33,9 @@ __all__ = [
     "NOT_SENT",
     "TRANSPORT_ERRORS",
     "USER_AGENT",
-    "Answer",
-    "Asked",
     "Lines",
+    "RequestContext",
+    "Response",
     "Session",
     "Transport",
     "always",
@@ -101,7 +101,7 @@ class Content(Protocol):
         ...
 
 
-class Answer(Protocol):
+class Response(Protocol):
     """The parts of aiohttp's response that we use."""
 
     @property
@@ -116,7 +116,7 @@ class Answer(Protocol):
     def close(self) -> None: ...
 
 
-class Asked(Awaitable[Answer], AbstractAsyncContextManager[Answer], Protocol):
+class RequestContext(Awaitable[Response], AbstractAsyncContextManager[Response], Protocol):
     """A request, sent when it is awaited or entered. Leaving the block releases the connection."""
 
 
@@ -127,7 +127,7 @@ class Session(Protocol):
     @property
     def closed(self) -> bool: ...
 
-    def request(self, method: str, url: Any, **options: Any) -> Asked: ...
+    def request(self, method: str, url: Any, **options: Any) -> RequestContext: ...
 
     async def close(self) -> None: ...
 
@@ -229,11 +229,12 @@ async def received(more: Awaitable[bytes]) -> bytes:
         raise aiohttp.ClientConnectionError(str(error)) from error
 
 
-async def beginning(answer: Answer, most: int, alone: anyio.Lock) -> bytes:
+async def beginning(answer: Response, most: int, alone: anyio.Lock, held: AsyncExitStack | None = None) -> bytes:
     """The whole body, or somewhat more than `most` bytes of it: a small compressed body may expand to a large one.
 
     Large bodies with the same lock are read one at a time: the others wait in their sockets, so that together they take
-    no more memory than one. Raises ClientPayloadError on an encoding other than gzip.
+    no more memory than one. With `held`, the lock of a large body stays taken until that ends. Raises
+    ClientPayloadError on an encoding other than gzip.
     """
     packing = answer.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
     if packing not in ("gzip", "identity"):
@@ -252,6 +253,8 @@ async def beginning(answer: Answer, most: int, alone: anyio.Lock) -> bytes:
                     await anyio.lowlevel.checkpoint()
         if packed and 0 < body.tell() <= most:
             packed.check_end()
+        if held is not None and body.tell() <= most:
+            await held.enter_async_context(large.pop_all())
         return body.getvalue()
 
 
@@ -260,7 +263,7 @@ class Lines:
 
     Long lines with the same lock are read one at a time."""
 
-    def __init__(self, answer: Answer, alone: anyio.Lock) -> None:
+    def __init__(self, answer: Response, alone: anyio.Lock) -> None:
         self._content, self._alone = answer.content, alone
         self._block, self._start = b"", 0
 
@@ -329,7 +332,7 @@ class _Packed:
         return piece
 
 
-def cut(answer: Answer) -> None:
+def cut(answer: Response) -> None:
     """Abort an endless answer. A TLS shutdown could outlast the event loop, so there is none."""
     connection = getattr(answer, "connection", None)
     if connection is not None and connection.transport is not None:

@@ -25,6 +25,7 @@ from multikueue.api.workload import (
     Admission,
     Workload,
     WorkloadSpec,
+    admission_gates,
     workload_spec,
 )
 from multikueue.quota.cache.cache import QuotaCache
@@ -250,7 +251,7 @@ class Engine:
         waiting = self._queues.waiting_of(workload, spec)
         self.scheduler.forget_all_of(workload.key)
         self._release(workload.key, now)
-        if workload.metadata.deletion_timestamp is None:
+        if workload.metadata.deletion_timestamp is None and not admission_gates(workload.metadata):
             self._queues.add_or_update(waiting, now)
         else:
             self._queues.leave(workload.key)

@@ -1,15 +1,18 @@
 """Why a workload is pending, in full: the missing quota, its holders, the rules that protect them, what has to end.
 
 Computed on request, from the present state of the engine; a cycle never runs this. Kueue's own message stays as it is
-and comes first. Amounts are quantities as in Kueue's objects.
+and comes first. Amounts are quantities as in Kueue's objects. Other work waits meanwhile, so the cost is bounded: of a
+large cohort only a part is looked at, its own queue first, and `Explanation.partial` says so.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import islice
 
 from multikueue.api import quantity
 from multikueue.api.meta import ObjectKey, Value
@@ -28,7 +31,13 @@ from multikueue.quota.view import QuotaView
 TOP = 5
 """The number of holders named per flavor and resource."""
 
-CAREFULLY = 200
+LOOKED_AT = 4000
+"""Up to this many reservations are looked at for holders and for rules that protect them, over all lacks together."""
+
+CANDIDATES = 1000
+"""Up to this many reservations are considered that might have to end."""
+
+CAREFULLY = 50
 """Up to this many workloads that have to end, those that turn out to be unnecessary are dropped."""
 
 
@@ -82,6 +91,9 @@ class Explanation(Value):
     `message` is Kueue's, as in its condition. A `problem` keeps cycles from looking at the workload. `place` is its
     position in its queue, from 1; `behind` is the head of a StrictFIFO queue, which has to go first. Once all `endings`
     are gone it fits; none: it fits now, or no end of others helps.
+
+    If it is `partial`, there are more reservations than LOOKED_AT or CANDIDATES: holders have at least so many workloads,
+    barriers are at least these, and `endings` are the best among the candidates, or none if all of them are not enough.
     """
 
     workload: str
@@ -92,6 +104,7 @@ class Explanation(Value):
     behind: str = ""
     lacks: tuple[Lack, ...] = ()
     endings: tuple[Ending, ...] = ()
+    partial: bool = False
 
 
 def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | None:
@@ -102,18 +115,19 @@ def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | Non
     local_queue = view.local_queue(waiting.local_queue)
     queue_name = local_queue.spec.cluster_queue if local_queue else ""
     known = partial(Explanation, workload=str(key), cluster_queue=queue_name, message=_message(view, waiting))
-    line = view.pending_in(queue_name)
-    if key not in line:
+    place = next((place for place, each in enumerate(view.waiting_in(queue_name), 1) if each.key == key), 0)
+    if not place:
         return known(problem=_no_way(view, waiting.local_queue))
-    head, place = view.head(waiting, queue_name), line.index(key) + 1
+    head = view.head(waiting, queue_name)
     strict = head.queue.spec.queueing_strategy == "StrictFIFO"
     inquiry = None if head.problem else _Inquiry(view, head, now)
     return known(
         problem=_problem(view, head, now),
         place=place,
-        behind=str(line[0]) if strict and place > 1 else "",
+        behind=str(next(view.waiting_in(queue_name)).key) if strict and place > 1 else "",
         lacks=tuple(inquiry.lacks()) if inquiry else (),
         endings=tuple(inquiry.endings()) if inquiry else (),
+        partial=inquiry.partial if inquiry else False,
     )
 
 
@@ -148,6 +162,10 @@ def _no_help(_fr: FlavorResource, _amount: int) -> Grade:
     return Grade(Mode.NO_CANDIDATES)
 
 
+_User = tuple[Reservation, Node]
+"""A reservation, and the queue that it counts in."""
+
+
 @dataclass(slots=True)
 class _Group:
     """Workloads of one queue that the same rule protects."""
@@ -167,6 +185,8 @@ class _Inquiry:
     now: datetime
     rules: Preemption = field(init=False)
     assignment: Assignment = field(init=False)
+    partial: bool = False
+    _left: int = LOOKED_AT
 
     def __post_init__(self) -> None:
         self.rules = self.view.rules(self.now)
@@ -214,43 +234,56 @@ class _Inquiry:
             problem = f"{show(total)} are more than it could ever use of it: {show(cell.potential())}"
             yield lack(flavor=flavor, available=show(available), missing=show(total - available), problem=problem)
         elif total > available:
+            seen = self._first(self._left)
+            self._left -= len(seen)
             yield lack(
                 flavor=flavor,
                 available=show(available),
                 missing=show(total - available),
-                holders=tuple(self._holders(fr)),
-                barriers=tuple(self._barriers(fr, total)),
+                holders=tuple(self._holders(fr, seen)),
+                barriers=tuple(self._barriers(fr, total, seen)),
             )
 
     # --- holders ---
 
     def _queues(self) -> Iterator[Node]:
+        """Those of the cohort, its own first."""
         *_, root = self.node, *self.node.ancestors()
-        return _leaves(root)
+        yield self.node
+        yield from (node for node in _leaves(root) if node is not self.node)
 
-    def _holders(self, fr: FlavorResource) -> Iterator[Holder]:
+    def _reservations(self) -> Iterator[_User]:
+        return ((reservation, node) for node in self._queues() for reservation in self.view.reservations_in(node.name))
+
+    def _first(self, most: int) -> list[_User]:
+        """The first reservations, `most` of them; notes whether there are others."""
+        found = list(islice(self._reservations(), most + 1))
+        self.partial = self.partial or len(found) > most
+        return found[:most]
+
+    def _holders(self, fr: FlavorResource, seen: list[_User]) -> Iterator[Holder]:
         """The largest users first."""
+        workloads = Counter(node.name for reservation, node in seen if fr in reservation.amounts)
         found = [(node.cell(fr).usage, node) for node in self._queues() if node.cell(fr).usage > 0]
         show = partial(quantity.render, fr[1])
         for usage, node in sorted(found, key=lambda pair: (-pair[0], pair[1].name))[:TOP]:
             yield Holder(
                 cluster_queue=node.name,
                 path=node.path,
-                workloads=sum(fr in reservation.amounts for reservation in self.view.reservations_in(node.name)),
+                workloads=workloads[node.name],
                 amount=show(usage),
                 borrowed=show(max(0, usage - node.cell(fr).quota.nominal)),
             )
 
     # --- rules against preemption ---
 
-    def _barriers(self, fr: FlavorResource, total: int) -> Iterator[Barrier]:
+    def _barriers(self, fr: FlavorResource, total: int, seen: list[_User]) -> Iterator[Barrier]:
         groups: dict[tuple[str, str], _Group] = {}
-        for node in self._queues():
-            for reservation in self.view.reservations_in(node.name):
-                amount = reservation.amounts.get(fr, 0)
-                rule = self._rule_against(reservation, node, fr, total) if amount else ""
-                if rule:
-                    groups.setdefault((node.name, rule), _Group()).count(amount)
+        for reservation, node in seen:
+            amount = reservation.amounts.get(fr, 0)
+            rule = self._rule_against(reservation, node, fr, total) if amount else ""
+            if rule:
+                groups.setdefault((node.name, rule), _Group()).count(amount)
         for (queue, rule), group in sorted(groups.items(), key=lambda item: (-item[1].amount, item[0])):
             amount_text = quantity.render(fr[1], group.amount)
             yield Barrier(cluster_queue=queue, rule=rule, workloads=group.workloads, amount=amount_text)
@@ -319,14 +352,9 @@ class _Inquiry:
     def _fits(self) -> bool:
         return assign(self.head.waiting.demand, self.head.queue, oracle=_no_help).mode is Mode.FIT
 
-    def _users(self) -> list[tuple[Reservation, Node]]:
+    def _users(self) -> list[_User]:
         wanted = self._wanted()
-        found = [
-            (reservation, node)
-            for node in self._queues()
-            for reservation in self.view.reservations_in(node.name)
-            if not wanted.isdisjoint(reservation.amounts)
-        ]
+        found = [user for user in self._first(CANDIDATES) if not wanted.isdisjoint(user[0].amounts)]
         return sorted(found, key=lambda user: _ending_order(user[0], wanted))
 
     def _wanted(self) -> frozenset[FlavorResource]:
@@ -336,7 +364,7 @@ class _Inquiry:
         groups = ((name, queue.group_of[name]) for name in resources if name in queue.group_of)
         return frozenset((flavor, name) for name, group in groups for flavor in group.flavors)
 
-    def _fewest(self, users: list[tuple[Reservation, Node]], log: UndoLog) -> int:
+    def _fewest(self, users: list[_User], log: UndoLog) -> int:
         """How many users, from the first on, have to be gone so that the workload fits; 0: not even all of them are
         enough."""
 
@@ -357,9 +385,7 @@ class _Inquiry:
         return low
 
 
-def _needed(
-    users: list[tuple[Reservation, Node]], fits: Callable[[], bool], log: UndoLog
-) -> list[tuple[Reservation, Node]]:
+def _needed(users: list[_User], fits: Callable[[], bool], log: UndoLog) -> list[_User]:
     """The users that have to be gone so that the workload fits, and the evicted ones. The last user is always one of
     them."""
     for reservation, node in users:

@@ -35,14 +35,14 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserve:
+class WorkerReserve:
     """The part of the workers' quota that the manager leaves to other users, by resource, in each of its flavors."""
 
     others: Kept = Kept()
     by_resource: Mapping[str, Kept] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str) -> Reserve:
+    def parse(cls, text: str) -> WorkerReserve:
         """Parse a text such as `10%` or `5%,cpu=4,memory=10%`. Raises ValueError."""
         kept: dict[str, Kept] = {}
         for part in text.split(","):
@@ -77,13 +77,13 @@ class Rules:
     """
 
     enabled: bool = False
-    reserve: Reserve = Reserve()
+    reserve: WorkerReserve = WorkerReserve()
     shrink_after: timedelta = timedelta(minutes=5)
     threshold: int = 0
     flavors: Mapping[str, str] = field(default_factory=dict)
 
 
-def reserve_of(queue: ClusterQueue, rules: Rules) -> Reserve | None:
+def reserve_of(queue: ClusterQueue, rules: Rules) -> WorkerReserve | None:
     """The reserve of a ClusterQueue that follows its workers; None: it does not follow."""
     default = rules.reserve if rules.enabled else None
     match queue.metadata.annotations.get(FOLLOW_ANNOTATION):
@@ -95,7 +95,7 @@ def reserve_of(queue: ClusterQueue, rules: Rules) -> Reserve | None:
             return None
         case text:
             try:
-                return Reserve.parse(text)
+                return WorkerReserve.parse(text)
             except ValueError:
                 return default
 
@@ -106,7 +106,7 @@ def follow_problem(queue: ClusterQueue) -> str:
     if text in ("true", "false"):
         return ""
     try:
-        Reserve.parse(text)
+        WorkerReserve.parse(text)
     except ValueError:
         where = f"ClusterQueue {queue.metadata.name}: annotation {FOLLOW_ANNOTATION}"
         return f'{where}: expected "true", "false" or a reserve such as "10%" or "5%,cpu=4", got "{text}"'
@@ -142,7 +142,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class FollowedQuota:
     """All figures of a ClusterQueue. With a `problem` nothing changes; `notes` name quota that does not count."""
 
     figures: tuple[Figure, ...]
@@ -154,24 +154,26 @@ class Decision:
         return tuple(figure for figure in self.figures if figure.wanted != figure.nominal)
 
 
-def follow(queue: ClusterQueue, offers: Sequence[Offer], *, reserve: Reserve, threshold: int = 0) -> Decision:
+def follow(
+    queue: ClusterQueue, offers: Sequence[Offer], *, reserve: WorkerReserve, threshold: int = 0
+) -> FollowedQuota:
     """The nominal quotas that a ClusterQueue should have, given what its workers offer."""
     unread = [f"{each.cluster}: {each.problem}" for each in offers if each.problem]
     problem = "; ".join(unread) if offers else "no worker is configured"
     figures = (_figure(fr, quota, offers, reserve) for fr, quota in quotas(queue.spec.resource_groups).items())
     if problem:
         stay = (replace(each, wanted=each.nominal, why="not all of its workers are known") for each in figures)
-        return Decision(tuple(stay), problem, _notes(offers))
+        return FollowedQuota(tuple(stay), problem, _notes(offers))
     settled = all(each.settled for each in offers)
     damped = (_damped(figure, threshold=threshold, settled=settled) for figure in figures)
-    return Decision(tuple(damped), notes=_notes(offers))
+    return FollowedQuota(tuple(damped), notes=_notes(offers))
 
 
 def _notes(offers: Iterable[Offer]) -> tuple[str, ...]:
     return tuple(note for each in offers for note in each.notes)
 
 
-def _figure(fr: FlavorResource, quota: Quota, offers: Iterable[Offer], reserve: Reserve) -> Figure:
+def _figure(fr: FlavorResource, quota: Quota, offers: Iterable[Offer], reserve: WorkerReserve) -> Figure:
     """The figure of one (flavor, resource), whatever the size and time of the change."""
     (flavor, resource), least = fr, quota.lending_limit or 0
     workers = {each.cluster: each.amounts.get(fr, 0) for each in offers if resource in each.resources}

@@ -15,8 +15,8 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.errors import ApiError, Forbidden
 from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.expiry import of_certificate
 from multikueue.registration.choices import OUR_NAME
-from multikueue.registration.facts import certificate_expiry
 from multikueue.registration.ownership import ask
 from multikueue.registration.plan import LABELS, SERVICE_ACCOUNTS
 
@@ -89,7 +89,7 @@ async def request_certificate(client: ClusterClient, user: str, validity: timede
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             await client.delete(SIGNING_REQUESTS, name)
     proof = {"client-certificate-data": signed, "client-key-data": b64encode(key).decode()}
-    return Credential(kind="certificate", user=proof, expires=certificate_expiry(b64decode(signed)))
+    return Credential(kind="certificate", user=proof, expires=of_certificate(b64decode(signed)).end)
 
 
 def _key_and_request(user: str) -> tuple[bytes, bytes]:

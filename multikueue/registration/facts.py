@@ -1,30 +1,33 @@
-"""The server and the expiry in a kubeconfig, without connecting."""
+"""The server in a kubeconfig and the validity of its credential, without connecting."""
 
 from __future__ import annotations
 
 from base64 import b64decode
 from dataclasses import dataclass
-from datetime import UTC, datetime
-
-import msgspec
+from datetime import datetime
 
 from multikueue.errors import ConfigurationError
+from multikueue.kube.expiry import Validity, validity_of
 from multikueue.kube.kubeconfig import User, parse
 
-__all__ = ["KubeconfigFacts", "certificate_expiry", "kubeconfig_facts"]
+__all__ = ["KubeconfigFacts", "kubeconfig_facts"]
 
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigFacts:
-    """The server and the expiry in a stored kubeconfig; `problem` says why there are none."""
+    """The server in a stored kubeconfig, and how long its credential is valid; `problem` says why there are none."""
 
     server: str = ""
-    expires: datetime | None = None
+    validity: Validity | None = None
     problem: str = ""
+
+    @property
+    def expires(self) -> datetime | None:
+        return self.validity.end if self.validity else None
 
 
 def kubeconfig_facts(data: bytes) -> KubeconfigFacts:
-    """The server of the current context, and the expiry of its token or client certificate if it can be read."""
+    """The server of the current context, and the validity of its token or client certificate if it can be read."""
     try:
         config = parse(data)
         context = dict(config.each_context())[config.current_context or ""]
@@ -34,27 +37,12 @@ def kubeconfig_facts(data: bytes) -> KubeconfigFacts:
     except KeyError:
         return KubeconfigFacts(problem="the kubeconfig has no current context with a cluster")
     user = dict(config.each_user()).get(context.user or "", User())
-    return KubeconfigFacts(server=cluster.server or "", expires=_expiry(user))
+    return KubeconfigFacts(server=cluster.server or "", validity=_validity(user))
 
 
-def _expiry(user: User) -> datetime | None:
-    """The expiry of the user's credential; None if it has none (a static token), or if it cannot be read."""
+def _validity(user: User) -> Validity | None:
+    """None for a credential without an end (a static token), and for one that cannot be read."""
     try:
-        if user.token:
-            return _token_expiry(user.token)
-        return certificate_expiry(b64decode(user.client_certificate_data or ""))
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError, OSError, msgspec.MsgspecError):
-        return None  # the time may be out of range
-
-
-def _token_expiry(token: str) -> datetime:
-    """The `exp` claim of a JSON web token. The signature is not verified: only the worker can."""
-    payload = token.split(".")[1].replace("-", "+").replace("_", "/")
-    claims = msgspec.json.decode(b64decode(payload + "=" * (-len(payload) % 4)))
-    return datetime.fromtimestamp(claims["exp"], UTC)
-
-
-def certificate_expiry(pem: bytes) -> datetime:
-    from cryptography import x509
-
-    return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+        return validity_of(user.token or "", b64decode(user.client_certificate_data or ""))
+    except ValueError:
+        return None

@@ -24,6 +24,7 @@ from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.api.workload import FINISHED, Workload
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, NotFound, Unauthorized
 from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.definitions import definitions
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.registration.choices import DEFAULT_VALIDITY, CredentialKind
 from multikueue.registration.credentials import (
@@ -33,7 +34,6 @@ from multikueue.registration.credentials import (
     request_certificate,
     request_token,
 )
-from multikueue.registration.definitions import definitions
 from multikueue.registration.facts import kubeconfig_facts
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import (

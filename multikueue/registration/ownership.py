@@ -19,7 +19,7 @@ from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.choices import OUR_NAME
 from multikueue.registration.plan import MANAGED_BY_LABEL, Wanted, config_object
 
-__all__ = ["Side", "Step", "ask", "is_ours"]
+__all__ = ["OwnershipStep", "Side", "ask", "is_ours"]
 
 MOST_CLUSTERS = 20
 """The maximum in one MultiKueueConfig (contract 1.3)."""
@@ -29,7 +29,7 @@ StepAction = Literal["created", "updated", "unchanged", "removed", "absent", "ke
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OwnershipStep:
     """The result for one object, and its cluster; `planned`: the result it would have."""
 
     action: StepAction
@@ -49,7 +49,7 @@ class Side:
 
     client: ClusterClient
     where: str
-    report: Callable[[Step], None]
+    report: Callable[[OwnershipStep], None]
     dry_run: bool = False
 
     async def refuse_foreign(self, wanted: Iterable[Wanted]) -> None:
@@ -161,7 +161,7 @@ class Side:
 
     def _did(self, action: StepAction, what: str, why: str = "") -> None:
         changes = action in ("created", "updated", "removed")
-        self.report(Step(action, what, self.where, planned=self.dry_run and changes, why=why))
+        self.report(OwnershipStep(action, what, self.where, planned=self.dry_run and changes, why=why))
 
 
 async def ask(client: ClusterClient, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

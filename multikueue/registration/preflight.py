@@ -25,7 +25,7 @@ from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, M
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import ClusterClient
-from multikueue.registration.definitions import Definitions, definitions, lost
+from multikueue.kube.definitions import Definitions, definitions, lost
 from multikueue.registration.ownership import ask
 from multikueue.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
 from multikueue.store.sight import EVERYWHERE

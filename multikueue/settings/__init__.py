@@ -10,7 +10,7 @@ Outside of `cli` and `manager` a room receives its own group or a plain value, n
 """
 
 from multikueue.settings.kueue import Ignored
-from multikueue.settings.live import Change, InForce
+from multikueue.settings.live import InForce, SettingsChange
 from multikueue.settings.problems import expectation
 from multikueue.settings.sources import ENV_PREFIX, LEVEL, Loaded, load, read, read_kind
 from multikueue.settings.tree import (
@@ -55,7 +55,6 @@ __all__ = [
     "AccessProvider",
     "AdmissionSharing",
     "CapacityFollow",
-    "Change",
     "Cluster",
     "ClusterProfiles",
     "DeclaredKind",
@@ -76,6 +75,7 @@ __all__ = [
     "Retention",
     "Role",
     "Settings",
+    "SettingsChange",
     "Shutdown",
     "StrategyChoice",
     "Variable",

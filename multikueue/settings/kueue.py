@@ -1,4 +1,4 @@
-"""Kueue's own configuration file, read as settings: a table of its fields, each with its fate.
+"""Kueue's configuration file, read as settings: one file, as it is a table of that file's fields and their fate.
 
 A field that means something here is translated; one that asks for what we do anyhow is fine; any other is named as
 ignored, with the reason. So are fields that nobody knows: a newer Kueue may have them. What the file leaves out has our
@@ -39,6 +39,7 @@ ALL_AT_ONCE = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
 GATES = (
+    "AdmissionGatedBy",
     "MultiKueue",
     "MultiKueueBatchJobWithManagedBy",
     "MultiKueueClusterProfile",

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 
 from multikueue.settings.tree import CapacityFollow, Dispatch, Integrations, Leaf, Quota, Retention, Settings, leaves
 
-__all__ = ["Change", "InForce"]
+__all__ = ["InForce", "SettingsChange"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingsChange:
     """What a new tree brought: settings that were put into force, and settings that wait for a restart."""
 
     applied: tuple[Leaf, ...]
@@ -49,7 +49,7 @@ class InForce:
     def retention(self) -> Retention:
         return self.settings.retention
 
-    def take(self, new: Settings) -> Change:
+    def take(self, new: Settings) -> SettingsChange:
         """Puts into force what may change in a running process; the rest stays as it is."""
         changed = [leaf for leaf in leaves() if leaf.of(new) != leaf.of(self.settings)]
         applied = tuple(leaf for leaf in changed if leaf.live)
@@ -57,7 +57,7 @@ class InForce:
             self.settings = _with(self.settings, {leaf.path: leaf.of(new) for leaf in applied})
             self._changed.set()
             self._changed = anyio.Event()
-        return Change(applied, tuple(leaf for leaf in changed if not leaf.live))
+        return SettingsChange(applied, tuple(leaf for leaf in changed if not leaf.live))
 
     async def changed(self) -> None:
         """Waits for the next change."""

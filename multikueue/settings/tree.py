@@ -1,4 +1,4 @@
-"""The tree of settings: groups by concern, frozen, each field with its default, unit and consequence."""
+"""The tree of settings, one file as it is the reference: each field with its default, unit and consequence."""
 
 from __future__ import annotations
 

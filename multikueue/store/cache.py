@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.unreadable import why_unreadable
 from multikueue.errors import InvariantBroken
+from multikueue.store.orphans import Orphans
 
 T = TypeVar("T", bound=Object)
 
@@ -50,9 +51,17 @@ class Cache(Generic[T]):
       means nothing. An error in a listener costs only that object: the change is rolled back, the object is set aside,
       and its next version, or the next list, is another attempt.
     - A list covers one namespace, or all (""): a client that lists some namespaces has a collection for each.
+    - With `orphans`, only some of the objects that nobody knows are wanted at a time.
     """
 
-    def __init__(self, on_change: Listener[T] = ignore, *, indexes: Mapping[str, Indexer[T]] | None = None) -> None:
+    def __init__(
+        self,
+        on_change: Listener[T] = ignore,
+        *,
+        indexes: Mapping[str, Indexer[T]] | None = None,
+        orphans: Orphans[T] | None = None,
+    ) -> None:
+        self._orphans = orphans
         self.unreadable: dict[ObjectKey, str] = {}
         self._objects: dict[ObjectKey, T] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
@@ -90,6 +99,14 @@ class Cache(Generic[T]):
         """The highest version seen in that namespace since its last list."""
         return self._collection(namespace).newest
 
+    def wants(self, item: T, /) -> bool:
+        """Whether a watch or list should report the object. A caller that upserts one unasked knows it."""
+        return self._orphans is None or item.key in self._objects or self._orphans.admit(item)
+
+    def leaves_out(self, names: Iterable[ObjectKey]) -> bool:
+        """Whether an object of one of these names may exist that was not wanted."""
+        return self._orphans is not None and not self._orphans.left_out.isdisjoint(names)
+
     def upsert(self, item: T) -> None:
         """Apply an object, unless a newer version is known or the object was deleted."""
         is_late = item.metadata.uid in self._gone
@@ -98,11 +115,11 @@ class Cache(Generic[T]):
             if told.news is not None and not is_late:
                 _note(told.news, item)
         if is_late:
-            return
+            return self._is_gone(item.key)
         old = self._objects.get(item.key)
-        if old is not None and old.version >= item.version:
-            return
-        self._put(old, item)
+        if old is None or old.version < item.version:
+            self._put(old, item)
+        return None
 
     def remove(self, item: T) -> None:
         """The object is deleted: by a watch event, or the answer to our own delete.
@@ -120,10 +137,18 @@ class Cache(Generic[T]):
         old = self._objects.get(item.key)
         if old is not None and old.metadata.uid == item.metadata.uid:
             self._drop(old)
+        self._is_gone(item.key)
+
+    def _is_gone(self, key: ObjectKey) -> None:
+        """Unless another object has its name."""
+        if self._orphans is not None and key not in self._objects:
+            self._orphans.gone(key)
 
     def expect_list(self, namespace: str = "", /) -> None:
         """A list is requested: events that arrive before its answer may be newer than the list."""
         self._collection(namespace).news = {}
+        if self._orphans is not None:
+            self._orphans.expect_list(namespace, self._objects.get)
 
     def replace(self, items: Sequence[T], version: int = 0, namespace: str = "", /) -> None:
         """Apply a list as of `version`: missing objects are deleted, unless they came after it."""
@@ -155,6 +180,8 @@ class Cache(Generic[T]):
                     self._take(came if came.version > item.version else item)
                 if number % STEP == 0:
                     yield
+            if self._orphans is not None:
+                self._orphans.listed(namespace)
         finally:
             told.news = None
 
@@ -221,6 +248,7 @@ class Cache(Generic[T]):
                     del index[value]
         if new is None:
             del self._objects[key]
+            self._is_gone(key)
         else:
             self._objects[key] = new
         for index, value in found:

@@ -316,8 +316,11 @@ def the_worker(change: Change[Any], _state: State) -> Iterable[Key]:
 
 
 def workloads_dispatched_there(change: Change[Any], state: State) -> Iterable[Key]:
-    """The workloads that are dispatched to a worker, or may be."""
-    found = state.workers[change.worker].held()
+    """The workloads that are dispatched to a worker, or may be; and those that only name it: until it was seen, or is lost,
+    it may hold a job of theirs, even if it left their configuration."""
+    worker = state.workers[change.worker]
+    found = worker.held() | worker.expectations.awaited()
+    found.update(state.workloads.keys_by("worker", change.worker))
     found.update(_with_checks(_checks_over(change.worker, state), state))
     return found
 

@@ -36,6 +36,10 @@ class Expectations:
     def asked(self, key: ObjectKey) -> Asked | None:
         return self._asked.get(key)
 
+    def awaited(self) -> set[ObjectKey]:
+        """The workloads whose job was requested, with unknown outcome."""
+        return set(self._asked)
+
     def ask(self, key: ObjectKey, asked: Asked) -> None:
         self._asked[key] = asked
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -16,6 +16,7 @@ from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.cache import Cache, Indexer, Listener, ignore
 from multikueue.store.groups import Groups, group_key
+from multikueue.store.orphans import Orphans
 
 __all__ = ["JobCaches"]
 
@@ -23,11 +24,15 @@ Changed = Callable[[Adapter, AnyJob | None, AnyJob | None], None]
 Opened = Callable[[Kind[Any], Cache[Any]], None]
 
 
+def _none() -> None:
+    """No limit of orphans."""
+
+
 class JobCaches:
     """Caches of jobs by kind. Batch Jobs are open from the start, other kinds once opened.
 
     `on_change` gets each real change, with the adapter of the kind, as in `Cache`. Changes of a group of Pods arrive
-    when the group is read. `copies`: the jobs of a worker.
+    when the group is read. `copies`: the jobs of a worker. `orphans` makes the limit of a new cache, if it has one.
     """
 
     def __init__(
@@ -37,7 +42,9 @@ class JobCaches:
         *,
         indexes: Mapping[str, Indexer[AnyJob]] | None = None,
         copies: bool = False,
+        orphans: Callable[[], Orphans[Any] | None] = _none,
     ) -> None:
+        self._orphans = orphans
         self._adapters, self._on_change, self._copies = adapters, on_change, copies
         self._indexes: dict[str, Indexer[Any]] = dict(indexes or {})
         self._caches: dict[str, Cache[Any]] = {}
@@ -64,7 +71,8 @@ class JobCaches:
         if found is not None:
             return found
         indexes = self._indexes | ({"group": group_key} if kind is PODS else {})
-        cache: Cache[Any] = Cache(partial(self._on_change, self._adapters.named(kind.name)), indexes=indexes)
+        on_change = partial(self._on_change, self._adapters.named(kind.name))
+        cache: Cache[Any] = Cache(on_change, indexes=indexes, orphans=self._orphans())
         for listener in self._observers:
             cache.observe(listener)
         self._caches[kind.name] = cache
@@ -131,6 +139,10 @@ class JobCaches:
         """Whether the job exists and cannot be decoded."""
         cache = self._caches.get(key.kind)
         return cache is not None and key.object in cache.unreadable
+
+    def leaves_out(self, names: Iterable[ObjectKey]) -> bool:
+        """As `Cache.leaves_out`, of any kind."""
+        return any(cache.leaves_out(names) for cache in self._caches.values())
 
     def forget(self) -> None:
         """Forget all jobs, as if deleted."""

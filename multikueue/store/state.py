@@ -26,6 +26,7 @@ from multikueue.api.pod import PodGroup
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.workload import (
     ADMITTED,
+    FAILED_ON,
     FINISHED,
     FITS_NO_WORKER,
     Finish,
@@ -35,7 +36,7 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.dispatch.group import Fleet
-from multikueue.dispatch.question import may_be_on
+from multikueue.dispatch.question import failures, may_be_on
 from multikueue.jobs.framework.adapter import Adapter, stays
 from multikueue.jobs.framework.pod_set_info import failed_start
 from multikueue.jobs.framework.workloads import is_of_group, is_owned
@@ -72,6 +73,19 @@ def _check_names(workload: Workload) -> Iterable[str]:
 def _parked(workload: Workload) -> Iterable[str]:
     """Index of workloads that fit no worker, as far as is known: one value for all."""
     return (FITS_NO_WORKER,) if workload.has(FITS_NO_WORKER) and not workload.has(FINISHED) else ()
+
+
+def workers_named_by(local: Workload) -> Iterator[str]:
+    """The workers in a workload's status: the winner, the nominated, and those where attempts failed."""
+    status, failed = local.status, local.condition(FAILED_ON)
+    if status.cluster_name:
+        yield status.cluster_name
+    yield from status.nominated_cluster_names
+    yield from failures(failed.message) if failed is not None else ()
+
+
+def _worker_names(workload: Workload) -> Iterable[str]:
+    return () if workload.has(FINISHED) else workers_named_by(workload)
 
 
 def _named(workload: Workload) -> Iterable[ObjectKey | str]:
@@ -115,7 +129,14 @@ class State:
         self.runtimes = Runtimes(adapters, self.jobs, lambda key: queues.add("jobs", key))
         slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if elastic else {}
         self.workloads: Cache[Workload] = Cache(
-            indexes={"owner": _owner_uid, "check": _check_names, "named": _named, "parked": _parked, **slicing}
+            indexes={
+                "owner": _owner_uid,
+                "check": _check_names,
+                "named": _named,
+                "parked": _parked,
+                "worker": _worker_names,
+                **slicing,
+            }
         )
         self.ceilings = Ceilings()
         self.plans = Plans(self.workloads)
@@ -141,6 +162,16 @@ class State:
     def may_be_on(self, name: str) -> bool:
         """Whether a workload may have left something on a worker that has not been seen since this process began."""
         return any(not local.has(FINISHED) and may_be_on(local, name) for local in self.workloads)
+
+    def knows_workload(self, key: ObjectKey, /) -> bool:
+        """Whether there is such a workload, even if it cannot be decoded."""
+        return self.workloads.get(key) is not None or key in self.workloads.unreadable
+
+    def knows_job(self, job: AnyJob, /) -> bool:
+        """Whether there is a job of its kind and name, whatever workload it is marked with: an elastic job has
+        several."""
+        key = self.adapters.key_of(job)
+        return self.jobs.get(key) is not None or self.jobs.hides(key)
 
     def owner(self, workload: Workload) -> JobKey | None:
         """The key of the job that owns a workload."""

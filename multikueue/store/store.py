@@ -23,12 +23,12 @@ from multikueue.store.triggers import Table, keys_after
 from multikueue.store.worker import WorkerAspect, WorkerView, prebuilt_key
 from multikueue.store.writes import Writes
 
-__all__ = ["Observer", "Store"]
+__all__ = ["Store", "WorkerObserver"]
 
 T = TypeVar("T")
 
 
-class Observer(Protocol):
+class WorkerObserver(Protocol):
     """A read-only observer of workers: called when a worker is met or forgotten, and when its connectivity changes."""
 
     def worker_met(self, worker: WorkerView) -> None: ...
@@ -55,7 +55,7 @@ class Store(State):
     ) -> None:
         super().__init__(now, queues, namespace=namespace, adapters=adapters, minds_pods=minds_pods, elastic=elastic)
         self.engine, self._queues = engine, queues
-        self._observers: list[Observer] = []
+        self._observers: list[WorkerObserver] = []
         self._writes = Writes()
         self.workloads.observe(self._workload_changed)
         self.jobs.observe(self._job_changed)
@@ -121,7 +121,17 @@ class Store(State):
         key = _newest(old, new).key
         if new is None or new.status.cluster_name is not None:
             self.placements.forget(key)
+        if old is None and new is not None:
+            self._call_in(new)
         self._look_again(triggers.WORKLOAD, Change(old, new, is_own=self._is_held_back(key, new)))
+
+    def _call_in(self, local: Workload) -> None:
+        """The workload is new: if workers left out objects of its names, they are its own from now on."""
+        owner = self.owner(local)
+        names = (local.key,) if owner is None else (local.key, owner.object)
+        for worker in self.workers.values():
+            if worker.leaves_out(names):
+                worker.call_in(local.key, self.now())
 
     def _job_changed(self, old: AnyJob | None, new: AnyJob | None) -> None:
         key = self.adapters.key_of(_newest(old, new))
@@ -148,7 +158,7 @@ class Store(State):
 
     # Workers.
 
-    def observe(self, observer: Observer) -> None:
+    def observe(self, observer: WorkerObserver) -> None:
         """Call the observer from now on."""
         self._observers.append(observer)
 
@@ -158,7 +168,14 @@ class Store(State):
         return found if found is not None else self._meet(name)
 
     def _meet(self, name: str) -> WorkerView:
-        worker = WorkerView(name, self._worker_changed, places=self._places, adapters=self.adapters, since=self.now())
+        worker = WorkerView(
+            name,
+            self._worker_changed,
+            places=self._places,
+            adapters=self.adapters,
+            since=self.now(),
+            known=self,
+        )
         for kind in self.jobs.kinds:
             worker.jobs.open(kind)
         worker.workloads.observe(partial(self._copy_changed, worker))
@@ -176,13 +193,16 @@ class Store(State):
             return False
         if worker.is_in_use:
             return False
-        if any(local.status.cluster_name == name and not local.has(FINISHED) for local in self.workloads):
+        naming = self.workloads.by("worker", name)
+        if any(local.status.cluster_name == name for local in naming):
             return False
         del self.workers[name]
         self.ceilings.forget(name)
         self.fleets.clear()
         for observer in self._observers:
             observer.worker_forgotten(worker)
+        for local in naming:  # they may have waited for it
+            self._queues.add("workloads", local.key)
         return True
 
     def _worker_changed(self, worker: WorkerView, aspect: WorkerAspect) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CORDON_ANNOTATION, AdmissionCheck
 from multikueue.api.pod import PodGroup
 from multikueue.api.slices import is_elastic
-from multikueue.api.workload import FAILED_ON, FINISHED, Workload, any_owner_of, owner_kind, owner_of
+from multikueue.api.workload import FINISHED, Workload, any_owner_of, owner_kind, owner_of
 from multikueue.dispatch.group import (
     MAX_NOMINATED,
     NO_FLEET,
@@ -27,12 +27,11 @@ from multikueue.dispatch.group import (
     Remote,
     attempt_of,
 )
-from multikueue.dispatch.question import failures
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.batch_job.slices import remote_patch
 from multikueue.jobs.pods.members import lacks
 from multikueue.store.sight import EVERYWHERE, Lack
-from multikueue.store.state import config_of, placed_for
+from multikueue.store.state import config_of, placed_for, workers_named_by
 from multikueue.store.store import Store
 
 __all__ = ["Views"]
@@ -88,8 +87,13 @@ class Views:
             else NO_SLICE,
             origin=origin,
             lost_after=lost_after,
-            copy_retention=copy_retention,
+            copy_retention=timedelta() if local is not None and self._is_leaving(local) else copy_retention,
         )
+
+    def _is_leaving(self, local: Workload) -> bool:
+        """Whether the name of its winner is about to stand for another cluster: that waits until nothing of ours is left."""
+        winner = self.store.workers.get(local.status.cluster_name or "")
+        return winner is not None and bool(winner.leaving)
 
     def widened(self, group: Group, clusters: Iterable[str]) -> Group:
         """The group with these clusters of its fleet added."""
@@ -158,7 +162,7 @@ class Views:
         """The workers that concern a workload, in the order of the fleet."""
         local = of.local
         of_earlier_slices = (name for end in of.before for name in self.store.with_job(end))
-        named = _named_by(local) if local is not None else ()
+        named = workers_named_by(local) if local is not None else ()
         all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
         found = dict.fromkeys(
             (*(fleet.order if all_may else ()), *named, *self.store.places(of.key), *of_earlier_slices)
@@ -262,15 +266,6 @@ class Views:
             return False
         adapter = self.store.adapters.of(job)
         return not adapter.is_suspended(job) and adapter.finished(job) is None
-
-
-def _named_by(local: Workload) -> Iterator[str]:
-    """The workers in its status: the winner, the nominated, and those where attempts failed."""
-    status, failed = local.status, local.condition(FAILED_ON)
-    if status.cluster_name:
-        yield status.cluster_name
-    yield from status.nominated_cluster_names
-    yield from failures(failed.message) if failed is not None else ()
 
 
 def _unreadable(remote: Remote) -> Remote:

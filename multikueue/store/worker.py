@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, Protocol
 
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, controller_of
 from multikueue.api.pod import GROUP_LABEL, Pod
 from multikueue.api.workload import Workload, prebuilt_workload
 from multikueue.dispatch.group import Asked, Link, Reach, Unfit
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
-from multikueue.store.cache import Cache
+from multikueue.store.cache import Cache, ignore
 from multikueue.store.expectations import Expectations
 from multikueue.store.jobs import JobCaches
+from multikueue.store.orphans import Orphans
 from multikueue.store.sight import Sight
 
 __all__ = ["NEVER", "Places", "WorkerAspect", "WorkerView", "prebuilt_key"]
@@ -36,13 +38,30 @@ def _workload_of(job: AnyJob) -> Iterable[ObjectKey]:
 
 
 def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
-    """The workload a remote job belongs to."""
-    name = prebuilt_workload(job.metadata)
+    """The workload a remote job belongs to. A job that another one made there has none: it may have all labels and
+    annotations of that one, as KubeRay gives those of a RayJob to its RayCluster. What we create has no controller."""
+    name = "" if controller_of(job.metadata) is not None else prebuilt_workload(job.metadata)
     return (ObjectKey(job.metadata.namespace, name),) if name else ()
+
+
+def _names_of_copy(copy: Workload) -> Iterable[ObjectKey]:
+    return (copy.key,)
+
+
+def _names_of_job(job: AnyJob) -> Iterable[ObjectKey]:
+    """Its own key too: an elastic job is marked with an earlier slice for a while."""
+    return (job.key, *prebuilt_key(job))
 
 
 def _nobody(_worker: WorkerView, _aspect: WorkerAspect) -> None:
     """Does nothing."""
+
+
+class Known(Protocol):
+    """What objects on a worker may belong to."""
+
+    def knows_workload(self, key: ObjectKey, /) -> bool: ...
+    def knows_job(self, job: AnyJob, /) -> bool: ...
 
 
 class Places:
@@ -75,12 +94,18 @@ class WorkerView:
     Callers: the worker's connection (connectivity), and its outbox (expectations). The caches survive a lost
     connection: they are the last known state. `why` is the text of its problem. `leaving` says why its name is about to
     stand for another cluster, so that it gets nothing new. `sight` is its visibility.
+
+    Objects there that belong to something `known` are always cached; of the others a few at a time, to be swept
+    (`Orphans`), and without `known` all.
     """
 
     __slots__ = (
         "_changed",
+        "_known",
+        "_list_anew",
         "_places",
         "expectations",
+        "expires",
         "jobs",
         "leaving",
         "link",
@@ -98,13 +123,25 @@ class WorkerView:
         places: Places | None = None,
         adapters: Adapters = BATCH_ONLY,
         since: datetime | None = None,
+        known: Known | None = None,
     ) -> None:
+        self._known = known
+        self._list_anew: Callable[[], None] = ignore
         self.name, self.why, self.leaving = name, "not connected yet", ""
+        self.expires: datetime | None = None
         self.link = Link(Reach.SUSPECT, since, known=False)
         self.sight = Sight(since or NEVER)
         self.expectations = Expectations()
-        self.workloads: Cache[Workload] = Cache(self._copy_changed)
-        self.jobs = JobCaches(adapters, self._job_changed, indexes={"workload": _workload_of}, copies=True)
+        self.workloads: Cache[Workload] = Cache(
+            self._copy_changed, orphans=self._orphans(lambda copy: self._knows(copy.key), _names_of_copy)
+        )
+        self.jobs = JobCaches(
+            adapters,
+            self._job_changed,
+            indexes={"workload": _workload_of},
+            copies=True,
+            orphans=partial(self._orphans, self._knows_job, _names_of_job),
+        )
         self._changed, self._places = changed, places if places is not None else Places()
 
     # Contents.
@@ -128,6 +165,10 @@ class WorkerView:
     def hides(self, key: ObjectKey, job: JobKey | None) -> bool:
         """Whether it has a copy or job of the workload that cannot be decoded: its state is unknown."""
         return key in self.workloads.unreadable or (job is not None and self.jobs.hides(job))
+
+    def leaves_out(self, names: Iterable[ObjectKey]) -> bool:
+        """Whether it may have a copy or job of one of these names that was not cached."""
+        return self.workloads.leaves_out(names) or self.jobs.leaves_out(names)
 
     def held(self) -> set[ObjectKey]:
         """The workloads that have a copy or a job there."""
@@ -188,6 +229,10 @@ class WorkerView:
         if not self.link.is_connected:
             self.link = replace(self.link, since=since)
 
+    def uses_credential(self, expires: datetime | None) -> None:
+        """None for a credential without an end."""
+        self.expires = expires
+
     def troubled(self, why: str) -> None:
         """Why it is away, or may be soon."""
         self.why = why
@@ -247,10 +292,38 @@ class WorkerView:
         self._places.note(key, self.name)
         self.expectations.ask(key, asked)
 
+    def call_in(self, key: ObjectKey, now: datetime) -> None:
+        """A copy or job of a new workload was left out, and is known from now on. Until the job is read live, it may
+        exist, as if it had been requested and no answer had come."""
+        if self.expectations.asked(key) is None:
+            self.ask_for_job(key, Asked("", now))
+        self._list_anew()
+
     def pass_over(self, key: ObjectKey, unfit: Unfit) -> None:
         """The worker is skipped for that workload for a while."""
         self._places.note(key, self.name)
         self.expectations.pass_over(key, unfit)
+
+    # What is cached.
+
+    def watched_by(self, list_anew: Callable[[], None]) -> None:
+        """Its watches begin. They are asked by `list_anew` for lists, when objects left out may be cached."""
+        self._list_anew = list_anew
+
+    def _orphans(
+        self, is_known: Callable[[Any], bool], names: Callable[[Any], Iterable[ObjectKey]]
+    ) -> Orphans[Any] | None:
+        return Orphans(is_known, names, lambda: self._list_anew()) if self._known is not None else None
+
+    def _knows_job(self, job: AnyJob) -> bool:
+        assert self._known is not None
+        return any(map(self._knows, prebuilt_key(job))) or self._known.knows_job(job)
+
+    def _knows(self, key: ObjectKey) -> bool:
+        """Also if it was requested, and is not seen yet."""
+        assert self._known is not None
+        expected = self.expectations.asked(key) is not None or self.expectations.is_creating(key)
+        return expected or self._known.knows_workload(key)
 
     def _reached(self, link: Link) -> bool:
         is_news, self.link = link.reach is not self.link.reach, link

@@ -1,4 +1,4 @@
-"""The instruments: counters and histograms of Prometheus, from the start of the process.
+"""The instruments, counters and histograms of Prometheus: one file, as it is a table of their names and labels.
 
 Metrics named `kueue_*` are Kueue's own (quota-engine 7, contract 6.1) with the same meaning; ours are named
 `multikueue_*`. A restart resets all, as Prometheus expects of counters.
@@ -36,7 +36,7 @@ __all__ = [
     "KUEUE",
     "KUEUES_MULTIKUEUE",
     "MANAGER",
-    "Kept",
+    "LabelledInstrument",
     "Metrics",
     "QueueInstruments",
     "kueue_buckets",
@@ -89,7 +89,7 @@ class ApiCall(Protocol):
 _I = TypeVar("_I", Counter, Histogram)
 
 
-class Kept(Generic[_I]):
+class LabelledInstrument(Generic[_I]):
     """An instrument with labels that caches its children by label values: a lookup costs a tenth of the library's."""
 
     __slots__ = ("_children", "_instrument")
@@ -115,26 +115,28 @@ class Kept(Generic[_I]):
 class QueueInstruments:
     """Kueue's metrics per ClusterQueue or, with another prefix and labels, per LocalQueue."""
 
-    reserved: Kept[Counter]
-    reserved_wait: Kept[Histogram]
-    admitted: Kept[Counter]
-    admitted_wait: Kept[Histogram]
-    checks_wait: Kept[Histogram]
-    ready_wait: Kept[Histogram]
-    ready_since_admitted: Kept[Histogram]
-    evicted: Kept[Counter]
-    finished: Kept[Counter]
+    reserved: LabelledInstrument[Counter]
+    reserved_wait: LabelledInstrument[Histogram]
+    admitted: LabelledInstrument[Counter]
+    admitted_wait: LabelledInstrument[Histogram]
+    checks_wait: LabelledInstrument[Histogram]
+    ready_wait: LabelledInstrument[Histogram]
+    ready_since_admitted: LabelledInstrument[Histogram]
+    evicted: LabelledInstrument[Counter]
+    finished: LabelledInstrument[Counter]
 
     @classmethod
     def of(cls, registry: CollectorRegistry, prefix: str, labels: tuple[str, ...], *, most: int) -> QueueInstruments:
         """`most` is the number of buckets of the admission wait time."""
 
-        def counter(name: str, text: str, *more: str) -> Kept[Counter]:
-            return Kept(Counter(f"kueue_{prefix}{name}", text, (*labels, *more), registry=registry))
+        def counter(name: str, text: str, *more: str) -> LabelledInstrument[Counter]:
+            return LabelledInstrument(Counter(f"kueue_{prefix}{name}", text, (*labels, *more), registry=registry))
 
-        def histogram(name: str, text: str, *, buckets: int = 14) -> Kept[Histogram]:
+        def histogram(name: str, text: str, *, buckets: int = 14) -> LabelledInstrument[Histogram]:
             bounds, names = kueue_buckets(buckets), (*labels, "priority_class")
-            return Kept(Histogram(f"kueue_{prefix}{name}", text, names, buckets=bounds, registry=registry))
+            return LabelledInstrument(
+                Histogram(f"kueue_{prefix}{name}", text, names, buckets=bounds, registry=registry)
+            )
 
         of = "per LocalQueue" if prefix else "per ClusterQueue"
         return cls(
@@ -179,7 +181,7 @@ class Metrics:
         self.local_queues = (
             QueueInstruments.of(registry, "local_queue_", ("name", "namespace"), most=14) if local_queues else None
         )
-        self.evicted_once = Kept(
+        self.evicted_once = LabelledInstrument(
             Counter(
                 "kueue_evicted_workloads_once",
                 "Workloads that were evicted for the first time, per ClusterQueue",
@@ -187,7 +189,7 @@ class Metrics:
                 registry=registry,
             )
         )
-        self.ready_until_evicted = Kept(
+        self.ready_until_evicted = LabelledInstrument(
             Histogram(
                 "kueue_pods_ready_to_evicted_time_seconds",
                 "Time from when all pods were ready to an eviction, per ClusterQueue",
@@ -196,7 +198,7 @@ class Metrics:
                 registry=registry,
             )
         )
-        self.preempted = Kept(
+        self.preempted = LabelledInstrument(
             Counter(
                 "kueue_preempted_workloads",
                 "Workloads that were told to go for another one, by its ClusterQueue",
@@ -204,17 +206,17 @@ class Metrics:
                 registry=registry,
             )
         )
-        self.attempts = Kept(
+        self.attempts = LabelledInstrument(
             Counter(
                 "kueue_admission_attempts", "Quota cycles that had a head to look at", ("result",), registry=registry
             )
         )
-        self.attempt_seconds = Kept(
+        self.attempt_seconds = LabelledInstrument(
             Histogram(
                 "kueue_admission_attempt_duration_seconds", "Duration of these cycles", ("result",), registry=registry
             )
         )
-        self.dispatched = Kept(
+        self.dispatched = LabelledInstrument(
             Counter(
                 "kueue_multikueue_workloads_dispatched",
                 "Copies that were created on workers",
@@ -222,7 +224,7 @@ class Metrics:
                 registry=registry,
             )
         )
-        self.won = Kept(
+        self.won = LabelledInstrument(
             Counter(
                 "kueue_multikueue_workloads_admitted",
                 "Workloads whose MultiKueue check became Ready",
@@ -230,7 +232,7 @@ class Metrics:
                 registry=registry,
             )
         )
-        self.phases = Kept(
+        self.phases = LabelledInstrument(
             Histogram(
                 "multikueue_dispatch_phase_duration_seconds",
                 "Time from the milestone before to this one, on the way of a workload",
@@ -245,7 +247,7 @@ class Metrics:
             buckets=LATENCIES,
             registry=registry,
         )
-        self.copies_removed = Kept(
+        self.copies_removed = LabelledInstrument(
             Counter(
                 "multikueue_copies_removed",
                 "Copies that left a worker, by why: lost (another worker won), finished, deleted, orphan, withdrawn",
@@ -253,7 +255,7 @@ class Metrics:
                 registry=registry,
             )
         )
-        self.retries = Kept(
+        self.retries = LabelledInstrument(
             Counter(
                 "multikueue_retries",
                 "Workloads whose MultiKueue check became Retry, by the worker that had them",
@@ -263,7 +265,7 @@ class Metrics:
         )
         self._calls = _Calls()
         registry.register(self._calls)
-        self.watch_failures = Kept(
+        self.watch_failures = LabelledInstrument(
             Counter(
                 "multikueue_watch_failures",
                 "Failed attempts to list and watch, by cluster and resource",
@@ -271,7 +273,7 @@ class Metrics:
                 registry=registry,
             )
         )
-        self.cluster_changes = Kept(
+        self.cluster_changes = LabelledInstrument(
             Counter(
                 "multikueue_cluster_status_changes",
                 "How often a worker became connected, suspect or isolated",
@@ -279,7 +281,7 @@ class Metrics:
                 registry=registry,
             )
         )
-        self.reconcile_errors = Kept(
+        self.reconcile_errors = LabelledInstrument(
             Counter(
                 "multikueue_reconcile_errors",
                 "Reconciles that ended with an error, by its class; a Conflict only means to look again",
@@ -287,7 +289,7 @@ class Metrics:
                 registry=registry,
             )
         )
-        self.strategy_failures = Kept(
+        self.strategy_failures = LabelledInstrument(
             Counter(
                 "multikueue_strategy_failures",
                 "How often a strategy raised, took too long or named nonsense",
@@ -313,7 +315,7 @@ class Metrics:
         )
         self._longest = self._longest_own = 0.0
         self.sweeps = Counter("multikueue_sweeps", "Sweeps over what is on the workers", registry=registry)
-        self.events = Kept(
+        self.events = LabelledInstrument(
             Counter(
                 "multikueue_events",
                 "Kubernetes events by what became of them: sent, suppressed (said before, or too often) or lost",
@@ -354,7 +356,7 @@ class Metrics:
     def _forget(self, **labels: str) -> None:
         queues = [group for group in (self.queues, self.local_queues) if group is not None]
         for each in (*vars(self).values(), *(getattr(group, f.name) for group in queues for f in fields(group))):
-            if isinstance(each, Kept):
+            if isinstance(each, LabelledInstrument):
                 each.forget(labels)
 
     def failing(self, controller: str) -> Callable[[object, Exception], None]:

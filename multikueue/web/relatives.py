@@ -12,14 +12,14 @@ from multikueue.api.pods import (
     POD_SET_LABEL,
     Container,
     ContainerState,
+    ContainerStateDetails,
     ContainerStatus,
-    Event,
-    Pod,
     PodSpec,
     PodStatus,
+    PrintedEvent,
+    PrintedPod,
     Reference,
     Series,
-    State,
 )
 
 __all__ = ["MOST_CONTAINERS", "MOST_ITEMS", "shown_event", "shown_pod"]
@@ -34,10 +34,10 @@ _LONGEST_NAME = 253
 _LONGEST_REASON = 256
 
 
-def shown_pod(pod: Pod) -> Pod:
+def shown_pod(pod: PrintedPod) -> PrintedPod:
     """The pod as it is shown."""
     spec, status = pod.spec, pod.status
-    return Pod(
+    return PrintedPod(
         metadata=_meta(pod.metadata),
         spec=PodSpec(
             node_name=_name(spec.node_name),
@@ -56,10 +56,10 @@ def shown_pod(pod: Pod) -> Pod:
     )
 
 
-def shown_event(event: Event) -> Event:
+def shown_event(event: PrintedEvent) -> PrintedEvent:
     """The event as it is shown."""
     about, series = event.involved_object, event.series
-    return Event(
+    return PrintedEvent(
         metadata=_meta(event.metadata),
         involved_object=Reference(
             api_version=_name(about.api_version), kind=_name(about.kind), name=_name(about.name), uid=_name(about.uid)
@@ -111,10 +111,10 @@ def _status(status: ContainerStatus) -> ContainerStatus:
     )
 
 
-def _state(state: State | None) -> State | None:
+def _state(state: ContainerStateDetails | None) -> ContainerStateDetails | None:
     if state is None:
         return None
-    return State(reason=_reason(state.reason), exit_code=state.exit_code, signal=state.signal)
+    return ContainerStateDetails(reason=_reason(state.reason), exit_code=state.exit_code, signal=state.signal)
 
 
 def _name(text: str) -> str:

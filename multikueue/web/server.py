@@ -32,7 +32,7 @@ from multikueue.web.admission import Known, NotAReview, review
 from multikueue.web.bodies import SMALL, Bodies
 from multikueue.web.door import HANDSHAKE_SECONDS, Door
 from multikueue.web.serving import Serving, load_chain
-from multikueue.web.visibility import Refused, status
+from multikueue.web.visibility import RETRY_AFTER, Refused, status
 
 log = get_logger()
 
@@ -63,7 +63,7 @@ Render = Callable[[], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiRequest:
     """One request to the visibility API. `common_name` is that of the verified client certificate, None without a
     certificate; `path` is decoded."""
 
@@ -79,7 +79,7 @@ Stream = Callable[[Callable[[], Awaitable[Write]]], Awaitable[None]]
 """A long answer, of text. It calls its argument when it has begun, and what that returns with each piece. Raises Refused,
 after the beginning too: then the answer breaks off, so that nobody takes it for the whole."""
 
-Answerer = Callable[[Asked], Awaitable[tuple[int, bytes | Stream]]]
+Answerer = Callable[[ApiRequest], Awaitable[tuple[int, bytes | Stream]]]
 """Answers a GET with an HTTP status and JSON, or with a stream. Never raises."""
 
 
@@ -272,10 +272,11 @@ class Server:
             return web.Response(status=400, text=f"{error}\n")
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
-        asked = Asked(_common_name(request), tuple(request.headers.items()), request.path, request.query)
+        asked = ApiRequest(_common_name(request), tuple(request.headers.items()), request.path, request.query)
         code, body = await self._answer(asked)
         if isinstance(body, bytes):
-            return web.Response(status=code, body=body, content_type=_JSON)
+            headers = {"Retry-After": str(RETRY_AFTER)} if code == 429 else None
+            return web.Response(status=code, body=body, content_type=_JSON, headers=headers)
         return await _streamed(request, body)
 
     async def __aenter__(self) -> Self:

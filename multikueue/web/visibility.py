@@ -53,6 +53,10 @@ Routes = Callable[[ObjectKey], str | None]
 """The ClusterQueue behind a LocalQueue; None if there is no such LocalQueue."""
 
 
+RETRY_AFTER = 1
+"""Seconds after which who is refused with 429 may ask again."""
+
+
 class Refused(Exception):
     """The request is refused, with the code, reason and message of a Kubernetes Status."""
 
@@ -307,6 +311,7 @@ def _owner(owner: OwnerReference) -> dict[str, str]:
 
 def status(refused: Refused) -> dict[str, Any]:
     """The Kubernetes Status of a refusal."""
+    details = {"details": {"retryAfterSeconds": RETRY_AFTER}} if refused.code == 429 else {}
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -315,6 +320,7 @@ def status(refused: Refused) -> dict[str, Any]:
         "message": refused.message,
         "reason": refused.reason,
         "code": refused.code,
+        **details,
     }
 
 

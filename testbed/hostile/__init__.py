@@ -1,5 +1,5 @@
-"""Hostile things beside an innocent job: what tenants, workers, admins and the network may do, and what it costs others.
+"""Hostile cases beside an innocent job: acts of tenants, workers, admins and the network, and their cost for others.
 
-The process that is tried is `multikueue run` as users start it. `tenants`, `workers`, `admins` and `network` are tables
-of what is played, `play` plays them one after another, and `report` judges.
+The process under test is `multikueue run` as users start it. `tenants`, `workers`, `admins` and `network` are tables of
+cases, `play` runs them one after another, and `report` judges.
 """

@@ -1,4 +1,4 @@
-"""What an admin may do by mistake."""
+"""Mistakes of an admin."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def kubeconfig(change: str = "", **cluster: object) -> Play:
 
 
 def _keeping_the_secret(stage: Stage, account: Account) -> Account:
-    """A password that is shown harms whoever it belongs to."""
+    """A password that is shown harms its owner."""
 
     async def checked() -> str:
         said = await account()

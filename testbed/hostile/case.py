@@ -1,4 +1,4 @@
-"""One hostile thing: who does it, what it is, and how it is played."""
+"""One hostile case: its actor, its act, and the function that plays it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.hostile.stage import Stage
 __all__ = ["Account", "Case", "Harm", "Play"]
 
 Account = Callable[[], Awaitable[str]]
-"""Tells what became of it. Raises Harm when somebody else was hurt."""
+"""The result of the case. Raises Harm when others were harmed."""
 
 Play = Callable[[Stage], Awaitable[Account | str]]
 """Does it, and leaves it there: `stage.undo` and the end of the turn take it away. It may raise ApiError: then the API
@@ -18,7 +18,7 @@ server refused it. Answers what became of it, or how to find out later."""
 
 
 class Harm(Exception):
-    """Somebody else was hurt, as the message says."""
+    """Others were harmed; the message says how."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""An HTTPS server before a worker's API server that passes everything on, until it is told to lie."""
+"""An HTTPS proxy before a worker's API server, which passes requests on until a case has it lie."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Lie = Callable[["Liar", web.Request], Awaitable[web.StreamResponse | None]]
 """Answers a request in its own way, or with None as the worker does."""
 
 Change = Callable[[Object], None]
-"""Changes an object in place, on its way to whom asked for it."""
+"""Changes an object in place, on its way to the client."""
 
 HOP = ("Host", "Accept-Encoding", "Connection", "Transfer-Encoding", "Content-Length")
 LARGEST = 2**24
@@ -64,7 +64,7 @@ class Liar:
                 await runner.cleanup()
 
     def tell(self, lie: Lie | None) -> None:
-        """From now on that; what is under way is cut off, so that everybody asks anew."""
+        """From now on this lie; requests under way are cut off, so that all clients ask again."""
         self._lie, self.told = lie, 0
         for transport in list(self._connections):
             transport.abort()  # type: ignore[attr-defined]
@@ -81,7 +81,7 @@ class Liar:
             self._connections.discard(transport)
 
     async def pass_on(self, request: web.Request, change: Change | None = None) -> web.StreamResponse:
-        """What the worker answers; perhaps with each object of a list or a watch changed."""
+        """The worker's answer; `change` is applied to each object of a list or a watch."""
         headers = {key: value for key, value in request.headers.items() if key.title() not in HOP}
         body = await request.read()
         async with self._upstream.request(

@@ -1,4 +1,4 @@
-"""What anybody may do who reaches the ports of the process."""
+"""Attacks of a client that reaches the ports of the process."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ async def _connect(port: int, sent: bytes, *, webhook: bool) -> Stream | None:
 
 
 def _anybody() -> ssl.SSLContext:
-    """TLS with whoever answers."""
+    """TLS without a check of the server's certificate."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
 def posted(body: bytes, *, times: int = 1) -> Play:
-    """Reviews sent to the webhook by somebody who is no API server."""
+    """Reviews sent to the webhook by a client that is no API server."""
 
     async def play(stage: Stage) -> str:
         answers: list[str] = []
@@ -86,7 +86,7 @@ def posted(body: bytes, *, times: int = 1) -> Play:
 
 
 def review(**job: object) -> bytes:
-    """What an API server would send about a Job."""
+    """The review that an API server would send about a Job."""
     body = {"apiVersion": "batch/v1", "kind": "Job", **job}
     request = {
         "uid": "1",

@@ -1,4 +1,4 @@
-"""Plays hostile things one after another, each beside an innocent job."""
+"""Runs hostile cases one after another, each beside an innocent job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of each hostile thing and of the innocent beside it, and whether that is as it must be."""
+"""The result of each hostile case and of the innocent job beside it, and whether that is as it must be."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Where hostile things are played: a manager over two honest workers and one that lies, with a queue for whoever is
-hostile and a queue for the innocent."""
+"""The stage of a hostile case, one file for all that a case may call: clusters, tenants, and a manager to watch.
+
+The manager has two honest workers and one that lies, a queue for the hostile tenant and a queue for the innocent one.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What somebody may do who may write Jobs, Pods and Workloads in one namespace, and no more.
+"""Attacks of a tenant, who may write Jobs, Pods and Workloads in one namespace: one file, as it is a table of cases.
 
-What a tenant has no right to (the status of a Workload, a LimitRange) is played as well: some clusters give it away.
+Acts that a tenant has no right to (on the status of a Workload, a LimitRange) are here as well: some clusters grant it.
 """
 
 from __future__ import annotations

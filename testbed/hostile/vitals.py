@@ -1,4 +1,4 @@
-"""How the tried process is: its memory, its turns of the event loop, and what it logged."""
+"""The state of the process under test: its memory, its turns of the event loop, and its log."""
 
 from __future__ import annotations
 

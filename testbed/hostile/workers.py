@@ -1,4 +1,4 @@
-"""What a worker may answer: its API server (a liar before it), and what stands in its objects."""
+"""Attacks of a worker: answers of its API server (by the liar before it), and contents of its objects."""
 
 from __future__ import annotations
 
@@ -99,6 +99,13 @@ def items(*bodies: object, **metadata: str) -> Lie:
     """A list with these items."""
     content = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1", **metadata}, "items": bodies}
     return listed(answered(200, json.dumps(content).encode()))
+
+
+def tiny(item: bytes) -> Lie:
+    """A list of 10 MiB of that."""
+    head, tail = b'{"kind":"List","metadata":{"resourceVersion":"1"},"items":[', b"]}"
+    count = (10 * 2**20 - len(head + tail)) // (len(item) + 1)
+    return listed(answered(200, head + b",".join([item] * count) + tail))
 
 
 async def endless(_: Liar, __: web.Request) -> web.StreamResponse:
@@ -343,6 +350,8 @@ CASES = _cases(
     ("items that are null, numbers and text", told(items(None, 1, "x", [], {}))),
     ("a list without items", told(listed(answered(200, b'{"metadata":{"resourceVersion":"1"}}')))),
     ("20,000 Workloads with our origin", told(items(*(copy(number) for number in range(20_000))), dwell=6)),
+    ("10 MiB of [0,0,…", told(tiny(b"0"))),
+    ("10 MiB of [{},{},…", told(tiny(b"{}"))),
     ("a list at a version of 5,000 digits", told(items(resourceVersion=DIGITS))),
     ("a list at a version of superscript digits", told(items(resourceVersion="²³"))),
     ("watch lines that are garbage", told(watched(b"\x00\xff{]\n" * 1000))),

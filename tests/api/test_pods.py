@@ -6,11 +6,13 @@ import msgspec
 import pytest
 
 from multikueue.api.meta import decoder, render_time
-from multikueue.api.pods import TOLD, Event, Pod
+from multikueue.api.pods import PRINTED_EVENTS, PrintedEvent, PrintedPod
 
 
-def event(**fields: Any) -> Event:
-    return decoder(Event)(msgspec.json.encode({"metadata": {"creationTimestamp": "2026-01-01T12:00:00Z"}, **fields}))
+def event(**fields: Any) -> PrintedEvent:
+    return decoder(PrintedEvent)(
+        msgspec.json.encode({"metadata": {"creationTimestamp": "2026-01-01T12:00:00Z"}, **fields})
+    )
 
 
 @pytest.mark.parametrize(
@@ -24,13 +26,13 @@ def event(**fields: Any) -> Event:
     ],
     ids=["made", "first seen", "seen once", "seen last", "a series"],
 )
-def test_the_time_of_an_event_is_when_it_was_seen_last(told: Event, minute: int) -> None:
+def test_the_time_of_an_event_is_when_it_was_seen_last(told: PrintedEvent, minute: int) -> None:
     assert told.at is not None
     assert render_time(told.at) == f"2026-01-01T12:0{minute}:00Z"
 
 
 def test_what_servers_write_is_read() -> None:
     status = {"podIP": "10.0.0.1", "containerStatuses": None, "initContainerStatuses": [{"name": "a", "state": {}}]}
-    pod = decoder(Pod)(msgspec.json.encode({"spec": {"nodeName": "n", "volumes": []}, "status": status}))
+    pod = decoder(PrintedPod)(msgspec.json.encode({"spec": {"nodeName": "n", "volumes": []}, "status": status}))
     assert (pod.status.pod_ip, pod.spec.node_name, pod.status.init_container_statuses[0].name) == ("10.0.0.1", "n", "a")
-    assert TOLD.collection("default") == "/api/v1/namespaces/default/events"
+    assert PRINTED_EVENTS.collection("default") == "/api/v1/namespaces/default/events"

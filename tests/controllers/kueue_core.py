@@ -41,10 +41,11 @@ class Core:
         self.reserve(name)
         await self.settle()
 
-    def make(self, name: str = "job") -> None:
+    def make(self, name: str = "job", *, workload: str = "") -> None:
+        """Kueue makes the workload, under a name longer than ours if one is given: its own are cut later."""
         job = decoder(kinds.JOBS.type)(encode(self.job(name)))
         body = plain(BATCH_JOB.workload_body(job, priority=Priority()))
-        body["metadata"] |= {"namespace": NAMESPACE, "generation": 1}
+        body["metadata"] |= {"namespace": NAMESPACE, "generation": 1} | ({"name": workload} if workload else {})
         self.cluster.put(kinds.WORKLOADS, body)
 
     def reserve(self, name: str = "job") -> None:

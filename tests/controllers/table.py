@@ -16,7 +16,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import ORIGIN_LABEL
-from multikueue.controllers.quota.queue_status import Queues as QueueStatuses
+from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.workers.outbox import Outbox
 from multikueue.dispatch.decide import SHORTEST_ATTEMPT
@@ -87,13 +87,13 @@ class Table:
         """A new manager process over the clusters as they are."""
         process = Manager(InForce(self.settings), self.manager, clock=self, recorder=Recorder(self.now))
         self.parts = process.assemble()
-        self.world, self.deployment, self.recorder = self.parts.world, self.parts.deployment, process.recorder
+        self.world, self.runnables, self.recorder = self.parts.world, self.parts.runnables, process.recorder
         self.observer, self.store, self.queues = self.parts.observer, self.world.store, self.world.queues
         self.engine = self.store.engine
         self.parts.enqueuer.acting = True
         self.manager.unwatch()
         self.outboxes = {name: self._outbox(name, cluster) for name, cluster in self.workers.items()}
-        for watch in self.deployment.watches:
+        for watch in self.runnables.watches:
             self.manager.watch(watch.kind, watch.cache)
         for name in self.workers:
             self.connect(name)
@@ -120,7 +120,7 @@ class Table:
     async def settle(self) -> None:
         """Until nothing is left to do. A conflict is looked at again; any other error is the test's."""
         loops: list[tuple[WorkQueue[Any], Callable[[Any], Awaitable[Result]]]] = [
-            *((loop.queue, loop.reconcile) for loop in self.deployment.loops),
+            *((loop.queue, loop.reconcile) for loop in self.runnables.loops),
             *((self.queues.outboxes[name], outbox.reconcile) for name, outbox in self.outboxes.items()),
         ]
         for _ in range(2000):
@@ -136,7 +136,7 @@ class Table:
     async def _read_reports(self) -> bool:
         """Keeps up the view of the workers where there are no connections; elsewhere the test does, by connect and cut."""
         moved = False
-        for loop in self.deployment.cluster_loops if self.settings.roles == EXTERNAL_DISPATCHER else ():
+        for loop in self.runnables.cluster_loops if self.settings.roles == EXTERNAL_DISPATCHER else ():
             while len(loop.queue):
                 await self._one(loop.queue, loop.reconcile)
                 moved = True
@@ -243,7 +243,7 @@ class Table:
 
     def said(self) -> list[tuple[str, str]]:
         """The events told so far: reason and message."""
-        return [(body["reason"], body["message"]) for _, _, body in self.recorder._waiting]
+        return [(body["reason"], body["message"]) for body in self.recorder.waiting()]
 
 
 def table(**settings: Any) -> Table:

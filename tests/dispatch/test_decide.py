@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.event import Event
 from multikueue.api.meta import Condition, find_condition
 from multikueue.api.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED, Workload, WorkloadStatus
 from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.consult import Answer, Chosen
-from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate
+from multikueue.dispatch.decide import Decision, decide, is_holding, nominate
 from multikueue.dispatch.group import MAX_NOMINATED, Reach, Remote
 from multikueue.dispatch.phases import Phase
 from multikueue.strategy import Fleet, Nomination
@@ -653,6 +654,15 @@ def test_where_a_finished_job_ran_is_told_even_if_its_win_was_never_recorded() -
     assert (decision.status.cluster_name, decision.status.nominated_cluster_names) == ("w1", ())
     assert decision.status.admission_checks[0].state == "Ready"
     assert told(decision) == ["DeleteWorkload w2", "DeleteJob w1", "DeleteWorkload w1"]
+
+
+def test_the_copy_of_a_finished_workload_is_retained_while_its_win_is_told() -> None:
+    lost, done = worker("w2", copy()), worker("w1", admitted_copy().finished(), remote_job().complete())
+    decision = decided(reserved().nominated("w1", "w2").finished(), lost, done, copy_retention=DAY)
+    assert decision.status is not None
+    assert decision.status.cluster_name == "w1"
+    assert told(decision) == ["DeleteWorkload w2"]
+    assert decision.again_after == DAY
 
 
 def test_where_a_finished_job_ran_is_not_told_of_a_worker_without_it_or_no_longer_nominated() -> None:

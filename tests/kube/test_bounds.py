@@ -7,6 +7,7 @@ import base64
 import gzip
 import json
 import traceback
+import tracemalloc
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, Invalid, InvalidObject, MultiKueueError, TooLarge
 from multikueue.kube.client import Client, Stream
 from multikueue.kube.credentials import Credentials, from_kubeconfig
+from multikueue.kube.decode import pieces_of
 from multikueue.kube.session import TRANSPORT_ERRORS, Lines, beginning
 from tests.kube.server import Answer, Script, aborts, client_of, job, lists, names, refuses, says, serving, streams
 from tests.kube.test_reflector import running
@@ -289,6 +291,33 @@ async def test_a_list_that_leads_to_itself_has_an_end() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(("item", "count"), [("0", 25_000), ("{}", 400_000), ('{"metadata":{}}', 50_000)])
+async def test_a_page_of_tiny_items_takes_little_more_than_itself(
+    item: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are more than a worker may show objects; of those without a name few are reported."""
+    monkeypatch.setattr("multikueue.kube.client.MOST_OBJECTS", count - 1)
+    page = b'{"metadata":{"resourceVersion":"1"},"items":[' + b",".join([item.encode()] * count) + b"]}"
+    assert len(list(pieces_of(page))) > 1, "what is compiled once does not count"
+    async with client_of(says(page)) as (client, _):
+        tracemalloc.start()
+        try:
+            with pytest.raises(TooLarge, match=r"more than \d+ objects"):
+                await client.list(JOBS, page=1, wanted=lambda _: False)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 4 * len(page) + 2**23
+
+
+@pytest.mark.anyio
+async def test_what_is_not_wanted_is_let_go_page_by_page() -> None:
+    async with client_of(lists(job("a"), job("no"), cont="x"), lists(job("not"), job("b"))) as (client, _):
+        page = await client.list(JOBS, wanted=lambda item: not item.key.name.startswith("no"))
+    assert [item.key.name for item in page.items] == ["a", "b"]
+
+
+@pytest.mark.anyio
 async def test_a_list_has_only_so_many_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multikueue.kube.client._MOST_PAGES", 7)
 
@@ -320,13 +349,22 @@ async def test_a_worker_shows_only_so_many_objects_and_the_manager_cluster_any(
 
 
 @pytest.mark.anyio
-async def test_what_a_watch_adds_is_bounded_as_a_list_is(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        pytest.param("0 1 2 3 4 5 6 7 8", ["replace 10", "upsert 3"], id="all are wanted"),
+        pytest.param("0 1 2", ["replace 10"], id="what is left out counts too"),
+    ],
+)
+async def test_what_a_watch_adds_is_bounded_as_a_list_is(
+    wanted: str, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("multikueue.kube.client.MOST_OBJECTS", 3)
     few, many = [job(f"{n}", version=n) for n in range(3)], [job(f"{n}", version=n) for n in range(9)]
     flood = streams(*({"type": "ADDED", "object": each} for each in many[3:]), then="silence")
-    async with running(lists(*few), flood, lists(*many)) as run:
+    async with running(lists(*few), flood, lists(*many), wanted=lambda name: name in wanted) as run:
         await run.until(lambda: (False, "list jobs: there are more than 3 objects or 512 MiB") in run.states)
-        assert run.sink.told == ["replace 10", "upsert 3"]
+        assert run.sink.told == told
 
 
 @pytest.mark.anyio

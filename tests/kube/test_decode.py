@@ -25,6 +25,7 @@ from multikueue.kube.decode import (
     event_of,
     list_of,
     object_of,
+    pieces_of,
     stub_of,
     whole,
     without_depths,
@@ -109,6 +110,41 @@ def test_null_where_a_list_is_expected_is_absent() -> None:
 def test_what_is_no_list_is_refused(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         list_of(JOBS)(body)
+
+
+ODD: tuple[object, ...] = (0, None, {}, [], 'a, [b] "c", {d', -1.5e3, {"a": [1, {"b": "]}"}]}, True, "")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9, 10, 11])
+@pytest.mark.parametrize("separators", [(",", ":"), (" , \n", "\t: ")], ids=["tight", "loose"])
+def test_a_page_in_pieces_is_the_same(count: int, separators: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.kube.decode._MANY_COMMAS", 0)
+    items = (ODD * 2)[:count]
+    body = json.dumps({"items": items, "metadata": {"resourceVersion": "9", "continue": "m"}}, separators=separators)
+    pieces = [json.loads(piece) for piece in pieces_of(body.encode())]
+    assert [item for piece in pieces for item in piece["items"]] == list(items)
+    assert pieces
+    assert all(piece["metadata"] == {"resourceVersion": "9", "continue": "m"} for piece in pieces)
+
+
+def test_a_page_of_many_values_comes_in_pieces_of_a_few_items() -> None:
+    pieces = list(pieces_of(page(*[job(f"j{number}", spec={"x": [0] * 99}) for number in range(600)])))
+    assert [len(list_of(JOBS)(piece).items) for piece in pieces] == [250, 250, 100]
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        pytest.param(b'{"metadata":{},"items":[0,' + b"0," * 30_000 + b"]}", msgspec.DecodeError, id="no JSON"),
+        pytest.param(b"[" + b"0," * 30_000 + b"0]", msgspec.ValidationError, id="no object"),
+        pytest.param(
+            b'{"metadata":{},"items":[' + b"0," * 30_000 + b"[" * 300 + b"]" * 300 + b"]}", RecursionError, id="deep"
+        ),
+    ],
+)
+def test_a_large_page_that_is_none_has_no_pieces(body: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        list(pieces_of(body))
 
 
 def test_an_event_keeps_its_object_raw() -> None:

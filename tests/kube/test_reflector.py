@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -49,6 +50,7 @@ class Seen:
         self.told: list[str] = []
         self.expected = 0
         self.refusing = ""
+        self.wanted: Callable[[str], bool] = lambda _name: True
         self.kept: dict[ObjectKey, Job] = {}
 
     def __len__(self) -> int:
@@ -69,6 +71,9 @@ class Seen:
         self.kept = {item.key: item for item in items if item.key.name != self.refusing}
         self.unreadable |= {item.key: "refused" for item in items if item.key.name == self.refusing}
         self.told.append(f"replace {version}")
+
+    def wants(self, item: Job, /) -> bool:
+        return self.wanted(item.key.name)
 
     def upsert(self, item: Job, /) -> None:
         if item.key.name == self.refusing:
@@ -118,11 +123,16 @@ class Run:
 
 @asynccontextmanager
 async def running(
-    *answers: Answer, call_timeout: float = 5.0, refusing: str = "", sink: Seen | None = None, **options: Any
+    *answers: Answer,
+    call_timeout: float = 5.0,
+    refusing: str = "",
+    wanted: Callable[[str], bool] = lambda _name: True,
+    sink: Seen | None = None,
+    **options: Any,
 ) -> AsyncIterator[Run]:
     run = Run()
     run.sink = Seen() if sink is None else sink
-    run.sink.refusing = refusing
+    run.sink.refusing, run.sink.wanted = refusing, wanted
     given = {"jitter": lambda: 0.5, "sleep": run.pause} | options
     async with (
         client_of(
@@ -545,11 +555,74 @@ async def test_an_object_that_nobody_can_name_is_passed_over() -> None:
     assert run.garbage == [None]
 
 
+async def test_an_error_is_not_kept_during_the_pause_after_it() -> None:
+    """Its traceback would keep a large answer in memory for so long."""
+    kept: list[BaseException | None] = []
+
+    async def sleep(_seconds: float) -> None:
+        kept.append(sys.exception())
+        await anyio.lowlevel.checkpoint()
+
+    async with running(refuses(403, "Forbidden"), lists(), OPEN, sleep=sleep) as run:
+        await run.until(lambda: kept != [])
+    assert kept == [None]
+
+
 async def test_an_event_of_an_unknown_type_is_passed_over() -> None:
     watch = streams(event("PONDERED", job("b", version=11)), event("ADDED", job("c", version=12)), then="silence")
     async with running(lists(), watch) as run:
         await run.until(lambda: "c" in run.sink.versions)
     assert run.sink.versions == {"c": 12}
+
+
+async def test_what_the_sink_does_not_want_comes_neither_by_list_nor_by_watch() -> None:
+    watch = streams(event("ADDED", job("no", version=11)), event("ADDED", job("c", version=12)), then="silence")
+    async with running(
+        lists(job("a", version=1), job("not", version=2)), watch, wanted=lambda name: not name.startswith("no")
+    ) as run:
+        await run.until(lambda: "c" in run.sink.versions)
+    assert run.sink.versions == {"a": 1, "c": 12}
+
+
+@pytest.mark.parametrize(
+    ("listed", "asked"),
+    [
+        pytest.param(lists(job("a"), job("no")), ["list", "watch 10", "list", "watch 10"], id="something was left out"),
+        pytest.param(lists(job("a")), ["list", "watch 10"], id="nothing was left out"),
+    ],
+)
+async def test_who_wants_more_has_it_listed_anew_in_the_middle_of_a_watch(
+    listed: Answer, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multikueue.kube.reflector._BETWEEN_LISTS", 0.0)
+    async with running(listed, OPEN, listed, OPEN, wanted=lambda name: name != "no") as run:
+        await run.until(lambda: len(run.asked) == 2)
+        run.sink.wanted = lambda _name: True
+        run.reflector.list_anew()
+        await run.until(lambda: len(run.asked) == len(asked))
+        await anyio.sleep(0.05)
+    assert run.asked == asked
+    assert ("no" in run.sink.versions) is (len(asked) == 4)
+    assert not [why for ok, why in run.states if not ok]
+
+
+async def test_lists_that_are_asked_for_have_a_while_between_them() -> None:
+    listed = lists(job("a"), job("no"))
+    async with running(listed, OPEN, wanted=lambda name: name != "no") as run:
+        await run.until(lambda: len(run.asked) == 2)
+        run.reflector.list_anew()
+        await anyio.sleep(0.05)
+    assert len(run.asked) == 2
+
+
+async def test_a_list_that_was_asked_for_and_fails_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.kube.reflector._BETWEEN_LISTS", 0.0)
+    listed = lists(job("a"), job("no"))
+    async with running(listed, OPEN, refuses(403, "Forbidden"), listed, OPEN, wanted=lambda n: n != "no") as run:
+        await run.until(lambda: len(run.asked) == 2)
+        run.reflector.list_anew()
+        await run.until(lambda: len(run.asked) >= 5)
+    assert run.asked[2:5] == ["list", "list", "watch 10"]
 
 
 async def test_an_error_of_the_sink_is_not_swallowed() -> None:

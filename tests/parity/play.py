@@ -29,9 +29,10 @@ from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED,
 from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.lifecycle import Facts
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
+from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation.recorder import Trace, logs_heard
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import Layout, ManagerProcess, Site, World
+from multikueue_simulator.world import Layout, Site, World
 from tests.parity import seen
 from tests.parity.compare import Disagreement, disagreements
 from tests.parity.deviations import reason

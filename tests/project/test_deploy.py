@@ -313,10 +313,12 @@ def test_the_network_policy_lets_in_what_is_served_and_nothing_else() -> None:
     (file,) = kustomization(folder)["resources"]
     (policy,) = objects((folder / file).read_text())
     spec = policy["spec"]
-    (rule,) = spec["ingress"]
+    everybody, scrapers = spec["ingress"]
 
     assert spec["podSelector"]["matchLabels"] == SELECTED
     assert spec["policyTypes"] == ["Ingress"]
-    assert set(rule) == {"ports"}
-    assert {port["port"] for port in rule["ports"]} == set(ports("standalone"))
+    assert set(everybody) == {"ports"}
+    assert scrapers["from"] == [{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}]
+    assert scrapers["ports"] == [{"port": "metrics"}]
+    assert {port["port"] for port in everybody["ports"]} == set(ports("standalone")) - {"metrics"}
     assert set(ports("standalone")) == {name for overlay in OVERLAYS for name in ports(overlay)}

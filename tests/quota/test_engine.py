@@ -10,6 +10,7 @@ import pytest
 
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, LabelSelector
+from multikueue.api.workload import ADMISSION_GATED_BY_ANNOTATION
 from multikueue.quota.engine import Engine
 from multikueue.testing import (
     NOW,
@@ -48,6 +49,18 @@ def test_freed_quota_wakes_parked_work_a_second_later() -> None:
     assert play.run() == []
     play.wait(1)
     assert play.run() == ["parked"]
+
+
+def test_a_gated_workload_holds_nobody_up_and_queues_once_its_gates_are_open() -> None:
+    play = Play.with_queue(cpu=4)
+    gated = wants("gated", age=1, cpu=4)
+    play.submit(gated.annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a"}), wants("free", cpu=1))
+    assert play.run() == ["free"]
+
+    play.finish("free")
+    play.submit(gated)
+
+    assert play.run() == ["gated"]
 
 
 def test_what_comes_by_itself_overtakes_what_is_parked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +13,20 @@ from hypothesis import strategies as st
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCohort
 from multikueue.api.workload import NON_PREEMPTIBLE_ANNOTATION, REQUEUED
+from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.engine import Engine
-from multikueue.quota.explain import Barrier, Ending, Explanation, Holder, Lack, explain
+from multikueue.quota.explain import (
+    CANDIDATES,
+    LOOKED_AT,
+    Barrier,
+    Ending,
+    Explanation,
+    Holder,
+    Lack,
+    explain,
+)
 from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.view import QuotaView
 from multikueue.testing import (
     ClusterQueueBuilder,
     CohortBuilder,
@@ -387,6 +399,58 @@ def test_before_the_first_cycle_the_message_is_that_of_its_condition() -> None:
     assert why(scene, "w").message == "no room"
     scene.cycle()
     assert why(scene, "w").message == scene.verdict("w")
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+
+def crowded(rest: int) -> Play:
+    """A queue with one reservation more than is looked at for barriers, and `rest` more in another queue."""
+    scene = play(queue("a", LOOKED_AT), queue("b", LOOKED_AT))
+    names = [(f"x{number}", "a" if number <= LOOKED_AT else "b") for number in range(LOOKED_AT + 1 + rest)]
+    scene.submit(*(wants(name, queue=where, cpu=1).reserved(where) for name, where in names))
+    return scene
+
+
+def test_of_many_reservations_a_part_is_looked_at_and_it_says_so() -> None:
+    scene = crowded(0)
+    scene.submit(wants("w", queue="a", cpu=LOOKED_AT), wants("v", queue="a", cpu=LOOKED_AT + CANDIDATES))
+    found = why(scene, "w")
+    (lack,) = found.lacks
+    assert found.partial
+    assert [(barrier.workloads, barrier.rule) for barrier in lack.barriers] == [
+        (LOOKED_AT, "withinClusterQueue: Never")
+    ]
+    assert lack.holders[0].workloads == LOOKED_AT
+    assert lack.holders[0].amount == str(LOOKED_AT + 1), "it is not counted again"
+    assert why(scene, "v").endings == (), "there are not enough candidates"
+
+
+def test_many_reservations_cost_no_more_than_the_bound() -> None:
+    """Counted in what is looked at, which is where the time goes."""
+
+    def looked_at(rest: int) -> int:
+        scene, count = crowded(rest), 0
+        scene.submit(wants("w", queue="a", cpu=2 * LOOKED_AT))
+
+        class Counting(QuotaView):
+            def reservations_in(self, cluster_queue: str) -> Iterator[Reservation]:
+                nonlocal count
+                for each in super().reservations_in(cluster_queue):
+                    count += 1
+                    yield each
+
+        view = scene.engine.view
+        assert explain(Counting(view._cache, view._queues, view._scheduler), key_of("w"), scene.now)
+        return count
+
+    assert looked_at(2000) == looked_at(0) == LOOKED_AT + CANDIDATES + 2
+
+
+def test_few_reservations_are_all_looked_at() -> None:
+    scene = play(queue("a", 4))
+    scene.submit(wants("x", queue="a", cpu=4).reserved("a"), wants("w", queue="a", cpu=1))
+    assert not why(scene, "w").partial
 
 
 # --- and it is true --------------------------------------------------------------------------------------------------

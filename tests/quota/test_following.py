@@ -14,11 +14,11 @@ from fakekube.patching.patches import json_patch as patched
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.quota.capacity import Offer
 from multikueue.quota.following import (
-    Decision,
     Figure,
+    FollowedQuota,
     Kept,
-    Reserve,
     Rules,
+    WorkerReserve,
     follow,
     follow_problem,
     json_patch,
@@ -27,9 +27,9 @@ from multikueue.quota.following import (
 from multikueue.testing import cluster_queue
 from multikueue.testing.queues import ClusterQueueBuilder, flavor_quotas, limits
 
-ALL, NONE = Reserve(), None
+ALL, NONE = WorkerReserve(), None
 ON, OFF = Rules(enabled=True), Rules()
-TENTH = Reserve(Kept(percent=10))
+TENTH = WorkerReserve(Kept(percent=10))
 
 
 def queue(cpu: Any = 10) -> ClusterQueueBuilder:
@@ -41,7 +41,7 @@ def has(cpu: int, cluster: str = "w1", **more: Any) -> Offer:
     return Offer(cluster=cluster, amounts={("default", "cpu"): cpu * 1000}, resources=frozenset({"cpu"}), **more)
 
 
-def cpu_of(decision: Decision) -> tuple[int, str]:
+def cpu_of(decision: FollowedQuota) -> tuple[int, str]:
     (figure,) = decision.figures
     return figure.wanted // 1000, figure.why
 
@@ -58,7 +58,9 @@ def cpu_of(decision: Decision) -> tuple[int, str]:
         pytest.param("true", Rules(reserve=TENTH), TENTH, True, id="with the reserve of the settings"),
         pytest.param("false", ON, NONE, True, id="off by the annotation"),
         pytest.param("10%", OFF, TENTH, True, id="a reserve turns it on"),
-        pytest.param("10%", Rules(enabled=True, reserve=Reserve(Kept(percent=50))), TENTH, True, id="its own reserve"),
+        pytest.param(
+            "10%", Rules(enabled=True, reserve=WorkerReserve(Kept(percent=50))), TENTH, True, id="its own reserve"
+        ),
         pytest.param("yes", OFF, NONE, False, id="nonsense is as nothing, off"),
         pytest.param("yes", ON, ALL, False, id="nonsense is as nothing, on"),
         pytest.param("", ON, ALL, False, id="an empty one is nonsense"),
@@ -70,7 +72,9 @@ def cpu_of(decision: Decision) -> tuple[int, str]:
         pytest.param("=4", OFF, NONE, False, id="no name"),
     ],
 )
-def test_the_annotation_says_who_follows(text: str | None, rules: Rules, reserve: Reserve | None, good: bool) -> None:
+def test_the_annotation_says_who_follows(
+    text: str | None, rules: Rules, reserve: WorkerReserve | None, good: bool
+) -> None:
     built = queue() if text is None else queue().annotations({FOLLOW_ANNOTATION: text})
     assert reserve_of(built.build(), rules) == reserve
     problem = follow_problem(built.build())
@@ -96,7 +100,7 @@ def test_the_annotation_says_who_follows(text: str | None, rules: Rules, reserve
     ],
 )
 def test_a_reserve_is_by_resource(text: str, resource: str, total: int, kept: int) -> None:
-    assert Reserve.parse(text).of(resource, total) == kept
+    assert WorkerReserve.parse(text).of(resource, total) == kept
 
 
 # --- how much ----------------------------------------------------------------------------------------------------------
@@ -119,7 +123,7 @@ def test_a_reserve_is_by_resource(text: str, resource: str, total: int, kept: in
         pytest.param([], ALL, 10, "not all of its workers are known", id="no workers"),
     ],
 )
-def test_quota_is_what_the_workers_have(offers: list[Offer], reserve: Reserve, cpu: int, why: str) -> None:
+def test_quota_is_what_the_workers_have(offers: list[Offer], reserve: WorkerReserve, cpu: int, why: str) -> None:
     assert cpu_of(follow(queue().build(), offers, reserve=reserve)) == (cpu, why)
 
 
@@ -181,7 +185,7 @@ def queues(draw: st.DrawFn) -> ClusterQueue:
     return cluster_queue("main").resource_group(*(flavor_quotas(f, nominal[f]) for f in FLAVORS)).build()
 
 
-reserves = st.builds(lambda percent: Reserve(Kept(percent=percent)), st.integers(0, 100))
+reserves = st.builds(lambda percent: WorkerReserve(Kept(percent=percent)), st.integers(0, 100))
 
 
 def with_quotas(before: ClusterQueue, changes: Iterable[Figure]) -> ClusterQueue:
@@ -192,7 +196,7 @@ def with_quotas(before: ClusterQueue, changes: Iterable[Figure]) -> ClusterQueue
 
 @given(queues(), offerings(), reserves, st.integers(0, 100))
 def test_what_was_brought_about_stays(
-    built: ClusterQueue, offers: list[Offer], reserve: Reserve, threshold: int
+    built: ClusterQueue, offers: list[Offer], reserve: WorkerReserve, threshold: int
 ) -> None:
     first = follow(built, offers, reserve=reserve, threshold=threshold)
     after = with_quotas(built, first.changes)
@@ -201,7 +205,7 @@ def test_what_was_brought_about_stays(
 
 @given(queues(), offerings(), reserves)
 def test_nobody_is_promised_more_than_there_is_unless_it_may_not_shrink_yet(
-    built: ClusterQueue, offers: list[Offer], reserve: Reserve
+    built: ClusterQueue, offers: list[Offer], reserve: WorkerReserve
 ) -> None:
     counted = {resource for each in offers for resource in each.resources}
     for figure in follow(built, offers, reserve=reserve).figures:

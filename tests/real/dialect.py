@@ -1,7 +1,6 @@
-"""What the releases of Kueue on the workers do differently: the one place where a test learns which it runs against.
+"""What the releases of Kueue and of its Kubernetes do differently: the one place where a test learns which it runs against.
 
-A line for each difference that a test meets, by the release that has it first (Kueue's CHANGELOG). The sandbox's workers play
-`PLAYED`.
+A line for each difference that a test meets, by the release that has it first. The sandbox's workers play `PLAYED`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import pytest
 from testbed.programs import Release
 from tests.real.skipping import SIMULATED
 
-__all__ = ["PLAYED", "as_played", "judged_otherwise", "release", "spoken"]
+__all__ = ["PLAYED", "as_played", "judged_otherwise", "release", "served", "spoken"]
 
 PLAYED = Release("0.16.2")
 """What the sandbox plays: its definitions, webhooks and workers."""
@@ -20,13 +19,30 @@ SINCE = {
     "queue labels on pods": "0.17.0",
     "stateful sets by UID": "0.17.0",
     "orphans finish": "0.18.0",
+    "pods of copies are labelled": "0.18.0",
+    "failed checks are quoted": "0.18.0",
+    "pods are watched": "0.19.0",
 }
 """
 - queue labels on pods: the pods of what runs bear the names of their queues (#9348). Ours and the sandbox's do always.
 - stateful sets by UID: the name of their Workload is made of their UID, too (#9091). Ours is made of the name.
 - orphans finish: a Workload whose job is deleted is Finished as OwnerNotFound (#11296), where it was evicted or deleted before.
+- pods of copies are labelled: the pods of a copy's job bear `kueue.x-k8s.io/multikueue-worker-workload-pod` (#10242).
+- failed checks are quoted: the message of an eviction by checks has their names and messages (#10623).
+- pods are watched: Workloads have the condition PodsReady, since `waitForPodsReady` is on by default.
 """
 
+SERVED_SINCE = {
+    "a status owns no metadata": "1.36.0",
+    "what is emptied is null": "1.36.3",
+}
+"""
+By the Kubernetes that goes with the release:
+
+- a status owns no metadata: who writes the status of a custom kind owns none of its metadata by that.
+- what is emptied is null: an applier that gives an empty map for one that it filled is refused where null is not allowed
+  (structured-merge-diff 6.4.2, where 1.36.1 has 6.4.0). Before, and in the sandbox, the map becomes empty.
+"""
 
 VERDICTS = {
     "nine pod sets": "0.18.0",
@@ -57,6 +73,15 @@ as_played = pytest.mark.skipif(release() != PLAYED, reason=f"the sandbox plays K
 def spoken(difference: str) -> bool:
     """Whether the workers' Kueue is of a release that has this difference."""
     return release().version >= Release(SINCE[difference]).version
+
+
+def served(difference: str) -> bool:
+    """Whether the API servers are of a Kubernetes that has this difference."""
+    return _numbers(release().kubernetes.removeprefix("v")) >= _numbers(SERVED_SINCE[difference])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def judged_otherwise(sentence: str) -> bool:

@@ -272,9 +272,9 @@ async def test_a_placement_that_selects_nobody_is_misconfigured_or_names_strange
     assert await site.crew.copies() == {}
     stranger = f"{site.crew.namespace}-stranger"
     await ocm.register_cluster(site.client, stranger, labels={MINE: site.crew.namespace, "worker": "stranger"})
-    await site.place("stranger", prioritizerPolicy={})
+    await site.place("stranger")
     await site.told(f"not in the MultiKueueConfig: {stranger}")
-    await site.place("stranger", "worker1", prioritizerPolicy={})
+    await site.place("stranger", "worker1")
     await site.runs_and_ends("worker1")
     await site.client.delete(MANAGED_CLUSTER, stranger)
 

@@ -342,6 +342,24 @@ async def test_a_workload_that_is_switched_off_stops_until_it_is_switched_on(cre
         await crew.finished()
 
 
+async def test_a_gated_job_waits_until_its_gates_are_open(crew: Team) -> None:
+    gate = "kueue.x-k8s.io/admission-gated-by"
+    body = objects.job("job", crew.namespace, managed_by=objects.MULTIKUEUE_CONTROLLER)
+    body["metadata"]["annotations"] = {gate: "example.com/budget"}
+    await crew.manager.create(body)
+
+    async def held() -> bool:
+        condition = await crew.condition("QuotaReserved")
+        assert condition is not None
+        return bool(condition["message"] == "Admission is gated by: example.com/budget")
+
+    await eventually(held)
+    assert await crew.copies() == {}
+    await crew.manager.patch(JOB, "job", {"metadata": {"annotations": {gate: None}}}, crew.namespace)
+    await crew.complete(await crew.runs_on())
+    await crew.finished()
+
+
 # --- admission checks --------------------------------------------------------------------------------------------------
 
 

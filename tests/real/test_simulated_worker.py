@@ -18,7 +18,6 @@ from testbed.bed import Plan, Testbed, unique
 from testbed.controllers import GARBAGE, JOBS
 from testbed.objects import JOB, WORKLOAD, Object
 from testbed.plane import ControlPlane
-from tests.real.dialect import as_played
 from tests.real.sides import Side, agree, kubelet, recorded, simulated
 from tests.real.skipping import needs_programs
 
@@ -27,7 +26,6 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.timeout(180),
     needs_programs("it compares a simulated worker with a real one"),
-    as_played,
 ]
 
 TTL = "ttl-after-finished-controller"

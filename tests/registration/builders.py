@@ -12,7 +12,7 @@ import yaml
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.registration.credentials import Endpoint
 from multikueue.registration.join import Joined, Request, join
-from multikueue.registration.ownership import Side, Step
+from multikueue.registration.ownership import OwnershipStep, Side
 from multikueue.registration.plan import Registration
 from tests.cli.cluster import Cluster, Fake
 
@@ -25,7 +25,7 @@ class World:
 
     manager: Cluster = field(default_factory=lambda: Cluster("manager"))
     worker: Cluster = field(default_factory=lambda: Cluster("worker"))
-    steps: list[Step] = field(default_factory=list)
+    steps: list[OwnershipStep] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
     def side(self, cluster: Cluster, *, dry_run: bool = False) -> Side:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from multikueue.kube.expiry import Validity
 from multikueue.registration.credentials import Credential, build_kubeconfig
 from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
 from tests.cli.cluster import json_web_token
@@ -26,7 +27,7 @@ def with_token(token: str) -> bytes:
     [
         (
             with_token(json_web_token(datetime(2026, 3, 1, tzinfo=UTC))),
-            KubeconfigFacts(server=ENDPOINT.server, expires=datetime(2026, 3, 1, tzinfo=UTC)),
+            KubeconfigFacts(server=ENDPOINT.server, validity=Validity(None, datetime(2026, 3, 1, tzinfo=UTC))),
         ),
         (with_token("static"), KubeconfigFacts(server=ENDPOINT.server)),
         (with_token("a.b.c"), KubeconfigFacts(server=ENDPOINT.server)),
@@ -51,4 +52,4 @@ def test_what_a_stored_kubeconfig_tells(data: bytes, expected: KubeconfigFacts) 
     found = kubeconfig_facts(data)
 
     assert found.problem.startswith(expected.problem)
-    assert (found.server, found.expires) == (expected.server, expected.expires)
+    assert (found.server, found.validity) == (expected.server, expected.validity)

@@ -21,7 +21,7 @@ from unittest.mock import patch
 from multikueue.api import quantity
 from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
-from multikueue.controllers.reconcile.context import Queues
+from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.controllers.workers import identities, outbox
 from multikueue.controllers.workloads import workloads
 from multikueue.dispatch import decide, group, phases, plan
@@ -353,7 +353,7 @@ def what_is_nested_deeply_ends_who_reads_it() -> Iterator[None]:
 @bug(caught_by=86, within=87)
 def a_cluster_may_have_two_names() -> Iterator[None]:
     with (
-        replaced(identities.Identity, "_judge", lambda _real: lambda self, uid: None),
+        replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid: None),
         replaced(decide, "_kept_uids", lambda _real: lambda _keep, _remotes: frozenset()),
     ):
         yield
@@ -361,23 +361,23 @@ def a_cluster_may_have_two_names() -> Iterator[None]:
 
 @bug(caught_by=148, within=149)
 def a_name_may_lead_elsewhere_after_a_start() -> Iterator[None]:
-    with replaced(identities.Identity, "_judge", lambda _real: lambda self, uid: None):
+    with replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid: None):
         yield
 
 
 @bug(caught_by=27, within=28)
 def pages_are_read_for_ever() -> Iterator[None]:
     def make(_real: Any) -> Any:
-        async def pages(self: Client, kind: Any, namespace: str, label_selector: str, size: int) -> Any:
+        async def pages(self: Client, kind: Any, namespace: str, label_selector: str, size: int, wanted: Any) -> Any:
             items: list[Any] = []
             cont = ""
             while True:
                 query = {"labelSelector": label_selector, "continue": cont, "limit": str(size or "")}
-                listing, _ = await self._one_page(kind, namespace, query)
-                items += listing.items
-                cont = listing.cont
+                part = await self._one_page(kind, namespace, query, wanted)
+                items += part.items.values()
+                cont = part.cont
                 if not cont:
-                    return Page(tuple(items), listing.resource_version, {})
+                    return Page(tuple(items), part.resource_version, {})
 
         return pages
 
@@ -411,7 +411,7 @@ def a_job_is_removed_when_its_check_is() -> Iterator[None]:
 
 @bug(caught_by=5089, within=5090)
 def what_failed_waits_though_the_manager_cluster_answers_again() -> Iterator[None]:
-    with replaced(Queues, "hurry", lambda _real: lambda _self: None):
+    with replaced(WorkQueues, "hurry", lambda _real: lambda _self: None):
         yield
 
 

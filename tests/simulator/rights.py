@@ -12,7 +12,7 @@ from fakekube.face.gate import Gate
 from fakekube.face.rbac import MASTERS, Authorizer
 from fakekube.network.transport import Host
 from fakekube.wire import Request, Response, User, Watch
-from multikueue_simulator.world import Program
+from multikueue_simulator.processes import Process
 
 __all__ = ["Asked", "Verb", "account", "guard", "verbs", "without"]
 
@@ -58,7 +58,7 @@ def account(namespace: str, name: str) -> User:
     return User(f"system:serviceaccount:{namespace}:{name}", ("system:authenticated",))
 
 
-def guard(host: Host, cluster: Cluster, token: str, user: User, asked: Asked, *, others: Iterable[Program]) -> None:
+def guard(host: Host, cluster: Cluster, token: str, user: User, asked: Asked, *, others: Iterable[Process]) -> None:
     """Mind roles from now on. Who has the token is the user; the programs of the cluster itself may do everything."""
     host.api = _Guard(Gate(cluster.api, Authorizer(cluster.storage, enforced=True)), user, asked)
     host.users = {f"Bearer {each.name}": User(each.name, (MASTERS,)) for each in others} | {f"Bearer {token}": user}

@@ -24,7 +24,8 @@ from multikueue.settings import STANDALONE, Cluster, InForce, Role, Settings
 from multikueue.settings.tree import BESIDE_KUEUE, Integrations
 from multikueue.testing import NOW
 from multikueue_simulator import objects
-from multikueue_simulator.world import NAMESPACE, Layout, Program, Share, World
+from multikueue_simulator.processes import Process
+from multikueue_simulator.world import NAMESPACE, Layout, Share, World
 from tests.simulator.stage import perform
 
 LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 6), Share("w2", 6)))
@@ -304,7 +305,7 @@ def test_a_story_of_sizes_and_deaths_ends_well(seed: int, core: bool) -> None:
         await running(world, tasks, parallelism=2)
         before = uids(world)
         (where,) = before
-        programs: list[Program] = [world.managers["manager-0"], world.workers[where].kueue]
+        programs: list[Process] = [world.managers["manager-0"], world.workers[where].kueue]
         for _ in range(25):
             if luck.random() < 0.3:
                 victim = luck.choice(programs)

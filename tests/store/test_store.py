@@ -18,7 +18,7 @@ from multikueue.api.ocm import Placement
 from multikueue.api.pod import GROUP_LABEL, Pod, PodGroup
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.stateful_set import StatefulSet
-from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL, Workload
+from multikueue.api.workload import FAILED_ON, ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.dispatch.plan import Absent, Plan
 from multikueue.jobs.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.framework.nesting import Nested
@@ -45,7 +45,7 @@ from multikueue.testing import (
     secret,
     workload,
 )
-from multikueue.testing.workloads import JobBuilder
+from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.builders import with_status
 from tests.jobs.pods.builders import member
 from tests.store.known import KEY, Noted, grouped, local, stored
@@ -277,6 +277,41 @@ def test_a_worker_coming_or_going_wakes_what_it_concerns() -> None:
     noted.keys.clear()
     store.worker("w9").connected()
     assert noted.keys == ["cluster w9"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(lambda made: made.nominated("w9"), id="a nomination"),
+        pytest.param(lambda made: made.cluster_name("w9"), id="a winner"),
+        pytest.param(
+            lambda made: made.condition(FAILED_ON, message="w9 at 2026-01-01T12:00:00Z"), id="an attempt that failed"
+        ),
+    ],
+)
+def test_a_worker_out_of_the_configuration_wakes_those_that_name_it(
+    names: Callable[[WorkloadBuilder], WorkloadBuilder],
+) -> None:
+    """It may hold a job of theirs, until it was seen."""
+    store, noted = stored()
+    store.workloads.upsert(names(local()).version(7).build())
+    for change in (store.worker("w9").connected, store.worker("w9").isolated):
+        noted.keys.clear()
+        change()
+        assert noted.keys == ["cluster w9", "workload wl"]
+    store.workloads.upsert(names(local()).finished().version(8).build())
+    noted.keys.clear()
+    store.worker("w9").connected()
+    assert noted.keys == ["cluster w9"]
+
+
+def test_a_worker_that_is_forgotten_wakes_those_that_name_it() -> None:
+    store, noted = stored()
+    store.worker("w9")
+    store.workloads.upsert(local().nominated("w9").version(7).build())
+    noted.keys.clear()
+    assert store.forget_worker("w9")
+    assert noted.keys == ["workload wl"]
 
 
 def test_a_worker_that_falls_silent_or_answers_again_wakes_what_it_may_win() -> None:

@@ -10,6 +10,7 @@ from multikueue.api.job import Job, JobKey
 from multikueue.api.kinds import JOBS, PODS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
+from multikueue.dispatch.group import Asked
 from multikueue.dispatch.plan import Copied, Plan
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.integrations.frameworks import Adapters
@@ -112,6 +113,14 @@ def test_a_worker_that_can_be_used_otherwise_has_all_looked_at_that_may_go_there
     noted.keys.clear()
     store.worker("w1").troubled("no answer")
     assert noted.keys == [], "so far nothing else is different"
+
+
+def test_a_worker_that_comes_back_has_those_looked_at_whose_job_may_be_there() -> None:
+    store, noted = stored()
+    asked = ObjectKey("default", "asked")
+    store.worker("w1").ask_for_job(asked, Asked("attempt", NOW))
+    store.worker("w1").isolated()
+    assert "workload asked" in noted.keys
 
 
 def test_a_workload_counts_where_it_was_admitted_even_if_its_local_queue_leads_elsewhere() -> None:

@@ -50,6 +50,19 @@ def test_a_job_is_found_by_the_workload_it_names_in_an_annotation(found: JobBuil
     assert worker.held() == {KEY}
 
 
+def test_a_job_that_ours_made_there_is_not_taken_for_it() -> None:
+    """It has the same labels and annotations: a RayCluster those of its RayJob."""
+    worker = view()
+    made = job("made").prebuilt("wl").owned_by(api_version="ray.io/v1", kind="RayJob", name="job", uid="u")
+    worker.jobs.upsert(made.build())
+    assert worker.job_of(KEY) is None
+    assert worker.held() == set()
+    worker.jobs.upsert(job("job").prebuilt("wl").build())
+    found = worker.job_of(KEY)
+    assert found is not None
+    assert found.metadata.name == "job"
+
+
 def test_a_job_that_appears_answers_what_was_asked() -> None:
     worker = view()
     worker.ask_for_job(KEY, ASKED)

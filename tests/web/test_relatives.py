@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multikueue.api.meta import decoder, encode
-from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION, POD_SET_LABEL, Event, Pod
+from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION, POD_SET_LABEL, PrintedEvent, PrintedPod
 from multikueue.web.relatives import MOST_CONTAINERS, shown_event, shown_pod
 
 Tree = dict[str, Any]
@@ -27,8 +27,8 @@ WHOLE: Tree = {
 }
 
 
-def pod(body: Tree) -> Pod:
-    return decoder(Pod)(encode(body))
+def pod(body: Tree) -> PrintedPod:
+    return decoder(PrintedPod)(encode(body))
 
 
 def test_all_that_people_look_at_is_shown() -> None:
@@ -76,8 +76,8 @@ TOLD: Tree = {
 }
 
 
-def event(body: Tree) -> Event:
-    return decoder(Event)(encode(body))
+def event(body: Tree) -> PrintedEvent:
+    return decoder(PrintedEvent)(encode(body))
 
 
 def test_an_event_is_shown_as_it_was_told() -> None:

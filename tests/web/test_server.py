@@ -14,7 +14,7 @@ import trustme
 from multikueue.errors import ConfigurationError
 from multikueue.web.admission import Known
 from multikueue.web.certificates import renewed
-from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Asked, Server, Stream, Write
+from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, ApiRequest, Server, Stream, Write
 from multikueue.web.serving import Serving, serving
 from multikueue.web.visibility import Refused
 from tests.web.builders import response_in, review_of
@@ -228,7 +228,7 @@ class Proxy:
             yield session
 
 
-async def echo(asked: Asked) -> tuple[int, bytes]:
+async def echo(asked: ApiRequest) -> tuple[int, bytes]:
     return 200, f"{asked.common_name} {asked.path} {dict(asked.query)}".encode()
 
 
@@ -243,6 +243,17 @@ async def test_a_question_comes_with_the_name_in_the_clients_certificate() -> No
             assert await response.text() == "None /apis/a b {'limit': '1'}"
         async with proxy.session(served) as session, session.post(url) as response:
             assert response.status == 405
+
+
+async def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
+    async def refuse(_asked: ApiRequest) -> tuple[int, bytes]:
+        return 429, b"{}"
+
+    served, proxy = certificate(), Proxy()
+    async with server() as listening:
+        port = await listening.serve_visibility(HOST, 0, served, client_ca=proxy.bundle, answer=refuse)
+        async with proxy.session(served) as session, session.get(f"https://{HOST}:{port}/apis") as response:
+            assert (response.status, response.headers["Retry-After"]) == (429, "1")
 
 
 async def test_certificates_of_another_authority_are_not_believed_not_even_those_of_an_old_one() -> None:
@@ -270,7 +281,7 @@ async def test_a_renewed_certificate_of_the_visibility_api_is_served_on_the_same
 
 
 async def test_serving_again_answers_by_the_new_rules_at_once() -> None:
-    async def refuse(_asked: Asked) -> tuple[int, bytes]:
+    async def refuse(_asked: ApiRequest) -> tuple[int, bytes]:
         return 401, b""
 
     served, proxy = certificate(), Proxy()
@@ -298,8 +309,8 @@ async def test_the_visibility_api_comes_back_after_it_could_not_listen_anew() ->
 # Streams.
 
 
-def streaming(stream: Stream) -> Callable[[Asked], Awaitable[tuple[int, bytes | Stream]]]:
-    async def answer(_asked: Asked) -> tuple[int, bytes | Stream]:
+def streaming(stream: Stream) -> Callable[[ApiRequest], Awaitable[tuple[int, bytes | Stream]]]:
+    async def answer(_asked: ApiRequest) -> tuple[int, bytes | Stream]:
         return 200, stream
 
     return answer

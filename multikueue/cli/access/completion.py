@@ -1,4 +1,4 @@
-"""Names for the TAB key: what the manager cluster has (contexts: `contexts`)."""
+"""Completion of names of objects on the manager cluster (contexts: `contexts`)."""
 
 from __future__ import annotations
 

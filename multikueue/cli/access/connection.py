@@ -1,4 +1,4 @@
-"""Which cluster a command talks to, and talking to it. What is heavy is imported when a command needs it."""
+"""The connection of a command to its cluster. Heavy modules are imported when a command needs them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _MANAGER = "Manager cluster"
 
 
 def kubeconfig_option(*names: str, also: str = "", envvar: str | None = KUBECONFIG) -> Any:
-    """How the kubeconfig of the manager cluster is given; `also` names in the help what else is looked at."""
+    """The option for the kubeconfig of the manager cluster; its help names `also` as another source."""
     return typer.Option(
         *names,
         envvar=envvar,
@@ -73,7 +73,7 @@ def kubeconfig_option(*names: str, also: str = "", envvar: str | None = KUBECONF
 
 
 def context_option(*names: str, also: str = "", envvar: str | None = CONTEXT) -> Any:
-    """How its context is given."""
+    """The option for the context in the kubeconfig of the manager cluster."""
     return typer.Option(
         *names,
         envvar=envvar,
@@ -86,7 +86,7 @@ def context_option(*names: str, also: str = "", envvar: str | None = CONTEXT) ->
 
 
 def _take_settings(ctx: typer.Context, param: typer.CallbackParam, path: Path | None) -> Path | None:
-    """The settings in that file take the place of the defaults of those options that are settings, by their variables."""
+    """Settings in that file replace the defaults of the options that are settings, by their variables."""
     path = inherited("config")(ctx, param, path)
     if path is not None and not ctx.resilient_parsing:
         from multikueue import settings
@@ -107,7 +107,7 @@ def _take_settings(ctx: typer.Context, param: typer.CallbackParam, path: Path | 
 
 
 def settings_option(*names: str) -> Any:
-    """How the manager's file with settings is given."""
+    """The option for the manager's settings file."""
     return typer.Option(
         *names,
         envvar="MULTIKUEUE_CONFIG",
@@ -146,7 +146,7 @@ class Target:
     cluster: str = ""
 
     async def credentials(self) -> Credentials:
-        """Raises ConfigurationError that names file and context."""
+        """Raises ConfigurationError with file and context."""
         from multikueue.kube.credentials import from_environment
 
         return await from_environment(self.kubeconfig, self.context)
@@ -158,10 +158,10 @@ class Target:
 
     @asynccontextmanager
     async def connect_in(self, namespace: str | None) -> AsyncIterator[tuple[kube.Client, str]]:
-        """With the namespace that is meant: as given, else that of the context, as with kubectl."""
+        """The client, and the namespace as given, else that of the context, as with kubectl."""
         from multikueue.kube.client import Client
 
-        # What asyncio says of a connection that breaks in its hands, as when Ctrl-C or a closed pipe ends us, is no news.
+        # asyncio logs connections that break when Ctrl-C or a closed pipe ends the process: no news for a user.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         credentials = await self.credentials()
         with told_where(self.cluster, credentials):
@@ -171,7 +171,7 @@ class Target:
 
 @contextmanager
 def told_where(cluster: str, credentials: Credentials) -> Iterator[None]:
-    """An error that the cluster is unreachable gets a note of where it was looked for: URL, file and context."""
+    """Adds to ClusterUnreachable a note of the URL, file and context in use."""
     try:
         yield
     except (ClusterUnreachable, BaseExceptionGroup) as error:
@@ -229,7 +229,7 @@ async def fetch(
 async def fetch_pairs(
     client: ClusterClient, kind: Kind[V], *, namespace: str = "", params: Mapping[str, str] | None = None
 ) -> list[tuple[dict[str, Any], V]]:
-    """The same, each with its value."""
+    """All objects of a kind, each as the server has it and as a value."""
     from multikueue.api.meta import decoder, encode
 
     decode = decoder(kind.type)
@@ -237,5 +237,5 @@ async def fetch_pairs(
 
 
 def with_kind(kind: Kind[Any], item: dict[str, Any]) -> dict[str, Any]:
-    """The object with apiVersion and kind in front: items of a list come without."""
+    """The object with apiVersion and kind in front: the items of a list have neither."""
     return {"apiVersion": kind.api_version, "kind": kind.kind, **item}

@@ -1,6 +1,6 @@
-"""Contexts for the TAB key, and how to ask for names while a line is being typed.
+"""Completion of contexts, and of names that a cluster is asked for.
 
-Whatever goes wrong, there is nothing to complete: nobody wants an error message in the middle of a line.
+A failure completes nothing: an error message would disturb the line that is being typed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import typer
 __all__ = ["beginning", "contexts", "given", "quietly"]
 
 PATIENCE = 2.0
-"""Seconds: nobody waits longer for a name than for typing it."""
+"""Seconds for an answer: typing a name takes no longer."""
 
 
 def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Those of the kubeconfig."""
+    """The contexts of the kubeconfig."""
     from multikueue.kube import credentials
 
     async def work() -> list[str]:
@@ -27,12 +27,12 @@ def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def given(ctx: typer.Context, name: str) -> Any:
-    """What the line has by now for kubeconfig or context of the manager cluster."""
+    """Kubeconfig and context of the manager cluster as the line has them by now."""
     return ctx.params.get(f"manager_{name}") or ctx.params.get(name)
 
 
 def beginning(incomplete: str, names: list[str]) -> list[str]:
-    """Those that go on from there, each once."""
+    """The names that begin so, each once."""
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 

@@ -1,7 +1,7 @@
-"""How a user gets to a worker: by a context of their own kubeconfig, else by the Secret of the cluster, if they may read it.
+"""A user's access to a worker: a context of their own kubeconfig, else the Secret of the cluster, if they may read it.
 
-The user's own context goes first, so that everybody sees what they may see and no more. It is the one that is named, or
-the one that is called like the cluster.
+The user's own context comes first, so that users see no more than they may. It is the context that is named, or the
+one with the name of the cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient, WatchingClient
     from multikueue.kube.credentials import Credentials
 
-__all__ = ["Reach", "SecretsNamespace", "Worker", "WorkerContext", "WorkerKubeconfig"]
+__all__ = ["ReachableWorker", "SecretsNamespace", "WorkerAccess", "WorkerContext", "WorkerKubeconfig"]
 
 _PANEL = "Worker cluster"
 
@@ -58,8 +58,8 @@ SecretsNamespace = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
-    """A worker one can ask, and whose rights one has there."""
+class ReachableWorker:
+    """A connected worker. `source`: where the credentials are from; `advice`: the remedy if their rights do not suffice."""
 
     cluster: str
     client: WatchingClient
@@ -67,13 +67,13 @@ class Worker:
     advice: str
 
     def refusal(self, error: Forbidden) -> CommandFailed:
-        """What it does not let us see, and what to do about it, in one line."""
+        """The request that the worker refuses, and the remedy, in one line."""
         return CommandFailed(f"{self.cluster} refuses ({self.source}): {error.message}; {self.advice}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """What the user gave to get at workers."""
+class WorkerAccess:
+    """The options that lead to workers."""
 
     manager: Target
     namespace: str = "kueue-system"
@@ -86,14 +86,14 @@ class Reach:
         return self.context is not None or self.kubeconfig is not None
 
     @asynccontextmanager
-    async def connect(self, manager: ClusterClient, cluster: str) -> AsyncIterator[Worker]:
-        """The worker. Raises CommandFailed if there is no way to it, or where it refuses something in the block."""
+    async def connect(self, manager: ClusterClient, cluster: str) -> AsyncIterator[ReachableWorker]:
+        """The worker. Raises CommandFailed without access, or if it refuses a request in the block."""
         from multikueue.kube.client import Client
 
         credentials, source, advice = await self._way(manager, cluster)
         with told_where(cluster, credentials):
             async with Client.connect(credentials, cluster=cluster) as client:
-                worker = Worker(cluster, client, source, advice)
+                worker = ReachableWorker(cluster, client, source, advice)
                 try:
                     yield worker
                 except Forbidden as error:
@@ -107,7 +107,7 @@ class Reach:
                     raise worker.refusal(_first(refused)) from group
 
     async def _way(self, manager: ClusterClient, cluster: str) -> tuple[Credentials, str, str]:
-        """How to get there, where that is from, and what to do if the rights do not suffice."""
+        """Credentials, their source, and the remedy if their rights do not suffice."""
         from multikueue.kube.credentials import from_kubeconfig
 
         own = await self._own(cluster)
@@ -130,7 +130,7 @@ class Reach:
         return await from_environment(kubeconfig, cluster) if known else None
 
     async def _registered(self, manager: ClusterClient, cluster: str) -> tuple[bytes, str]:
-        """What the manager has, refused by the same rules: who writes a Secret must not run programs of ours."""
+        """The manager's credentials, under the manager's rules: the author of a Secret must not run programs here."""
         from multikueue.cli.access import worker_clusters
         from multikueue.kube.kubeconfig import check_worker_kubeconfig
 

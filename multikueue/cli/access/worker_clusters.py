@@ -28,7 +28,7 @@ __all__ = [
     "COLUMNS",
     "NO_END",
     "RESOURCE",
-    "Member",
+    "WorkerCluster",
     "ends",
     "facts",
     "find",
@@ -41,7 +41,7 @@ __all__ = [
 RESOURCE = "multikueuecluster.kueue.x-k8s.io"
 
 NO_END = "no expiry found"
-"""Of a credential."""
+"""Shown for a credential whose end is not known."""
 
 COLUMNS = (
     Column("NAME"),
@@ -58,7 +58,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class WorkerCluster:
     """One MultiKueueCluster with what belongs to it.
 
     `item` is the object as the server has it, `source` where its kubeconfig is, in words; `problem` says why
@@ -83,7 +83,7 @@ class Member:
 
     @property
     def cordon(self) -> str:
-        """`yes`, `no`, or what somebody wrote in the hope that it cordons."""
+        """`yes`, `no`, or the invalid value of the annotation."""
         written = self.cluster.metadata.annotations.get(CORDON_ANNOTATION, "false")
         return {"true": "yes", "false": "no"}.get(written, f"no ({written!r} is not 'true')")
 
@@ -95,20 +95,20 @@ class Member:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-async def gather(client: ClusterClient, namespace: str, *, secrets: bool = True) -> list[Member]:
+async def gather(client: ClusterClient, namespace: str, *, secrets: bool = True) -> list[WorkerCluster]:
     """All clusters in the order of their names; without `secrets` their kubeconfigs are not read."""
     pairs = await fetch_pairs(client, MULTIKUEUE_CLUSTERS)
     configs = (await client.list(MULTIKUEUE_CONFIGS)).items
     return [await _member(client, item, value, configs, namespace if secrets else "") for item, value in pairs]
 
 
-async def find(client: ClusterClient, name: str, namespace: str) -> Member:
-    """One cluster with its kubeconfig, and without what it belongs to. Raises NotFound."""
+async def find(client: ClusterClient, name: str, namespace: str) -> WorkerCluster:
+    """One cluster with its kubeconfig, without the configs that name it. Raises NotFound."""
     item = json.loads(await client.request("GET", MULTIKUEUE_CLUSTERS.path(ObjectKey("", name))))
     return await _member(client, item, decoder(MultiKueueCluster)(encode(item)), (), namespace)
 
 
-def pick(members: Sequence[Member], name: str) -> Member:
+def pick(members: Sequence[WorkerCluster], name: str) -> WorkerCluster:
     """The cluster of that name; raises CommandFailed that lists the known ones."""
     for member in members:
         if member.name == name:
@@ -123,9 +123,9 @@ async def _member(
     cluster: MultiKueueCluster,
     configs: Sequence[MultiKueueConfig],
     namespace: str,
-) -> Member:
+) -> WorkerCluster:
     naming = tuple(config.metadata.name for config in configs if cluster.metadata.name in config.spec.clusters)
-    member = Member(item=item, cluster=cluster, configs=naming, source=_source(cluster, namespace))
+    member = WorkerCluster(item=item, cluster=cluster, configs=naming, source=_source(cluster, namespace))
     return await _with_kubeconfig(client, member, namespace) if namespace else member
 
 
@@ -140,8 +140,8 @@ def _source(cluster: MultiKueueCluster, namespace: str) -> str:
     return f"Secret {namespace}/{from_file.location}" if namespace else f"Secret {from_file.location}"
 
 
-async def _with_kubeconfig(client: ClusterClient, member: Member, namespace: str) -> Member:
-    """With its kubeconfig, or why there is none to be had."""
+async def _with_kubeconfig(client: ClusterClient, member: WorkerCluster, namespace: str) -> WorkerCluster:
+    """The cluster with its kubeconfig, or with the reason why there is none."""
     source = member.cluster.spec.cluster_source.kube_config
     if source is None:
         return replace(member, problem="only the manager has the credentials of a ClusterProfile", hidden=True)
@@ -169,7 +169,7 @@ async def _from_secret(client: ClusterClient, key: ObjectKey) -> bytes:
 # --- showing ---------------------------------------------------------------------------------------------------------
 
 
-def listing(members: Sequence[Member], now: datetime) -> Listing:
+def listing(members: Sequence[WorkerCluster], now: datetime) -> Listing:
     return Listing(
         columns=COLUMNS,
         rows=[row(member, now) for member in members],
@@ -179,7 +179,7 @@ def listing(members: Sequence[Member], now: datetime) -> Listing:
     )
 
 
-def row(member: Member, now: datetime) -> tuple[str, ...]:
+def row(member: WorkerCluster, now: datetime) -> tuple[str, ...]:
     """One cluster as a row of `COLUMNS`."""
     active, known = member.active, member.known
     return (
@@ -196,7 +196,7 @@ def row(member: Member, now: datetime) -> tuple[str, ...]:
     )
 
 
-def facts(member: Member, now: datetime) -> Iterator[tuple[str, str]]:
+def facts(member: WorkerCluster, now: datetime) -> Iterator[tuple[str, str]]:
     """One cluster in titled lines."""
     active, known = member.active, member.known
     since_when = f", for {age(active.last_transition_time, now)}" if active and active.last_transition_time else ""
@@ -214,13 +214,13 @@ def facts(member: Member, now: datetime) -> Iterator[tuple[str, str]]:
     yield "Configs", ", ".join(member.configs) or "none: add it to a MultiKueueConfig, or nothing is sent to it"
 
 
-def _namespaces(member: Member) -> str:
+def _namespaces(member: WorkerCluster) -> str:
     offered = namespaces_of(member.cluster)
     return "all" if offered == EVERYWHERE else ", ".join(offered) or "none: nothing is sent to it"
 
 
 def ends(moment: datetime | None, now: datetime) -> str:
-    """How far away the end of a credential is; empty if it has none that is known."""
+    """The time until a credential ends; empty if no end is known."""
     if moment is None:
         return ""
     return f"in {since(moment - now)}" if moment > now else f"{since(now - moment)} ago"

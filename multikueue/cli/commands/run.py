@@ -113,6 +113,11 @@ def run(
     from multikueue import manager
 
     run_async(lambda: manager.run(loaded))
+    webhook = loaded.settings.webhook
+    if webhook.enabled and webhook.url and webhook.failure_policy == "Fail":
+        note(
+            "The webhook stays registered: new jobs are refused until a manager runs, or after `multikueue webhook remove`."
+        )
 
 
 def _show(loaded: Loaded, output: Form, *, changed: bool) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
-from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import Column, heading, note, print_document, print_facts, print_table
 from multikueue.cli.workload.lookup import InNamespace, Named, pick
@@ -81,7 +81,9 @@ def why(
       multikueue why my-job -o yaml
     """
     target = Target(kubeconfig, context)
-    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    reach = WorkerAccess(
+        manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
+    )
     seen = run_async(lambda: _look(target, reach, namespace, name))
     found = None if seen.hidden or seen.workers else seen.told or _explained(seen.objects, seen.workload, config)
     _answer(seen, found, output)
@@ -161,6 +163,8 @@ def _tell(found: Explanation, output: Form) -> None:
         "Message": found.message,
         "Problem": found.problem,
     }
+    if found.partial:
+        facts["Partial"] = "there are too many reservations to look at all of them"
     print_facts(f"Workload {found.workload}", facts.items())
     _block("What is lacking", LACKS, _lacks(found), output)
     _block("Who has it", HOLDERS, _holders(found), output)
@@ -223,7 +227,7 @@ class _Seen:
     told: Explanation | None = None
 
 
-async def _look(target: Target, reach: Reach, namespace: str | None, name: str) -> _Seen:
+async def _look(target: Target, reach: WorkerAccess, namespace: str | None, name: str) -> _Seen:
     from multikueue.api import kinds
 
     async with target.connect_in(namespace) as (client, where):

@@ -1,1 +1,1 @@
-"""The user's terminal: what is printed and how (`output`), durations as one types them (`durations`), exit codes (`exit`)."""
+"""The user's terminal: output and its formats (`output`), typed durations (`durations`), exit codes (`exit`)."""

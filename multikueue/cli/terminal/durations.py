@@ -1,4 +1,4 @@
-"""Durations as one types them, by the grammar of the settings."""
+"""Durations on the command line, by the grammar of the settings."""
 
 from __future__ import annotations
 

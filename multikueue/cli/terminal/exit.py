@@ -1,4 +1,4 @@
-"""How a command ends: one line for a user's mistake, a number for scripts, a traceback only for a mistake of ours."""
+"""The end of a command: one line for a user's mistake, an exit code for scripts, a traceback only for a defect of ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["EPILOG", "CommandFailed", "ExitCode", "code_of", "leaves", "reported
 
 
 class CommandFailed(MultiKueueError):  # named by the situation, as in errors.py
-    """The command cannot do what it was asked for; the message says why, and what would help."""
+    """The command cannot do its work; the message has the reason and the remedy."""
 
 
 class ExitCode(IntEnum):
@@ -24,7 +24,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 3
     INTERRUPTED = 130
     READER_GONE = 141
-    """As a shell says of a program that SIGPIPE ended."""
+    """The exit code of a program that SIGPIPE ended, as in a shell."""
 
 
 EPILOG = "Exit codes: 0 done, 1 failed or not found, 2 wrong usage or configuration, 3 a cluster cannot be reached."
@@ -47,8 +47,8 @@ def code_of(error: MultiKueueError) -> ExitCode:
 def reported(command: Callable[[], object]) -> int:
     """Run `command` and answer its exit code.
 
-    Errors of our tree become one line each on stderr; an interrupt, an exit and a reader that is gone are ends as well. All
-    of them may come alone or in a group. Any other error is a defect of ours and passes through.
+    Errors of our tree become one line each on stderr. An interrupt, an exit and a closed pipe are ends as well. Each may
+    come alone or in a group. Any other error is a defect of ours and passes through.
     """
     try:
         return _ended(command)
@@ -70,7 +70,7 @@ def _ended(command: Callable[[], object]) -> int:
 
 
 def _code_of_ends(ends: list[BaseException]) -> int:
-    """What the person at the terminal did goes before what went wrong because of it."""
+    """An act of the user, such as Ctrl-C, goes before the errors that it caused."""
     if any(isinstance(end, KeyboardInterrupt) for end in ends):
         return ExitCode.INTERRUPTED
     if any(isinstance(end, BrokenPipeError) for end in ends):
@@ -88,13 +88,13 @@ def _report(errors: list[MultiKueueError]) -> int:
 
 
 def _notes(error: MultiKueueError) -> str:
-    """What was added on the way up, such as where the cluster was looked for."""
+    """The notes of the error, such as URL, file and context of the cluster."""
     notes = getattr(error, "__notes__", ())
     return f" ({'; '.join(notes)})" if notes else ""
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The error itself, or those in a group, however deep."""
+    """The error itself, or the leaves of a group."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from leaves(each)

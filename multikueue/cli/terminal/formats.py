@@ -1,4 +1,4 @@
-"""How a command shall print: kubectl's `-o`, with its templates, `--sort-by` and `--no-headers`."""
+"""Output formats: kubectl's `-o`, with its templates, `--sort-by` and `--no-headers`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Form: TypeAlias = Format | JsonPath | CustomColumns
 
 
 def is_document(output: Form) -> bool:
-    """Whether it shows whole objects, and not what we make of them."""
+    """Whether it shows whole objects, not rows."""
     return output not in (Format.TABLE, Format.WIDE, Format.NAME)
 
 
@@ -84,7 +84,7 @@ def _likely(text: str) -> str:
 
 def _json_path(template: str) -> JsonPath:
     found = JsonPath(template)
-    found.render({})  # a mistake in it is told before anybody is asked
+    found.render({})  # a mistake in it is reported before any request
     return found
 
 

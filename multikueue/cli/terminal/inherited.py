@@ -1,6 +1,6 @@
 """Options that may stand anywhere: with the command, or before it, with its group or with the program.
 
-What stands nearest to the command counts; it goes before environment and settings wherever it stands.
+The value nearest to the command counts, before environment and settings wherever it stands.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def inherited(name: str) -> Callable[..., Any]:
 
 
 def before(ctx: typer.Context, name: str, otherwise: Any = None) -> Any:
-    """What was given for this option before the command."""
+    """The value of this option before the command."""
     parent = ctx.parent
     while parent is not None:
         if (value := parent.params.get(name)) is not None:

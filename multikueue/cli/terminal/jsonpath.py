@@ -1,4 +1,4 @@
-"""The JSONPath of kubectl: what `-o jsonpath=`, `-o custom-columns=` and `--sort-by` are written in. Pure.
+"""The JSONPath of kubectl, for `-o jsonpath=`, `-o custom-columns=` and `--sort-by`. Pure.
 
 As on https://kubernetes.io/docs/reference/kubectl/jsonpath/: fields, `[0]`, slices, `[*]`, `..name`, `[?(@.a=="b")]`, unions,
 `{range}` and quoted text. What a path does not find is no error: the answer is shorter.
@@ -16,7 +16,7 @@ from typing import Any
 __all__ = ["Path", "path", "render", "text"]
 
 Step = Callable[[Any], Iterator[Any]]
-"""From one value to those below it that are meant."""
+"""From one value to the selected values below it."""
 
 _STEP = re.compile(
     r"""\.\.(?P<deep>(?:\\.|[^.\[\\])+)      # ..name
@@ -46,7 +46,7 @@ class Path:
     steps: tuple[Step, ...]
 
     def find(self, tree: Any) -> list[Any]:
-        """All values that it leads to, in the order in which they stand."""
+        """All selected values, in their order in the object."""
         found = [tree]
         for step in self.steps:
             found = [below for value in found for below in step(value)]
@@ -73,12 +73,12 @@ def path(written: str) -> Path:
 
 
 def text(values: Sequence[Any]) -> str:
-    """Values as kubectl prints them: with a space between, what is deeper as JSON."""
+    """Values as kubectl prints them: separated by a space, objects and lists as JSON."""
     return " ".join(_shown(value) for value in values)
 
 
 def render(template: str, tree: Any) -> str:
-    """What the template makes of the object. Raises ValueError."""
+    """The text of the template for the object. Raises ValueError."""
     nodes = _nodes(template)
     if len(nodes) == 1 and "{" not in template:  # as kubectl: braces may be left out around one path
         nodes = [(template, True)]
@@ -184,7 +184,7 @@ def _literal(written: str) -> Any:
 
 
 def _nodes(template: str) -> list[tuple[str, bool]]:
-    """Text as it is, and what stood in braces."""
+    """Plain text, and the contents of braces."""
     nodes, at = list[tuple[str, bool]](), 0
     for match in _PIECE.finditer(template):
         nodes += [(template[at : match.start()], False)] if match.start() > at else []
@@ -215,7 +215,7 @@ def _written(nodes: Sequence[tuple[str, bool]], tree: Any) -> Iterator[str]:
 
 
 def _end(nodes: Sequence[tuple[str, bool]], at: int) -> int:
-    """Where the range that is open at this place ends."""
+    """The position of the end of the range that is open here."""
     depth = 1
     for number in range(at, len(nodes)):
         word, is_code = nodes[number]

@@ -1,4 +1,4 @@
-"""What a user may have meant by a name that is not there."""
+"""Suggestions for a name that does not exist."""
 
 from __future__ import annotations
 

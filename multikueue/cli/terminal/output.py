@@ -1,4 +1,4 @@
-"""What commands print: a table for people, columns for pipes, JSON and YAML for programs; progress goes to stderr."""
+"""The output of commands: a table for people, columns for pipes, JSON and YAML for programs; progress goes to stderr."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 GAP = "   "
 
 CLEAR_LINE = "\r\x1b[K"
-"""For a terminal: what was printed on this line goes."""
+"""Clears the current line of a terminal."""
 
 _COLOURS = {
     "True": "green",
@@ -64,10 +64,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What a list command found.
+    """The result of a list command.
 
     `items` are the objects as the server sent them, `rows` one row for each, `resource` the word before the slash of
-    `-o name`, `nothing` what to say when there is none.
+    `-o name`, `nothing` the sentence for an empty list.
     """
 
     columns: Sequence[Column]
@@ -95,7 +95,7 @@ def print_items(listing: Listing, output: Form, *, sort_by: str = "", headers: b
 
 
 def _sorted(listing: Listing, sort_by: str) -> Listing:
-    """By what the path finds first in each item, those without it last; rows go with their items."""
+    """Items and their rows in the order of the first value at the path, items without one last."""
     from multikueue.cli.terminal.jsonpath import path
 
     if len(listing.items) != len(listing.rows):
@@ -117,7 +117,7 @@ def _rank(found: Sequence[Any]) -> tuple[int, float, str]:
 
 
 def print_document(document: Any, output: Form) -> None:
-    """Print one object as a format for programs says, its fields in the order given."""
+    """Print one object in a format for programs, its fields in the order given."""
     match output:
         case JsonPath():
             print(output.render(document), end="")
@@ -139,13 +139,13 @@ def _print_custom(output: CustomColumns, items: Sequence[Any], *, headers: bool 
 
 
 def note(text: str) -> None:
-    """Progress and remarks: never in the way of what a program reads from stdout."""
+    """Progress and remarks on stderr: programs read stdout."""
     clear = CLEAR_LINE if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else ""  # a spinner may be there
     print(f"{clear}{printable(text)}", file=sys.stderr)
 
 
 def printable(text: str) -> str:
-    """The text with backslash escapes for what a terminal obeys or hides: clusters have the words, not the screen.
+    """The text with control and hidden characters escaped: text from a cluster must not control the terminal.
 
     Line breaks stay.
     """
@@ -155,7 +155,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """One row is one line: what messages carry in line breaks becomes a space. Printable."""
+    """The text in one line, line breaks as spaces. Printable."""
     return printable(" ".join(text.split()))
 
 
@@ -174,7 +174,7 @@ def heading(text: str) -> None:
 
 
 def _styled(text: str, *, bold: bool | None = None, colour: str | None = None) -> str:
-    """Only a terminal gets colours, and none if NO_COLOR is set (no-color.org) or it says that it has none."""
+    """The text in bold or a colour: on a terminal that has them, unless NO_COLOR is set (no-color.org)."""
     plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain or not (bold or colour) else typer.style(text, bold=bold, fg=colour)
 
@@ -222,7 +222,7 @@ def print_table(
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], *, bold: bool | None = None) -> str:
-    """A row without trailing blanks: each of them is a line more on a screen that is just wide enough."""
+    """A row without trailing blanks, which would break the line on a screen that is just wide enough."""
     last = len(cells) - 1
     padded = (cell if number == last else cell.ljust(widths[number]) for number, cell in enumerate(cells))
     return GAP.join(

@@ -1,4 +1,4 @@
-"""That something is going on, where it takes more than a second: a line that turns on a terminal, and nothing in a pipe."""
+"""Progress of slow work: after a second a spinner on a terminal, and nothing in a pipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multikueue.cli.terminal.output import CLEAR_LINE
 __all__ = ["spinner"]
 
 PATIENCE = 1.0
-"""Seconds that nobody minds."""
+"""Seconds before the spinner appears."""
 
 TURN = 0.1
 
@@ -24,7 +24,7 @@ _FRAMES = "|/-\\"
 
 @asynccontextmanager
 async def spinner(doing: str) -> AsyncIterator[None]:
-    """While the block takes its time; what it notes meanwhile takes the place of the line."""
+    """Shows a spinner while the block runs; a note replaces its line."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return

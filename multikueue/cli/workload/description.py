@@ -22,7 +22,7 @@ from multikueue.api.workload import (
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.workload.repairs import repair
 
-__all__ = ["STATES", "Event", "attempt", "events", "facts", "now", "owner", "reason", "status"]
+__all__ = ["STATES", "HistoryEntry", "attempt", "events", "facts", "now", "owner", "reason", "status"]
 
 Test = Callable[[Workload], bool]
 
@@ -48,13 +48,13 @@ def status(workload: Workload) -> str:
 
 
 def owner(workload: Workload) -> str:
-    """The job it stands for, as `Job/name`; empty for a workload of its own."""
+    """Its job, as `Job/name`; empty for a workload without a job."""
     found = any_owner_of(workload)
     return f"{found.kind}/{found.name}" if found else ""
 
 
 def attempt(workload: Workload) -> str:
-    """The time of the present reservation, which is the mark its copies carry; empty without one."""
+    """The time of the present reservation, the mark of its copies; empty without a reservation."""
     reserved = workload.condition(QUOTA_RESERVED)
     if reserved is None or reserved.status != "True" or reserved.last_transition_time is None:
         return ""
@@ -62,7 +62,7 @@ def attempt(workload: Workload) -> str:
 
 
 def reason(workload: Workload) -> str:
-    """What the objects say about why it is in its state, in one line."""
+    """The reason of its state as its objects have it, in one line."""
     match status(workload):
         case "Finished" | "Failed":
             return _message(workload, FINISHED)
@@ -79,7 +79,7 @@ def reason(workload: Workload) -> str:
 
 
 def now(workload: Workload) -> str:
-    """What it does or waits for at the moment, and what helps, as sentences in one line."""
+    """Its present activity or wait, and the remedy, as sentences in one line."""
     told = one_line(_now(workload))
     helps = repair(workload)
     return f"{told if told.endswith('.') else f'{told}.'}{f' {helps}' if helps else ''}"
@@ -111,7 +111,7 @@ def _now(workload: Workload) -> str:
 
 
 def facts(workload: Workload) -> Iterator[tuple[str, str]]:
-    """What does not change from moment to moment: title and value."""
+    """Lasting facts: title and value."""
     spec, state = workload_spec(workload), workload.status
     if owner(workload):
         yield "Job", owner(workload)
@@ -130,7 +130,7 @@ def facts(workload: Workload) -> Iterator[tuple[str, str]]:
 
 
 def _quota(held: PodSetAssignment) -> str:
-    """What one pod set has, with the flavors it is of."""
+    """The quota of one pod set, with its flavors."""
     pods = "" if held.count is None else f"{held.count} "
     amounts = (f"{name} {amount}" for name, amount in held.resource_usage.items())
     flavors = ", ".join(dict.fromkeys(held.flavors.values()))
@@ -138,8 +138,8 @@ def _quota(held: PodSetAssignment) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something that is known to have happened, with the time its object tells; None for one without."""
+class HistoryEntry:
+    """A past change that an object records, with the time that it records; None without one."""
 
     at: datetime | None
     what: str
@@ -148,23 +148,27 @@ class Event:
         return f"{render_time(self.at) if self.at else '-':<20}  {one_line(self.what)}"
 
 
-def events(workload: Workload) -> list[Event]:
-    """What conditions and checks remember, oldest first. Each remembers only its last change."""
-    told = [Event(workload.metadata.creation_timestamp, "created"), *_conditions(workload), *_check_events(workload)]
+def events(workload: Workload) -> list[HistoryEntry]:
+    """The history in conditions and checks, oldest first. Each has its last change only."""
+    told = [
+        HistoryEntry(workload.metadata.creation_timestamp, "created"),
+        *_conditions(workload),
+        *_check_events(workload),
+    ]
     return sorted(told, key=lambda event: event.at.timestamp() if event.at else float("inf"))
 
 
-def _conditions(workload: Workload) -> Iterator[Event]:
+def _conditions(workload: Workload) -> Iterator[HistoryEntry]:
     for condition in workload.status.conditions:
         what = condition.type if condition.status == "True" else f"{condition.type} is {condition.status}"
         because = f" ({condition.reason})" if condition.reason else ""
-        yield Event(condition.last_transition_time, f"{what}{because}{_colon(condition.message)}")
+        yield HistoryEntry(condition.last_transition_time, f"{what}{because}{_colon(condition.message)}")
 
 
-def _check_events(workload: Workload) -> Iterator[Event]:
+def _check_events(workload: Workload) -> Iterator[HistoryEntry]:
     for check in workload.status.admission_checks:
         what = f"admission check {check.name} is {check.state}{_colon(check.message)}"
-        yield Event(check.last_transition_time, what)
+        yield HistoryEntry(check.last_transition_time, what)
 
 
 def _finished_as(workload: Workload, *, succeeded: bool) -> bool:
@@ -178,7 +182,7 @@ def _message(workload: Workload, type_: str) -> str:
 
 
 def _checks(workload: Workload) -> str:
-    """The messages of the checks that still hold it back, else of those that let it through."""
+    """The messages of the checks that are not Ready, else of all checks."""
     checks = workload.status.admission_checks
     telling = [check for check in checks if check.state != "Ready"] or checks
     return "; ".join(f"{check.name}: {check.message or check.state}" for check in telling)

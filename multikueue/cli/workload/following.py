@@ -48,6 +48,9 @@ class _Changes(Generic[T]):
             self.upsert(item)
         return iter(())
 
+    def wants(self, _item: T, /) -> bool:
+        return True
+
     def upsert(self, item: T, /) -> None:
         old = self._known.get(item.key)
         if old is None or old.metadata.resource_version != item.metadata.resource_version:

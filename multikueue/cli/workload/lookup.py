@@ -47,21 +47,21 @@ _WORKLOAD = ("wl", "workload", "workloads", "workload.kueue.x-k8s.io", "workload
 
 
 async def fetch_workloads(client: ClusterClient, namespace: str) -> list[Pair]:
-    """All of the namespace; of all namespaces if it is empty."""
+    """The workloads of the namespace; of all namespaces if it is empty."""
     from multikueue.api.kinds import WORKLOADS
 
     return await fetch_pairs(client, WORKLOADS, namespace=namespace)
 
 
 def named(items: list[Pair], word: str) -> list[Pair]:
-    """All that may be meant by NAME or KIND/NAME."""
+    """All workloads with that NAME or KIND/NAME."""
     kind, _, name = word.rpartition("/")
     own = [pair for pair in items if pair[1].metadata.name == name and kind.lower() in ("", *_WORKLOAD)]
     return own or _running(_staying([pair for pair in items if list(_owners(pair[1], kind, name))]))
 
 
 def pick(items: list[Pair], word: str, namespace: str) -> Pair:
-    """The workload that is meant by NAME or KIND/NAME.
+    """The workload with that NAME or KIND/NAME.
 
     The name may be the workload's own, or its job's; of the latter, one that is being deleted counts only if there is no
     other, and of the slices of an elastic job the one that runs. Raises CommandFailed that names the choices if there are
@@ -98,7 +98,7 @@ def _staying(found: list[Pair]) -> list[Pair]:
 
 
 def _running(found: list[Pair]) -> list[Pair]:
-    """Without the slices that others have replaced, and those that are to replace one of the others."""
+    """The workloads without replaced slices, and without slices that are yet to replace one of the others."""
     from multikueue.api.slices import replaced_key
     from multikueue.api.workload import FINISHED, SLICE_REPLACED
 
@@ -117,7 +117,7 @@ def _choices(found: list[Pair], name: str) -> str:
 
 
 def names(items: list[Pair]) -> Iterator[str]:
-    """All as a user would name them: by their jobs, if they have any."""
+    """The names of all as a user would give them: by their jobs, if they have any."""
     for _, workload in items:
         owners = workload.metadata.owner_references
         yield from (f"{owner.kind.lower()}/{owner.name}" for owner in owners)

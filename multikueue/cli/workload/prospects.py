@@ -1,4 +1,4 @@
-"""What each worker answers to a workload that has none yet: one sentence for all, and a row for each."""
+"""The answers of the workers to a workload without a winner: one sentence for all, and a row for each."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from multikueue.store.sight import namespaces_of
 from multikueue.store.state import clusters_of, config_of
 
 if TYPE_CHECKING:
-    from multikueue.cli.access.worker_access import Reach, Worker
+    from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["prospects", "row", "sentence"]
 
 PATIENCE = 10.0
-"""Seconds for one cluster: who waits at a screen would rather see the others."""
+"""Seconds for one cluster: a user at a screen would rather see the others."""
 
 AT_ONCE = 16
-"""Clusters that are asked side by side."""
+"""Clusters that are asked concurrently."""
 
 NAMED = 5
 """Workers of one kind in the sentence; the rows have them all."""
@@ -95,11 +95,11 @@ def _again(local: Workload) -> str:
 
 
 async def prospects(
-    manager: ClusterClient, reach: Reach, local: Workload, told: Iterable[Prospect] = ()
+    manager: ClusterClient, reach: WorkerAccess, local: Workload, told: Iterable[Prospect] = ()
 ) -> tuple[list[Prospect], list[str]]:
     """Each worker that the workload may go to, in the order of its MultiKueueConfig, and what could not be seen.
 
-    Of `told`, what the manager says of them, counts what one may not look at oneself.
+    `told`, the manager's answer, counts for workers that the user has no access to.
     """
     inquiry = _Inquiry(manager, reach, local, {each.cluster: each for each in told})
     names = await inquiry.names()
@@ -119,7 +119,7 @@ async def prospects(
 @dataclass(slots=True)
 class _Inquiry:
     manager: ClusterClient
-    reach: Reach
+    reach: WorkerAccess
     local: Workload
     told: Mapping[str, Prospect]
     unseen: list[str] = field(default_factory=list)
@@ -129,12 +129,12 @@ class _Inquiry:
         return self.local.status.nominated_cluster_names
 
     def known(self) -> Mapping[str, str]:
-        """What fitted nowhere, as the manager wrote it down: no right on a worker is needed to know it."""
+        """Reasons by worker, from the manager's condition FitsNoWorker: reading it needs no right on a worker."""
         told = self.local.condition(FITS_NO_WORKER)
         return named_in(told.message) if told is not None else {}
 
     async def names(self) -> tuple[str, ...]:
-        """Those of the configuration, if that may be read; else those that the workload names."""
+        """The workers of the configuration, if that may be read; else those that the workload names."""
         named = tuple(dict.fromkeys((*self.nominated, *self.known())))
         try:
             return (await self._configured()) or named
@@ -168,7 +168,7 @@ class _Inquiry:
             return self._without_a_look(name, str(error))
 
     async def _manager_says(self, name: str) -> Prospect | None:
-        """What its MultiKueueCluster tells of it for everybody; None if nothing keeps it from taking work."""
+        """Why its MultiKueueCluster takes no work; None if nothing there keeps it from work."""
         try:
             cluster: MultiKueueCluster = await self.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", name))
         except ApiError as error:
@@ -188,7 +188,7 @@ class _Inquiry:
         return None
 
     def _without_a_look(self, name: str, why: str) -> Prospect:
-        """What is known of a worker that we cannot look at."""
+        """The prospect on a worker without access."""
         if name in self.told:
             return self.told[name]
         self.unseen.append(f"{name}: {why}")
@@ -196,7 +196,7 @@ class _Inquiry:
             return _prospect(name, State.NEVER, self.known()[name])
         return _prospect(name, State.WAITS if name in self.nominated else State.HIDDEN, "you cannot look there")
 
-    async def _worker_says(self, name: str, worker: Worker) -> Prospect:
+    async def _worker_says(self, name: str, worker: ReachableWorker) -> Prospect:
         kin = Kin(worker.client, self.local)
         kind = await kin.unserved()
         if kind:
@@ -213,8 +213,8 @@ class _Inquiry:
         place = await self._place(name, worker, copy)
         return _prospect(name, State.WAITS, told.message if told is not None else "", place=place)
 
-    async def _lack(self, name: str, worker: Worker, copy: Workload) -> str:
-        """As the manager finds it out."""
+    async def _lack(self, name: str, worker: ReachableWorker, copy: Workload) -> str:
+        """Why the worker can never take the copy, by the manager's own rules; empty if it may."""
         ceilings = Ceilings()
         try:
             local = (await worker.client.list(LOCAL_QUEUES, namespace=copy.metadata.namespace)).items
@@ -223,7 +223,7 @@ class _Inquiry:
             self.unseen.append(f"queues of {name}: {error.message}")
         return ceilings.lack(name, copy)
 
-    async def _place(self, name: str, worker: Worker, copy: Workload) -> int:
+    async def _place(self, name: str, worker: ReachableWorker, copy: Workload) -> int:
         try:
             line = await _waiting(worker.client, copy)
         except Forbidden as error:
@@ -234,7 +234,7 @@ class _Inquiry:
 
 
 async def _waiting(worker: ClusterClient, copy: Workload) -> list[Workload]:
-    """Those that wait for the same ClusterQueue of a worker."""
+    """The workloads that wait for the same ClusterQueue of a worker."""
     queues = {queue.key: queue.spec.cluster_queue for queue in (await worker.list(LOCAL_QUEUES)).items}
     mine = queues.get(queue_of(copy))
     waiting = (each for each in (await worker.list(WORKLOADS)).items if _is_waiting(each))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.api.pods import PODS, Pod
+from multikueue.api.pods import PODS, PrintedPod
 from multikueue.api.workload import Workload
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
@@ -54,7 +54,7 @@ class Kin(Relatives):
             known = ""
         return "" if known else f"{self._job.kind} ({self._job.api_version})"
 
-    async def pods(self) -> list[tuple[Tree, Pod]]:
+    async def pods(self) -> list[tuple[Tree, PrintedPod]]:
         """The pods of the job, as the server sent them and as values. Raises Forbidden."""
         pairs = await fetch_pairs(self._client, PODS, namespace=self._key.namespace)
         return [pair for pair in pairs if await self.has(pair[1].metadata)]

@@ -1,4 +1,4 @@
-"""What helps against each reason for which a workload does not run, as one table. Pure.
+"""The remedy for each reason why a workload does not run, as one table. Pure.
 
 A repair names commands that can be run as they stand (QUEUE is the user's choice), and a test runs them.
 """
@@ -87,11 +87,11 @@ REPAIRS: tuple[Repair, ...] = (
         "Ask for less, or have a worker enlarged: `multikueue clusters capacity` has what there is.",
     ),
 )
-"""In order: the first that holds is the one to be told. An empty one: nothing is to be done."""
+"""In order: the first that holds is shown. An empty one: the user has nothing to do."""
 
 
 def repair(workload: Workload) -> str:
-    """What helps, as a sentence; empty where patience does."""
+    """The remedy, as a sentence; empty where waiting suffices."""
     found = next((each.words for each in REPAIRS if each.holds(workload)), "")
     owner = any_owner_of(workload)
     name = f"{owner.kind.lower()}/{owner.name}" if owner else workload.metadata.name

@@ -1,4 +1,4 @@
-"""One workload a command is about: where it is at the moment, and staying with it when it goes elsewhere."""
+"""The workload of a command: its present cluster, and following it to another one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.workload import FINISHED, Workload
-from multikueue.cli.access.worker_access import Reach
+from multikueue.cli.access.worker_access import WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.workload import description
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 __all__ = ["Act", "Scene", "nowhere", "open_scene"]
 
 POLL_SECONDS = 1.0
-"""Between two looks at the workload, to see whether it is still where it was."""
+"""Time between two reads of the workload, which show whether it is still on the same cluster."""
 
 DRAIN_SECONDS = 10.0
-"""What is still on its way from a cluster that the workload has left may take so long: the cluster may be dead."""
+"""The longest wait for the last data of a cluster that the workload has left: the cluster may be dead."""
 
 
 class Act(Protocol):
-    """What a command does on the cluster where the workload is."""
+    """The work of a command on the cluster where the workload is."""
 
     async def play(self, view: View, /) -> None:
-        """Goes on until it is cancelled: the workload is not there any more."""
+        """Works until cancelled, when the workload has left the cluster."""
 
     async def drain(self) -> None:
-        """Returns when all that is on its way has arrived."""
+        """Returns when all data under way has arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class Scene:
     """The workload that was named; `item` is the object as the server sent it."""
 
     manager: WatchingClient
-    reach: Reach
+    reach: WorkerAccess
     item: dict[str, Any]
     workload: Workload
 
     @asynccontextmanager
     async def winner(self) -> AsyncIterator[View]:
-        """What runs of it where it is. Raises CommandFailed if it is nowhere, and says why."""
+        """What runs of it where it is. Raises CommandFailed with the reason if it is on no cluster."""
         if not self.workload.status.cluster_name:
             raise CommandFailed(nowhere(self.workload))
         async with AsyncExitStack() as stack:
@@ -86,7 +86,7 @@ class Scene:
             tasks.cancel_scope.cancel()
 
     async def _look(self) -> Workload:
-        # Let it come to its end: a call that is given up closes its connection, with a farewell that nobody waits for.
+        # Runs to its end: a cancelled call would close its connection, and nothing waits for the closing.
         with anyio.CancelScope(shield=True):
             workload = await self._now()
         if workload is None:
@@ -101,13 +101,13 @@ class Scene:
 
 
 @asynccontextmanager
-async def open_scene(named: str, namespace: str | None, reach: Reach) -> AsyncIterator[Scene]:
-    """In the namespace of the context, if none is given. Raises CommandFailed if there is no such workload, or several."""
+async def open_scene(named: str, namespace: str | None, reach: WorkerAccess) -> AsyncIterator[Scene]:
+    """Opens the workload, by default in the context's namespace. Raises CommandFailed unless exactly one has the name."""
     async with reach.manager.connect_in(namespace) as (manager, where):
         item, workload = pick(await fetch_workloads(manager, where), named, where)
         yield Scene(manager, reach, item, workload)
 
 
 def nowhere(workload: Workload) -> str:
-    """Why it is on no cluster, in one line."""
+    """The reason why it is on no cluster, in one line."""
     return f"workload {workload.key} is on no cluster: {description.now(workload)}"

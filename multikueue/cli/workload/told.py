@@ -1,4 +1,4 @@
-"""What the manager says, by its aggregated API, of why a workload waits (docs/metrics.md)."""
+"""The manager's reason why a workload waits, by its aggregated API (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Told", "told"]
 
 
 class Told(msgspec.Struct, frozen=True):
-    """`quota` is None of a workload that waits for none, `workers` empty of one that waits for quota."""
+    """`quota` is None unless the workload waits for quota; `workers` is empty while it does."""
 
     quota: Explanation | None = None
     workers: tuple[Prospect, ...] = ()
 
 
 async def told(client: ClusterClient, key: ObjectKey) -> Told:
-    """Raises ApiError where there is no such API, no right to it, or nobody who answers, and as `Client.request` does."""
+    """Raises ApiError without such an API, a right to it, or an answer, and errors of `Client.request`."""
     path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/{key.namespace}/workloads/{key.name}/explanation"
     try:
         return msgspec.json.decode(await client.request("GET", path), type=Told)

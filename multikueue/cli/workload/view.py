@@ -14,10 +14,10 @@ import anyio
 import msgspec
 
 from multikueue.api.meta import Object, decoder
-from multikueue.api.pods import PODS, TOLD, Event, Pod
+from multikueue.api.pods import PODS, PRINTED_EVENTS, PrintedEvent, PrintedPod
 from multikueue.api.workload import Workload
 from multikueue.cli.access.connection import fetch_pairs, with_kind
-from multikueue.cli.access.worker_access import Reach, Worker
+from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.workload.following import follow
@@ -47,16 +47,16 @@ class _Seen(msgspec.Struct, frozen=True):
 class View:
     """`unseen` says in words why there may be more than was seen. The worker is connected to when it is needed first."""
 
-    def __init__(self, manager: WatchingClient, reach: Reach, workload: Workload, stack: AsyncExitStack) -> None:
+    def __init__(self, manager: WatchingClient, reach: WorkerAccess, workload: Workload, stack: AsyncExitStack) -> None:
         self.workload, self.cluster = workload, workload.status.cluster_name or ""
         self.unseen: list[str] = []
         self._manager, self._reach, self._stack = manager, reach, stack
         self._refused: ApiError | None = None
         self._is_told = False
-        self._own: tuple[Worker, Kin] | None = None
+        self._own: tuple[ReachableWorker, Kin] | None = None
         self._connecting = anyio.Lock()
 
-    async def own(self) -> tuple[Worker, Kin]:
+    async def own(self) -> tuple[ReachableWorker, Kin]:
         """One's own way. Raises CommandFailed if there is none, and says what the manager answered."""
         async with self._connecting:
             if self._own is None:
@@ -64,7 +64,7 @@ class View:
                 self._own = worker, Kin(worker.client, self.workload)
         return self._own
 
-    async def _connect(self) -> Worker:
+    async def _connect(self) -> ReachableWorker:
         try:
             return await self._stack.enter_async_context(self._reach.connect(self._manager, self.cluster))
         except CommandFailed as error:
@@ -72,7 +72,7 @@ class View:
                 raise
             raise CommandFailed(f"{error}; the manager does not show it either: {self._refused.message}") from error
 
-    async def pods(self) -> Pairs[Pod]:
+    async def pods(self) -> Pairs[PrintedPod]:
         """The pods of the job."""
         found = await self._told(PODS)
         if found is None:
@@ -81,7 +81,7 @@ class View:
             self.unseen = [f"you may not read {', '.join(sorted(kin.hidden))} there"] if kin.hidden else []
         return found
 
-    async def follow_pods(self, take: Callable[[Pod, bool], Awaitable[None]]) -> None:
+    async def follow_pods(self, take: Callable[[PrintedPod, bool], Awaitable[None]]) -> None:
         """Tells `take` each pod there is and each change, until cancelled; the flag says that it is gone."""
 
         found = await self._told(PODS)
@@ -89,43 +89,43 @@ class View:
             return await self._poll(PODS, found, take)
         worker, kin = await self.own()
 
-        async def take_ours(pod: Pod, gone: bool) -> None:
+        async def take_ours(pod: PrintedPod, gone: bool) -> None:
             if await kin.has(pod.metadata):
                 await take(pod, gone)
 
         return await follow(worker.client, PODS, self.workload.metadata.namespace, take_ours)
 
-    async def events(self) -> Pairs[Event]:
+    async def events(self) -> Pairs[PrintedEvent]:
         """The events of its copy, its job and its pods."""
-        found = await self._told(TOLD)
+        found = await self._told(PRINTED_EVENTS)
         if found is not None:
             return found
         worker, kin = await self.own()
         await kin.pods()
-        pairs = await fetch_pairs(worker.client, TOLD, namespace=self.workload.metadata.namespace)
+        pairs = await fetch_pairs(worker.client, PRINTED_EVENTS, namespace=self.workload.metadata.namespace)
         return [pair for pair in pairs if kin.told(pair[1].involved_object)]
 
-    async def follow_events(self, take: Callable[[Event, bool], Awaitable[None]]) -> None:
+    async def follow_events(self, take: Callable[[PrintedEvent, bool], Awaitable[None]]) -> None:
         """As `follow_pods`."""
-        found = await self._told(TOLD)
+        found = await self._told(PRINTED_EVENTS)
         if found is not None:
-            return await self._poll(TOLD, found, take)
+            return await self._poll(PRINTED_EVENTS, found, take)
         worker, kin = await self.own()
         await kin.pods()
 
-        async def take_ours(event: Event, gone: bool) -> None:
+        async def take_ours(event: PrintedEvent, gone: bool) -> None:
             if await kin.told_now(event.involved_object):
                 await take(event, gone)
 
-        return await follow(worker.client, TOLD, self.workload.metadata.namespace, take_ours)
+        return await follow(worker.client, PRINTED_EVENTS, self.workload.metadata.namespace, take_ours)
 
     @asynccontextmanager
-    async def log(self, pod: Pod, query: Mapping[str, str]) -> AsyncIterator[Lines]:
+    async def log(self, pod: PrintedPod, query: Mapping[str, str]) -> AsyncIterator[Lines]:
         """The log of a pod, by the way on which it was seen. Raises as a call does."""
         async with AsyncExitStack() as stack:
             yield await self._open(stack, pod, query)
 
-    async def _open(self, stack: AsyncExitStack, pod: Pod, query: Mapping[str, str]) -> Lines:
+    async def _open(self, stack: AsyncExitStack, pod: PrintedPod, query: Mapping[str, str]) -> Lines:
         if self._is_told:
             asked = {**query, "pod": pod.metadata.name}
             try:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from multikueue.controllers.quota.admission import Admission
-from multikueue.controllers.reconcile.context import Queues
+from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.store.queues import Queue
 from multikueue.store.store import Store
 
@@ -31,7 +31,7 @@ class Enqueuer:
     """The work queues as the store fills them. While the process is not `acting`, only keys of clusters are queued,
     because it keeps its own connections."""
 
-    queues: Queues
+    queues: WorkQueues
     admission: Admission
     acting: bool = True
 

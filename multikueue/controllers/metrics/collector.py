@@ -22,7 +22,7 @@ from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
 from multikueue.api.queues import ClusterQueue, LocalQueue
-from multikueue.controllers.reconcile.context import Queues
+from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.dispatch.group import Reach
 from multikueue.quota.cache.reservations import QueueUsage
 from multikueue.quota.cache.tree import FlavorResource
@@ -43,7 +43,7 @@ class StateCollector:
     """
 
     store: Store
-    queues: Queues
+    queues: WorkQueues
     finished: Counter[ObjectKey] = field(default_factory=Counter)
     quota: bool = True
     resources: bool = False
@@ -84,6 +84,11 @@ class StateCollector:
         away = GaugeMetricFamily(
             "multikueue_cluster_unreachable_seconds", "How long a worker has been out of reach", labels=("cluster",)
         )
+        expiry = GaugeMetricFamily(
+            "multikueue_cluster_credential_expiry_timestamp_seconds",
+            "When the credential for a worker ends, if it has an end",
+            labels=("cluster",),
+        )
         copies = GaugeMetricFamily("multikueue_copies", "Copies of ours on a worker, as last seen", labels=("cluster",))
         jobs = GaugeMetricFamily(
             "multikueue_remote_jobs", "Jobs of ours on a worker, as last seen", labels=("cluster",)
@@ -95,9 +100,11 @@ class StateCollector:
                 status.add_metric((name, reach.value), worker.link.reach is reach)
             since = worker.link.since
             away.add_metric((name,), (self.store.now() - since).total_seconds() if since else 0)
+            if worker.expires is not None:
+                expiry.add_metric((name,), worker.expires.timestamp())
             copies.add_metric((name,), len(worker.workloads))
             jobs.add_metric((name,), len(worker.jobs))
-        yield from (status, away, copies, jobs)
+        yield from (status, away, expiry, copies, jobs)
 
     def _work(self) -> Families:
         depth = GaugeMetricFamily(

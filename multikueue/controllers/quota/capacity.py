@@ -22,9 +22,9 @@ from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, Mult
 from multikueue.kube.cluster_client import FIELD_MANAGER, ClusterClient, Page
 from multikueue.quota.capacity import Feeders, Offer, Record, WorkerQueues, offer
 from multikueue.quota.following import (
-    Decision,
-    Reserve,
+    FollowedQuota,
     Rules,
+    WorkerReserve,
     follow,
     follow_problem,
     json_patch,
@@ -51,7 +51,7 @@ CORDONED = "is cordoned"
 def rules_of(settings: CapacityFollow) -> Rules:
     return Rules(
         enabled=settings.enabled,
-        reserve=Reserve.parse(settings.reserve),
+        reserve=WorkerReserve.parse(settings.reserve),
         shrink_after=settings.shrink_after,
         threshold=settings.threshold,
         flavors=settings.flavors,
@@ -106,7 +106,7 @@ class Capacity:
         there = {queue.metadata.uid for queue in self.world.store.cluster_queues}
         self._told = {topic: said for topic, said in self._told.items() if topic[0] in there}
 
-    def _following(self, rules: Rules) -> Iterator[tuple[ClusterQueue, Reserve]]:
+    def _following(self, rules: Rules) -> Iterator[tuple[ClusterQueue, WorkerReserve]]:
         store = self.world.store
         for queue in store.cluster_queues:
             self._tell(queue, INVALID_ANNOTATION, follow_problem(queue))
@@ -170,12 +170,12 @@ class Capacity:
 
     # ClusterQueues.
 
-    async def _carry_out(self, queue: ClusterQueue, decision: Decision) -> None:
+    async def _carry_out(self, queue: ClusterQueue, decision: FollowedQuota) -> None:
         problem = decision.problem and f"nominal quotas stay as they are: {decision.problem}"
         self._tell(queue, UNKNOWN, "; ".join(filter(None, (problem, *decision.notes))))
         self._tell(queue, UNWRITTEN, await self._write(queue, decision) if decision.changes else "")
 
-    async def _write(self, queue: ClusterQueue, decision: Decision) -> str:
+    async def _write(self, queue: ClusterQueue, decision: FollowedQuota) -> str:
         """Writes the changes. Returns why they could not be written; empty if they were."""
         name, changes = queue.metadata.name, "; ".join(map(str, decision.changes))
         if self.world.settings.capacity_follow.dry_run:

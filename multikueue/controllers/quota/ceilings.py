@@ -16,7 +16,7 @@ from multikueue.errors import MultiKueueError
 from multikueue.runtime import DONE, Result
 from multikueue.telemetry import get_logger
 
-__all__ = ["SOONEST", "Ceilings"]
+__all__ = ["SOONEST", "CeilingReader"]
 
 log = get_logger()
 
@@ -25,7 +25,7 @@ SOONEST = timedelta(seconds=10)
 
 
 @dataclass(slots=True)
-class Ceilings:
+class CeilingReader:
     """Reconciles workers by name."""
 
     world: World

@@ -15,7 +15,7 @@ from multikueue.runtime import DONE, Result
 
 
 @dataclass(frozen=True, slots=True)
-class Queues:
+class QueueStatuses:
     """Reconciles the statuses of queues and Cohorts with the quota engine."""
 
     world: World

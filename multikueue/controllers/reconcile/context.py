@@ -34,7 +34,7 @@ def tenant(key: ObjectKey | JobKey) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Queues:
+class WorkQueues:
     """The work queues of the manager; `outboxes` has one per connected worker."""
 
     workloads: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
@@ -71,7 +71,7 @@ class World:
 
     store: Store
     manager: WatchingClient
-    queues: Queues
+    queues: WorkQueues
     recorder: Recorder
     strategies: Strategies
     now: Callable[[], datetime]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -52,14 +52,37 @@ def tell_unreadable(cluster: str, kind: Kind[Any], about: Object | Stub, why: st
 
 
 @dataclass(slots=True)
+class _Line:
+    """The events of one type that wait to be sent, oldest first, and what was said."""
+
+    waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _said: OrderedDict[_Topic, dict[str, datetime]] = field(default_factory=OrderedDict)
+
+    def is_news(self, topic: _Topic, message: str, now: datetime) -> bool:
+        """Whether neither `SILENCE` nor `AT_MOST` suppresses the message; if so, records it as sent now."""
+        said = {words: when for words, when in self._said.pop(topic, {}).items() if now < when + SILENCE}
+        is_news = message not in said and len(said) < AT_MOST
+        if is_news:
+            said[message] = now
+        self._said[topic] = said
+        if len(self._said) > REMEMBERED:
+            self._said.popitem(last=False)
+        return is_news
+
+
+@dataclass(slots=True)
 class Recorder:
-    """Collects events; `run` sends them, while this process leads. Overflow drops the oldest event, and an event that
-    waited for `SILENCE` is dropped as well: an event is a courtesy, not a record."""
+    """Collects events; `run` sends them, while this process leads. Overflow drops the oldest event of the type, and an
+    event that waited for `SILENCE` is dropped as well: an event is a courtesy, not a record.
+
+    Warnings have a line of their own, which goes first: a burst of Normal events, such as one per win, neither drops
+    nor delays a warning, nor is a warning said again for it.
+    """
 
     now: Callable[[], datetime]
     metrics: Metrics = field(default_factory=Metrics)
-    _waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    _said: OrderedDict[_Topic, dict[str, datetime]] = field(default_factory=OrderedDict)
+    _warnings: _Line = field(default_factory=_Line)
+    _normal: _Line = field(default_factory=_Line)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     def unreadable(self, cluster: str, kind: Kind[Any], about: Object | Stub, why: str) -> None:
@@ -71,34 +94,28 @@ class Recorder:
     def emit(self, kind: Kind[Any], about: Object | Stub, *, type_: str, reason: str, message: str) -> None:
         """Queues an event about an object; `type_` is Normal or Warning."""
         now, message = self.now(), message[:LONGEST]
-        if not self._is_news((about.metadata.uid, reason), message, now):
+        line = self._normal if type_ == "Normal" else self._warnings
+        if not line.is_news((about.metadata.uid, reason), message, now):
             self._count(reason, "suppressed")
             return
-        if len(self._waiting) == REMEMBERED:
-            self._count(self._waiting[0][2]["reason"], "lost")
+        if len(line.waiting) == REMEMBERED:
+            self._count(line.waiting[0][2]["reason"], "lost")
         namespace, body = _event(kind, about, now, type_=type_, reason=reason, message=message)
-        self._waiting.append((now, namespace, body))
+        line.waiting.append((now, namespace, body))
         self._news.set()
 
-    def _is_news(self, topic: _Topic, message: str, now: datetime) -> bool:
-        """Whether neither `SILENCE` nor `AT_MOST` suppresses the message; if so, records it as sent now."""
-        said = {words: when for words, when in self._said.pop(topic, {}).items() if now < when + SILENCE}
-        is_news = message not in said and len(said) < AT_MOST
-        if is_news:
-            said[message] = now
-        self._said[topic] = said
-        if len(self._said) > REMEMBERED:
-            self._said.popitem(last=False)
-        return is_news
+    def waiting(self) -> Iterator[dict[str, Any]]:
+        """The events to be sent, in order."""
+        return (body for line in (self._warnings, self._normal) for _, _, body in line.waiting)
 
     def _count(self, reason: str, outcome: str) -> None:
         self.metrics.events(reason, outcome).inc()
 
     async def run(self, client: ClusterClient) -> None:
-        """Sends the collected events, in order, for ever."""
+        """Sends the collected events for ever: warnings first, and each type in order."""
         while True:
-            while self._waiting:
-                said, namespace, body = self._waiting.popleft()
+            while waiting := self._warnings.waiting or self._normal.waiting:
+                said, namespace, body = waiting.popleft()
                 if self.now() < said + SILENCE:
                     await self._send(client, namespace, body)
                 else:

@@ -19,7 +19,7 @@ import anyio
 from multikueue.api.foreign import excerpt
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.pods import PODS, TOLD, Event
+from multikueue.api.pods import PODS, PRINTED_EVENTS, PrintedEvent
 from multikueue.api.workload import Workload
 from multikueue.errors import Forbidden, Invalid, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import ClusterClient, Lines, WatchingClient
@@ -194,10 +194,10 @@ class _Search:
         """Those about the copy, the job and its pods, which must be found first."""
         await self.pods()
 
-        async def is_told(event: Event) -> bool:
+        async def is_told(event: PrintedEvent) -> bool:
             return self._kin.told(event.involved_object)
 
-        return [shown_event(event) for event in await self._those(TOLD, is_told)]
+        return [shown_event(event) for event in await self._those(PRINTED_EVENTS, is_told)]
 
     @property
     def unseen(self) -> Sequence[str]:

@@ -14,7 +14,9 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+import anyio
 import msgspec
+from anyio.lowlevel import checkpoint
 
 from multikueue.api.core import APIService
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
@@ -33,7 +35,7 @@ from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
-from multikueue.web.server import Answerer, Asked, Server, Stream
+from multikueue.web.server import Answerer, ApiRequest, Server, Stream
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import (
     SERVED,
@@ -63,6 +65,9 @@ REMEMBER = 10.0
 """Seconds for which an authorization is cached, as in other extension API servers."""
 
 REMEMBERED = 1024
+
+BURST, PER_SECOND = 10, 2
+"""Explanations in one namespace, at once and from then on: they take the event loop a tenth of the time at most."""
 
 _ADMINISTRATORS = "system:masters"
 _NOT_READY = "the queues are not known yet"
@@ -101,6 +106,30 @@ class AccessReviewer:
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         answered = msgspec.json.decode(await self.client.request("POST", path, body=body), type=_Reviewed)
         return answered.status.allowed and not answered.status.denied, answered.status.reason
+
+
+@dataclass(slots=True)
+class Ration:
+    """How often explanations are asked for in a namespace: `BURST` at once, then `PER_SECOND`.
+
+    The event loop waits while one is made. It goes by the namespace, since its people may make accounts at will there.
+    """
+
+    seconds: Callable[[], float] = monotonic
+    _paid_until: dict[str, float] = field(default_factory=dict)
+
+    def take(self, namespace: str) -> None:
+        """Raises Refused (429) if the namespace has had its share."""
+        now = self.seconds()
+        until = max(now, self._paid_until.pop(namespace, now))
+        if is_over := until - now > (BURST - 1) / PER_SECOND:
+            self._paid_until[namespace] = until
+        else:
+            self._paid_until[namespace] = until + 1 / PER_SECOND
+        while len(self._paid_until) > REMEMBERED:
+            del self._paid_until[next(iter(self._paid_until))]
+        if is_over:
+            raise Refused(429, "TooManyRequests", f"too many explanations are asked for in namespace {namespace}")
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -177,6 +206,8 @@ class Visibility:
     port: int
     gate: AccessReviewer
     reads: Reads
+    ration: Ration = field(default_factory=Ration)
+    _one: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def reconcile(self) -> int:
         """Certificate, listening socket, registration, in this order; returns the port. Writes nothing when all is in
@@ -192,7 +223,7 @@ class Visibility:
         return port
 
     def _answerer(self, trust: Trust) -> Answerer:
-        async def respond(asked: Asked) -> tuple[int, bytes | Stream]:
+        async def respond(asked: ApiRequest) -> tuple[int, bytes | Stream]:
             try:
                 found = await self._answer(trust, asked)
                 return 200, encode(found) if isinstance(found, Mapping) else found
@@ -201,7 +232,7 @@ class Visibility:
 
         return respond
 
-    async def _answer(self, trust: Trust, asked: Asked) -> Mapping[str, Any] | Stream:
+    async def _answer(self, trust: Trust, asked: ApiRequest) -> Mapping[str, Any] | Stream:
         try:
             user = user_of(trust, asked.common_name, asked.headers)
         except Unknown as error:
@@ -220,7 +251,10 @@ class Visibility:
             return self._pending(what)
         workload = self._workload(what)
         if isinstance(what, Explain):
-            return self._explanation(what, workload)
+            self.ration.take(what.namespace)
+            async with self._one:  # others have their turn between two of them
+                await checkpoint()
+                return self._explanation(what, workload)
         if isinstance(what, Log):
             return partial(self.reads.log, user, what, workload)
         return await self.reads.look(user, what, workload)

@@ -271,7 +271,7 @@ def _without_queue(
     }
 
 
-# The fields that `jobs.defaulting.refusal` reads. Not `suspend`: starting and stopping a job costs no call.
+# The fields that `jobs.framework.webhook.refusal` reads. Not `suspend`: starting and stopping a job costs no call.
 _RULED_ANNOTATIONS = (MIN_PARALLELISM_ANNOTATION, COMPLETIONS_ANNOTATION, PREBUILT_ANNOTATION)
 _RULED_LABELS = (QUEUE_LABEL, PREBUILT_LABEL, MAX_EXEC_TIME_LABEL, PRIORITY_CLASS_LABEL, GROUP_LABEL)
 

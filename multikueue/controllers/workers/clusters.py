@@ -16,12 +16,12 @@ import anyio.abc
 
 from multikueue.api.foreign import excerpt
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
-from multikueue.api.meta import Condition, ObjectKey, find_condition
+from multikueue.api.meta import Condition, ObjectKey, find_condition, render_time
 from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import World
 from multikueue.controllers.workers.connection import Connection
-from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED, Problem
+from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
 from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
@@ -38,6 +38,9 @@ SHOWN = 5
 
 LOOK, LOOKS = timedelta(seconds=1), 5
 """Interval of the checks of workers without a connection, and uninterrupted checks before their absence counts."""
+
+CREDENTIAL_EXPIRING = "CredentialExpiring"
+"""Reason of the event."""
 
 RETRY_REFUSED = timedelta(seconds=30)
 """Time until a refused source is read again, in case the event of its change was missed."""
@@ -104,8 +107,8 @@ class Clusters:
         condition = self._condition(cluster, connection)
         if condition is not None:
             await self._write(cluster, condition)
-            self._warn(cluster, connection.problem)
-        return DONE
+            self._warn(cluster, connection)
+        return Result(again_after=self._until_warning(connection))
 
     async def contact(self, name: str) -> None:
         """Waits until the worker was connected once."""
@@ -178,22 +181,43 @@ class Clusters:
         the first attempt to connect."""
         generation, worker, problem = cluster.metadata.generation, connection.worker, connection.problem
         if worker.link.is_connected:
-            message = "; ".join(("Connected", *_unseen(worker), *((problem.message,) if problem is not None else ())))
+            notes = (
+                *_unseen(worker),
+                *self._expiring(connection),
+                *((problem.message,) if problem is not None else ()),
+            )
+            message = "; ".join(("Connected", *notes))
             return active(status=True, reason="Active", message=message, generation=generation)
         if worker.link.reach is not Reach.ISOLATED or not connection.tried:
             return None
         reason = connection.reason
         message = worker.why if reason == CONNECTION_FAILED else NOT_LOADED + worker.why
+        message = "; ".join((*self._expiring(connection), message))
         if problem is not None:
             reason, message = problem.reason, problem.message
             message += f"; {OLD}: {worker.why}" if connection.serves else ""
         return active(status=False, reason=reason, message=message, generation=generation)
 
-    def _warn(self, cluster: MultiKueueCluster, problem: Problem | None) -> None:
-        if problem is not None and self.world.mandate.valid():
-            self.world.recorder.emit(
-                MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=problem.reason, message=problem.message
-            )
+    def _expiring(self, connection: Connection) -> tuple[str, ...]:
+        """That the credential in use ends soon, or has ended; with the time itself, so that it stays the same text."""
+        validity, now = connection.validity, self.world.now()
+        if validity is None or now < validity.warn_at:
+            return ()
+        verb = "ended" if validity.end <= now else "ends"
+        return (f"its credential {verb} at {render_time(validity.end)}: register the cluster again",)
+
+    def _until_warning(self, connection: Connection) -> timedelta | None:
+        validity, now = connection.validity, self.world.now()
+        coming = (moment for moment in ((validity.warn_at, validity.end) if validity else ()) if moment > now)
+        return next((moment - now for moment in coming), None)
+
+    def _warn(self, cluster: MultiKueueCluster, connection: Connection) -> None:
+        if not self.world.mandate.valid():
+            return
+        problem = connection.problem
+        found = [(problem.reason, problem.message)] if problem is not None else []
+        for reason, message in (*found, *((CREDENTIAL_EXPIRING, text) for text in self._expiring(connection))):
+            self.world.recorder.emit(MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=reason, message=message)
 
     async def _write(self, cluster: MultiKueueCluster, condition: Condition) -> None:
         """Writes the condition, with the time of a loss rounded up to seconds: the loss must not look longer than it

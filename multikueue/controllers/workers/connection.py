@@ -20,20 +20,21 @@ from multikueue.controllers.reconcile.context import World, tenant
 from multikueue.controllers.reconcile.events import tell_unreadable
 from multikueue.controllers.workers.credentials_on_trial import (
     CONNECTION_FAILED,
-    Offer,
-    Problem,
+    CredentialsTrial,
+    TrialProblem,
     leads_elsewhere,
     problem_of,
     prove,
     reason_of,
 )
 from multikueue.controllers.workers.health import HEARTBEAT, Health
-from multikueue.controllers.workers.identities import Identity, OtherCluster
+from multikueue.controllers.workers.identities import ClusterIdentity, OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.controllers.workers.outbox import Outbox
 from multikueue.controllers.workers.watches import Watches
 from multikueue.errors import MultiKueueError, Unauthorized
 from multikueue.kube.client import Client
+from multikueue.kube.expiry import Validity, of_credentials
 from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
 from multikueue.store.sight import EVERYWHERE
@@ -69,7 +70,7 @@ class Connection:
     `access` is in use, `namespaces` are watched ("": all), `offered` is the candidate of `offer`. `before` is the
     access of the previous connection, if any: the view of the worker stems from it, so this connection must lead to the
     same cluster. `tried`: an attempt ended, so there is something to report. `reason` is the condition's reason for the
-    present trouble.
+    present trouble. `validity` is that of the credential in use, None if it has no end.
     """
 
     world: World
@@ -81,15 +82,17 @@ class Connection:
     before: Access | None = None
     tried: bool = False
     reason: str = CONNECTION_FAILED
-    offered: Offer = field(default_factory=Offer)
-    _identity: Identity = field(init=False)
+    offered: CredentialsTrial = field(default_factory=CredentialsTrial)
+    validity: Validity | None = field(init=False, default=None)
+    _identity: ClusterIdentity = field(init=False)
     _health: Health = field(init=False)
     _watches: Watches = field(init=False)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _alarm: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
-        self._identity = Identity(self.world, self.worker)
+        self._look_at_credential()
+        self._identity = ClusterIdentity(self.world, self.worker)
         self._health = Health(self.worker, self.settings, self.world.now, self._was_tried, self.contact)
         self._watches = Watches(self.world, self.worker, self.namespaces, self._health, self._identity.vouch)
 
@@ -98,7 +101,7 @@ class Connection:
         return self.worker.name
 
     @property
-    def problem(self) -> Problem | None:
+    def problem(self) -> TrialProblem | None:
         """Why the offered credentials are not in use."""
         return self.offered.problem
 
@@ -336,12 +339,17 @@ class Connection:
         self._identity.uid = uid
         client.take_over(trial)
         self.access, self.offered.candidate = candidate, None
+        self._look_at_credential()
         log.info("cluster.credentials_changed", cluster=self.name, source=candidate.credentials.source)
         self._watches.hurry()
         self._raise_alarm()
         self._settle(None)
 
-    def _settle(self, problem: Problem | None) -> None:
+    def _look_at_credential(self) -> None:
+        self.validity = of_credentials(self.access.credentials)
+        self.worker.uses_credential(self.validity.end if self.validity else None)
+
+    def _settle(self, problem: TrialProblem | None) -> None:
         """Reports why the offered credentials are not in use. The same kind of trouble in other words is no news."""
         if (problem and problem.kind) == (self.problem and self.problem.kind):
             return

@@ -8,7 +8,7 @@ from itertools import product
 import anyio
 
 from multikueue.controllers.reconcile.context import World
-from multikueue.controllers.workers.identities import Identity, OtherCluster, SameCluster
+from multikueue.controllers.workers.identities import ClusterIdentity, OtherCluster, SameCluster
 from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.workers.watches import selector, watched
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound
@@ -16,7 +16,15 @@ from multikueue.kube.client import Client
 from multikueue.store.sight import is_needed
 from multikueue.store.worker import WorkerView
 
-__all__ = ["CONNECTION_FAILED", "Offer", "Problem", "leads_elsewhere", "problem_of", "prove", "reason_of"]
+__all__ = [
+    "CONNECTION_FAILED",
+    "CredentialsTrial",
+    "TrialProblem",
+    "leads_elsewhere",
+    "problem_of",
+    "prove",
+    "reason_of",
+]
 
 CONNECTION_FAILED = "ClientConnectionFailed"
 
@@ -25,7 +33,7 @@ REASONS: dict[type[MultiKueueError], str] = {SameCluster: "SameCluster", OtherCl
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TrialProblem:
     """Why new credentials are not in use: reason and message of the condition, and the type of the error."""
 
     reason: str
@@ -34,12 +42,12 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Offer:
+class CredentialsTrial:
     """The `candidate` to replace the credentials in use, if any, and why it does not yet. Another candidate cancels
     `trial`; cancelling `pause` retries this one at once."""
 
     candidate: Access | None = None
-    problem: Problem | None = None
+    problem: TrialProblem | None = None
     trial: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     pause: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
@@ -49,7 +57,7 @@ async def prove(
     new: Access,
     old: Access,
     world: World,
-    identity: Identity,
+    identity: ClusterIdentity,
     *,
     namespaces: tuple[str, ...],
     timeout: float,
@@ -90,10 +98,10 @@ def reason_of(error: MultiKueueError | None) -> str:
     return CONNECTION_FAILED if error is None else REASONS.get(type(error), CONNECTION_FAILED)
 
 
-def problem_of(error: MultiKueueError) -> Problem:
+def problem_of(error: MultiKueueError) -> TrialProblem:
     why = error.why if isinstance(error, ClusterUnreachable) else str(error)
     message, reason = f"the new kubeconfig is not in use: {why}", reason_of(error)
-    return Problem(reason, message if reason == CONNECTION_FAILED else NOT_LOADED + message, type(error))
+    return TrialProblem(reason, message if reason == CONNECTION_FAILED else NOT_LOADED + message, type(error))
 
 
 def _check_same(worker: WorkerView, seen: set[str]) -> None:

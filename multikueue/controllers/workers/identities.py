@@ -22,7 +22,7 @@ from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue.store.worker import WorkerView
 from multikueue.telemetry import get_logger
 
-__all__ = ["Identity", "OtherCluster", "SameCluster"]
+__all__ = ["ClusterIdentity", "OtherCluster", "SameCluster"]
 
 log = get_logger()
 
@@ -45,7 +45,7 @@ class SameCluster(MultiKueueError):
 
 
 @dataclass(slots=True)
-class Identity:
+class ClusterIdentity:
     """The identity of one worker. `uid` is that of the cluster in use; empty if there is none, or it is unreadable."""
 
     world: World

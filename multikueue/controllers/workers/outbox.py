@@ -46,8 +46,10 @@ from multikueue.errors import (
     Throttled,
     Unauthorized,
 )
+from multikueue.jobs.framework.workloads import LONGEST_NAME
 from multikueue.jobs.pods.members import members_of, missing
 from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.definitions import definitions
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.cache import Cache
 from multikueue.store.expectations import AWAY_MEMORY, CONFLICT_MEMORY
@@ -86,6 +88,8 @@ class Outbox:
     _held: set[ObjectKey] = field(default_factory=set)
     _under_way: int = 0
     _patience: asyncio.TimerHandle | None = None
+    _reads_long_names: bool = False
+    """Whether that was seen on this connection; until then it is asked where it matters."""
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Does what the plan still wants here; nothing while the worker is out of reach, or the plan is replaced."""
@@ -98,7 +102,7 @@ class Outbox:
             self._held.add(key)
             return DONE
         try:
-            made = await self._carry_out(key, plan)
+            made = await self._may_create(key, plan) and await self._carry_out(key, plan)
         except (ClusterUnreachable, Unauthorized):
             self._held.add(key)  # the next heartbeat requeues it, whatever its back-off
             self._doubt()
@@ -117,6 +121,22 @@ class Outbox:
             if isinstance(action, CreateJob) and not self._may_run_beside(key, plan):
                 await self._perform_one(action, key)
         return any(isinstance(action, CreateWorkload) for action in first)
+
+    async def _may_create(self, key: ObjectKey, plan: Plan) -> bool:
+        """Whether Kueue there understands what the plan has made there. It would make a second Workload for a job whose
+        Workload has a name that it does not read: both would hold quota, and an eviction would stop neither."""
+        if len(key.name) <= LONGEST_NAME or self._reads_long_names:
+            return True
+        if not any(isinstance(action, (CreateWorkload, CreateJob)) for action in self._left(key, plan)):
+            return True
+        with self._waiting():
+            found = await definitions(self.client)
+        self._reads_long_names = found is not None and found.reads_long_names
+        if not self._reads_long_names:
+            self._unfit(
+                key, f"its name is longer than {LONGEST_NAME} characters, which takes Kueue 0.18 or newer there"
+            )
+        return self._reads_long_names
 
     def _left(self, key: ObjectKey, plan: Plan) -> tuple[Action, ...]:
         """The remaining actions; none once another plan is in force."""
@@ -246,9 +266,12 @@ class Outbox:
 
     @_perform.register
     async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
-        """One live read, needed only after lost answers and forgotten ends."""
+        """One live read, needed only after lost answers and forgotten ends; two where the copy may have been left out:
+        without it the job would look like one whose copy is gone."""
         local, began = self.world.store.workloads.get(key), self.world.now()
         name = self.world.store.owner(local) if local else None
+        if self.worker.workloads.leaves_out((key,)):
+            await self._read(WORKLOADS, self.worker.workloads, key)
         if name is not None:
             await self._find(name)
         self.worker.expectations.look(key, began)
@@ -258,12 +281,17 @@ class Outbox:
         group = self.world.store.jobs.get(job)
         if isinstance(group, PodGroup):
             return any([await self._find(JobKey(PODS.name, *member.key)) for member in group.members])
+        kind = self.world.store.adapters.named(job.kind).kind
+        return await self._read(kind, self.worker.jobs.of(kind), job.object)
+
+    async def _read(self, kind: Kind[T], cache: Cache[T], key: ObjectKey) -> bool:
+        """Reads an object live, and caches it if it is ours. Returns whether it is there, and ours."""
         try:
-            found = await self.client.get(self.world.store.adapters.named(job.kind).kind, job.object)
+            found = await self.client.get(kind, key)
         except NotFound:
             return False
         if self._is_ours(found):
-            self.worker.jobs.upsert(found)
+            cache.upsert(found)
         return self._is_ours(found)
 
     def _is_told_by_its_job(self, key: ObjectKey) -> bool:

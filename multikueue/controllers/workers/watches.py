@@ -40,6 +40,7 @@ class Watches:
         """Makes the watches of a new connection, not running yet. Returns by part the trouble of each until its list."""
         all_watched = tuple(product(watched(self.worker), self.namespaces))
         self.are_running = False
+        self.worker.watched_by(self._list_anew)
         self._reflectors = [self._reflector(client, kind, cache, namespace) for (kind, cache), namespace in all_watched]
         return {_part(kind, namespace): _unlisted(kind) for (kind, _), namespace in all_watched}
 
@@ -86,6 +87,11 @@ class Watches:
             vouch=partial(self.vouch, client),
         )
         return reflector
+
+    def _list_anew(self) -> None:
+        """Objects that were left out may be cached now."""
+        for reflector in self._reflectors:
+            reflector.list_anew()
 
     def _blindness(self) -> str:
         """Why nothing is seen in any namespace; empty if something is."""

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from multikueue.api import kinds
+from multikueue.api.event import Event
 from multikueue.api.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
@@ -32,7 +33,7 @@ from multikueue.controllers.reconcile.copy_retention import copy_retention_probl
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.jobs import release
 from multikueue.dispatch import fit
-from multikueue.dispatch.decide import Decision, Event, decide, is_holding, nominate, plan, sooner
+from multikueue.dispatch.decide import Decision, decide, is_holding, nominate, plan, sooner
 from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.phases import Phase, choose, phase_of, view
@@ -179,14 +180,14 @@ class Workloads:
         remote = _winners_job(local, group)
         return adapter.ready_pods(remote) if remote is not None else 0
 
-    def _misread(self, local: Workload) -> Iterator[lifecycle.Event]:
+    def _misread(self, local: Workload) -> Iterator[Event]:
         """Warnings about annotations that have no effect."""
         problem = non_preemptible_problem(local) if self.world.settings.quota.non_preemptible else ""
         if problem:
-            yield lifecycle.Event("Warning", INVALID_ANNOTATION, problem)
+            yield Event("Warning", INVALID_ANNOTATION, problem)
         job = self.world.store.local_job(local)
         if problem := copy_retention_problem(local, job, self.world.settings.retention):
-            yield lifecycle.Event("Warning", INVALID_ANNOTATION, problem)
+            yield Event("Warning", INVALID_ANNOTATION, problem)
 
     def _backoff(self, local: Workload) -> timedelta:
         """The requeue back-off of an evicted workload: longer with each attempt (CX-19)."""
@@ -345,9 +346,9 @@ def _with_hint(world: World, group: Group, decision: Decision) -> Decision:
     return replace(decision, events=(*decision.events, Event("Warning", INVALID_ANNOTATION, text)))
 
 
-def _tell(world: World, local: Workload, events: Iterable[lifecycle.Event | Event]) -> None:
+def _tell(world: World, local: Workload, events: Iterable[Event]) -> None:
     for event in events:
-        quiet = isinstance(event, Event) and event.of_each and not world.settings.dispatch.tell_wins
+        quiet = event.of_each and not world.settings.dispatch.tell_wins
         if event.reason not in ROUTINE and not quiet:
             world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 

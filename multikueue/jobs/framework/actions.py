@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
+from multikueue.api.event import Event
 from multikueue.api.meta import ObjectKey
 
 
@@ -88,19 +89,10 @@ Action = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class JobEvent:
-    """An event to record on the job; reasons as in Kueue."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDecision:
     """Actions in order, Events for the user, and the time to the next reconcile if nothing happens (None: no timer)."""
 
     actions: tuple[Action, ...] = ()
-    events: tuple[JobEvent, ...] = ()
+    events: tuple[Event, ...] = ()
     again_after: timedelta | None = None

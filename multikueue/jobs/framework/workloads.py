@@ -12,6 +12,7 @@ from multikueue.api.kinds import STATEFUL_SETS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectMeta
 from multikueue.api.pod import GROUP_WORKLOAD_ANNOTATION, PodGroup
 from multikueue.api.workload import (
+    ADMISSION_GATED_BY_ANNOTATION,
     ATTEMPT_ANNOTATION,
     CLUSTER_LABEL,
     JOB_UID_LABEL,
@@ -43,6 +44,8 @@ _HASH_LENGTH = 5
 _LONG_HASH_LENGTH = 20
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
+_TRAVELLING = (NON_PREEMPTIBLE_ANNOTATION, ADMISSION_GATED_BY_ANNOTATION)
+_KEPT_HOME = (_LAST_APPLIED, PREBUILT_ANNOTATION, ADMISSION_GATED_BY_ANNOTATION)
 _LABEL_VALUE = re.compile(r"^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 _TOPOLOGY_CHOICES = (
     ("kueue.x-k8s.io/podset-required-topology", "required"),
@@ -183,7 +186,7 @@ def travelling(meta: ObjectMeta) -> dict[str, str]:
 
 
 def _travels(annotation: str) -> bool:
-    return annotation == NON_PREEMPTIBLE_ANNOTATION or annotation.startswith(_PROVISIONING_PREFIX)
+    return annotation in _TRAVELLING or annotation.startswith(_PROVISIONING_PREFIX)
 
 
 def workload_spec_body(job: Object, *, pod_sets: list[dict[str, Any]], priority: Priority) -> dict[str, Any]:
@@ -204,7 +207,7 @@ def remote_metadata(job: Object, *, workload_name: str, origin: str, attempt: st
     """
     meta = job.metadata
     labels = {k: v for k, v in meta.labels.items() if k not in (PREBUILT_LABEL, CLUSTER_LABEL)} | {ORIGIN_LABEL: origin}
-    annotations = {k: v for k, v in meta.annotations.items() if k not in (_LAST_APPLIED, PREBUILT_ANNOTATION)}
+    annotations = {k: v for k, v in meta.annotations.items() if k not in _KEPT_HOME}
     # Every worker knows the label; but a name may be too long for one, and then it takes Kueue 0.18.
     fits = len(workload_name) <= LONGEST_NAME
     (labels if fits else annotations).update({PREBUILT_LABEL: workload_name})

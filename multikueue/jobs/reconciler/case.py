@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.event import Event
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition
 from multikueue.api.pod import is_of_stateful_set
 from multikueue.api.queues import ResourceFlavor
 from multikueue.api.workload import FAILED, FINISHED, SUCCEEDED, Workload
-from multikueue.jobs.framework.actions import Action, DeleteJob, JobDecision, JobEvent, PatchJob, PatchJobStatus
+from multikueue.jobs.framework.actions import Action, DeleteJob, JobDecision, PatchJob, PatchJobStatus
 from multikueue.jobs.framework.adapter import MANAGED, Adapter
 from multikueue.jobs.framework.nesting import Nested, is_whole
 from multikueue.jobs.framework.priority import Priority
@@ -159,7 +160,7 @@ class Case:
         if self.adapter.placing is not None:
             patch = self.adapter.placing.stop_patch(self.view.job, patch, self._before())
         stop = PatchJob(where.forgotten(patch, self.view.job))
-        return JobDecision(actions=(stop,), events=(JobEvent("Normal", "Stopped", why),))
+        return JobDecision(actions=(stop,), events=(Event("Normal", "Stopped", why),))
 
     def suspend(self, why: str) -> JobDecision:
         """Suspends a job that is not to run yet, with Kueue's event for nested jobs."""
@@ -167,7 +168,7 @@ class Case:
         if patch is None:
             return NOTHING
         held = PatchJob(where.forgotten(patch, self.view.job))
-        return JobDecision(actions=(held,), events=(JobEvent("Normal", "Suspended", why),))
+        return JobDecision(actions=(held,), events=(Event("Normal", "Suspended", why),))
 
     def restored(self) -> JobDecision:
         """The next step that removes the pod set info from a suspended job."""
@@ -193,7 +194,7 @@ class Case:
     def delete_job(self, why: str) -> JobDecision:
         """Deletes a job to stop it, since it cannot be suspended again."""
         action = DeleteJob(self.view.job.metadata.uid)
-        return JobDecision(actions=(action,), events=(JobEvent("Normal", "Stopped", why),))
+        return JobDecision(actions=(action,), events=(Event("Normal", "Stopped", why),))
 
     def runs_elsewhere(self, workload: Workload) -> bool:
         """Whether the job never starts here: it is dispatched, with nothing like managedBy to keep it from running."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from multikueue.api.core import PriorityClass
+from multikueue.api.event import Event
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition
 from multikueue.api.queues import WorkloadPriorityClass
@@ -21,7 +22,6 @@ from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework import priority as priorities
 from multikueue.jobs.framework.actions import (
     JobDecision,
-    JobEvent,
     PatchJobStatus,
     PatchWorkloadStatus,
 )
@@ -38,7 +38,7 @@ from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case, 
 from multikueue.jobs.reconciler.elastic import decide_elastic
 from multikueue.jobs.reconciler.ensure_workload import choose, decide_own
 from multikueue.jobs.reconciler.run import decide_run
-from multikueue.jobs.reconciler.updates import adoption, conditions_patch, delete, joined, let_go, marked_update
+from multikueue.jobs.reconciler.updates import adoption, annotated_update, conditions_patch, delete, joined, let_go
 
 __all__ = ["Decide", "JobView", "Priority", "decide", "mirror", "resolve_priority"]
 
@@ -61,13 +61,13 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
         return JobDecision(actions=case.told_end())
     if view.hidden and not view.workloads:
         return JobDecision(
-            events=(JobEvent("Warning", "WorkloadUnreadable", view.hidden),), again_after=LOOK_FOR_NAME_AFTER
+            events=(Event("Warning", "WorkloadUnreadable", view.hidden),), again_after=LOOK_FOR_NAME_AFTER
         )
     if prebuilt_name(view.job):
         return _decide_prebuilt(case)
     unknown = adapter.runtimes.problem(view.job) if adapter.runtimes is not None else None
     if unknown is not None and not view.workloads:
-        return JobDecision(events=(JobEvent("Warning", "PodsUnknown", unknown),))
+        return JobDecision(events=(Event("Warning", "PodsUnknown", unknown),))
     if case.undispatchable():
         return _decide_undispatchable(case, now)
     return decide_elastic(case, now) if view.elastic and case.view.workloads else decide_own(case)
@@ -132,7 +132,7 @@ def _decide_prebuilt(case: Case) -> JobDecision:
 
 def _unusable(case: Case, why: str) -> JobDecision:
     return joined(
-        case.settle(why), JobDecision(events=(JobEvent("Warning", "PrebuiltWorkload", f"{why}: the job waits"),))
+        case.settle(why), JobDecision(events=(Event("Warning", "PrebuiltWorkload", f"{why}: the job waits"),))
     )
 
 
@@ -146,7 +146,7 @@ def _decide_nested(case: Case, nested: Nested) -> JobDecision:
         return NOTHING
     if nested is Nested.TOO_DEEP:
         why = f"Terminated search for the job it belongs to: there are more than {MOST_HOPS} above it, or they go round"
-        return JobDecision(events=(JobEvent("Warning", "JobNestingTooDeep", why),))
+        return JobDecision(events=(Event("Warning", "JobNestingTooDeep", why),))
     named = prebuilt_name(case.view.job)
     own = tuple(w for w in case.view.workloads if is_owned(w, case.view.job) and w.metadata.name != named)
     held = case.suspend("The job it belongs to is not admitted") if nested is Nested.WAITING else NOTHING
@@ -164,7 +164,7 @@ def _decide_undispatchable(case: Case, now: datetime) -> JobDecision:
     the quota back. If a user activates it, the event is repeated.
     """
     why = case.undispatchable() or ""
-    warning = JobEvent("Warning", "Undispatchable", why)
+    warning = Event("Warning", "Undispatchable", why)
     kept, others = choose(case)
     first = joined(case.settle("Not dispatchable"), delete(others, "Deleted not matching Workload"))
     if kept is None:
@@ -173,14 +173,14 @@ def _decide_undispatchable(case: Case, now: datetime) -> JobDecision:
     if dispatchers or kept.metadata.deletion_timestamp is not None:
         return joined(delete(others, "Deleted not matching Workload"), decide_run(case, kept))
     if kept.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION) != why or workload_spec(kept).active:
-        mark = marked_update(kept, {"active": False}, mark=why)
+        mark = annotated_update(kept, {"active": False}, {UNDISPATCHABLE_ANNOTATION: why})
         return joined(first, JobDecision(actions=(mark,), events=(warning,)))
     if kept.condition(QUOTA_RESERVED) is None:
         return joined(first, JobDecision(actions=(_inadmissible(kept, why, now),)))
     return first
 
 
-def _marked_creation(case: Case, why: str, warning: JobEvent) -> JobDecision:
+def _marked_creation(case: Case, why: str, warning: Event) -> JobDecision:
     if case.view.workloads or case.adapter.is_active(case.view.job):
         return NOTHING
     priority = case.view.priority if isinstance(case.view.priority, Priority) else Priority()

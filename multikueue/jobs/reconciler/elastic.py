@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from multikueue.api.event import Event
 from multikueue.api.meta import Condition
 from multikueue.api.workload import EVICTED, FINISHED, OUT_OF_SYNC, QUOTA_RESERVED, Workload
 from multikueue.jobs.batch_job import slices
 from multikueue.jobs.batch_job.size import pods_count
-from multikueue.jobs.framework.actions import JobDecision, JobEvent, PatchWorkloadStatus, UpdateWorkloadSpec
+from multikueue.jobs.framework.actions import JobDecision, PatchWorkloadStatus, UpdateWorkloadSpec
 from multikueue.jobs.framework.workloads import is_owned
 from multikueue.jobs.reconciler.case import NOTHING, Case
 from multikueue.jobs.reconciler.ensure_workload import create, decide_own, follow_job
@@ -42,7 +43,7 @@ def _scaled(case: Case, last: Workload, *, alone: bool) -> JobDecision:
     if case.adapter.matches(job, last):
         return NOTHING
     if not last.has(QUOTA_RESERVED) or pods_count(job) < slices.size(last):
-        event = JobEvent("Normal", "UpdatedWorkload", f"Updated the size of Workload: {last.key}")
+        event = Event("Normal", "UpdatedWorkload", f"Updated the size of Workload: {last.key}")
         return JobDecision(actions=(UpdateWorkloadSpec(last.key, slices.count_patch(job, last)),), events=(event,))
     return create(case, replaces=last) if alone and not last.has(EVICTED) else NOTHING
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from multikueue.api.workload import ADMITTED, QUOTA_RESERVED, UNDISPATCHABLE_ANNOTATION, Workload, workload_spec
+from multikueue.api.event import Event
+from multikueue.api.workload import (
+    ADMISSION_GATED_BY_ANNOTATION,
+    ADMITTED,
+    QUOTA_RESERVED,
+    UNDISPATCHABLE_ANNOTATION,
+    Workload,
+    admission_gates,
+    workload_spec,
+)
 from multikueue.jobs.batch_job import slices
 from multikueue.jobs.framework import priority as priorities
-from multikueue.jobs.framework.actions import CreateWorkload, JobDecision, JobEvent
+from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import free_name, goes_by_name, is_owned, renamed
 from multikueue.jobs.reconciler import labels
 from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case
 from multikueue.jobs.reconciler.run import decide_run
-from multikueue.jobs.reconciler.updates import delete, joined, let_go, marked_update, spec_update
+from multikueue.jobs.reconciler.updates import annotated_update, delete, joined, let_go, spec_update
 
 LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
 """A new priority class wakes workloads, not a job that still has none (`store.triggers`)."""
@@ -78,11 +87,9 @@ def create(case: Case, *, replaces: Workload | None = None) -> JobDecision:
         return NOTHING
     missing = missing or labels.disagreement(case.view.job, case.view.label_keys)
     if missing:
-        return JobDecision(events=(JobEvent("Warning", "ErrWorkloadCompose", missing),))
+        return JobDecision(events=(Event("Warning", "ErrWorkloadCompose", missing),))
     if isinstance(priority, str):
-        return JobDecision(
-            events=(JobEvent("Warning", "PriorityNotFound", priority),), again_after=LOOK_FOR_CLASS_AFTER
-        )
+        return JobDecision(events=(Event("Warning", "PriorityNotFound", priority),), again_after=LOOK_FOR_CLASS_AFTER)
     return creation(case, _body(case, priority, replaces=replaces))
 
 
@@ -93,9 +100,9 @@ def creation(case: Case, body: dict[str, Any]) -> JobDecision:
         return JobDecision(actions=(CreateWorkload(body),))
     if goes_by_name(body):
         why = f"the Workload {name} is not the job's, whose Pods name it: the job waits until it is gone"
-        return JobDecision(events=(JobEvent("Warning", "WorkloadNameTaken", why),), again_after=LOOK_FOR_NAME_AFTER)
+        return JobDecision(events=(Event("Warning", "WorkloadNameTaken", why),), again_after=LOOK_FOR_NAME_AFTER)
     free = free_name(name, case.view.job.metadata.uid, is_taken)
-    told = JobEvent("Warning", "WorkloadNameTaken", f"the Workload {name} is not the job's, which gets {free}")
+    told = Event("Warning", "WorkloadNameTaken", f"the Workload {name} is not the job's, which gets {free}")
     return JobDecision(actions=(CreateWorkload(renamed(body, free)),), events=(told,))
 
 
@@ -113,7 +120,7 @@ def _rewrite(case: Case, workload: Workload) -> JobDecision:
         priority = Priority(spec.priority, spec.priority_class_ref)
     optional: dict[str, Any] = {"maximumExecutionTimeSeconds": None, "priorityClassRef": None}
     spec_body = optional | case.adapter.workload_body(case.view.job, priority=priority)["spec"]
-    event = JobEvent("Normal", "UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
+    event = Event("Normal", "UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
     return JobDecision(actions=(spec_update(workload, spec_body),), events=(event,))
 
 
@@ -128,9 +135,18 @@ def follow_job(case: Case, workload: Workload) -> JobDecision:
         return delete((workload,), "Deleted Workload because the job changed queues")
     changes: dict[str, Any] = {"queueName": wanted_queue} if moved and not workload.has(QUOTA_RESERVED) else {}
     changes |= _priority_changes(case.view.priority, workload)
+    annotations = _gate_changes(case, workload)
     if UNDISPATCHABLE_ANNOTATION in workload.metadata.annotations:
-        return JobDecision(actions=(marked_update(workload, changes | {"active": True}, mark=None),))
+        annotations, changes = annotations | {UNDISPATCHABLE_ANNOTATION: None}, changes | {"active": True}
+    if annotations:
+        return JobDecision(actions=(annotated_update(workload, changes, annotations),))
     return JobDecision(actions=(spec_update(workload, changes),) if changes else ())
+
+
+def _gate_changes(case: Case, workload: Workload) -> dict[str, str | None]:
+    """The annotation of a gated Workload, as the job has it now. A job that has none at first never gets gates."""
+    gates, wanted = admission_gates(workload.metadata), admission_gates(case.view.job.metadata)
+    return {ADMISSION_GATED_BY_ANNOTATION: wanted or None} if gates and gates != wanted else {}
 
 
 def _priority_changes(priority: Priority | str, workload: Workload) -> dict[str, Any]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from multikueue.api.event import Event
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, ObjectMeta, with_condition
-from multikueue.api.workload import UNDISPATCHABLE_ANNOTATION, Workload
+from multikueue.api.workload import Workload
 from multikueue.jobs.framework.actions import (
     DeleteWorkload,
     JobDecision,
-    JobEvent,
     PatchWorkloadStatus,
     RemoveFinalizer,
     UpdateWorkloadSpec,
@@ -28,7 +29,7 @@ def delete(workloads: tuple[Workload, ...], why: str) -> JobDecision:
     doomed = tuple(w for w in workloads if w.metadata.deletion_timestamp is None)
     return JobDecision(
         actions=tuple(DeleteWorkload(w.key, w.metadata.uid) for w in doomed),
-        events=tuple(JobEvent("Normal", "DeletedWorkload", f"{why}: {w.key}") for w in doomed),
+        events=tuple(Event("Normal", "DeletedWorkload", f"{why}: {w.key}") for w in doomed),
     )
 
 
@@ -57,12 +58,11 @@ def adoption(workload: Workload, kind: Kind[Any], job: ObjectMeta) -> UpdateWork
     return UpdateWorkloadSpec(workload.key, {"metadata": changes})
 
 
-def marked_update(workload: Workload, spec: dict[str, Any], *, mark: str | None) -> UpdateWorkloadSpec:
-    """An update that also sets or removes the annotation that explains why the Workload is inactive."""
-    metadata = {
-        "resourceVersion": workload.metadata.resource_version,
-        "annotations": {UNDISPATCHABLE_ANNOTATION: mark},
-    }
+def annotated_update(
+    workload: Workload, spec: dict[str, Any], annotations: Mapping[str, str | None]
+) -> UpdateWorkloadSpec:
+    """An update that also sets annotations, or removes those that are None."""
+    metadata = {"resourceVersion": workload.metadata.resource_version, "annotations": dict(annotations)}
     return UpdateWorkloadSpec(workload.key, {"metadata": metadata, "spec": spec})
 
 

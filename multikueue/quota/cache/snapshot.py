@@ -15,7 +15,7 @@ from multikueue.quota.requests.topology import is_topology_only
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ResourceGroup:
     """Resources that take the same flavor, out of an ordered choice.
 
     `label_keys` are the keys that any flavor of the group declares: node selectors on other keys say nothing about
@@ -38,8 +38,8 @@ class QueueSnapshot:
     name: str
     spec: ClusterQueueSpec
     node: Node
-    groups: tuple[Group, ...]
-    group_of: Mapping[str, Group]
+    groups: tuple[ResourceGroup, ...]
+    group_of: Mapping[str, ResourceGroup]
     flavors: Mapping[str, ResourceFlavor]
     preempts_while_borrowing: bool = False
     topology_only: bool = False
@@ -54,7 +54,7 @@ def snapshot(
 ) -> QueueSnapshot:
     rules = queue.spec.preemption
     groups = tuple(
-        Group(
+        ResourceGroup(
             frozenset(group.covered_resources),
             tuple(flavor.name for flavor in group.flavors),
             frozenset(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from multikueue.api import quantity
 from multikueue.api.queues import FlavorFungibility
 from multikueue.api.workload import Admission, PodSetAssignment
-from multikueue.quota.cache.snapshot import Group, QueueSnapshot
+from multikueue.quota.cache.snapshot import QueueSnapshot, ResourceGroup
 from multikueue.quota.cache.tree import FlavorResource, subtree_that_fits
 from multikueue.quota.preemption.grade import Grade, Mode, Oracle
 from multikueue.quota.queueing.pending_workload import Progress
@@ -175,7 +175,7 @@ class _Search:
         placed = wanted and len({choice.flavor for choice in choices.values()}) == 1
         return PodSetFlavors(pod_set, requests, choices, reasons, placed)
 
-    def _find(self, resource: str, group: Group | None) -> tuple[dict[str, Choice], list[str]]:
+    def _find(self, resource: str, group: ResourceGroup | None) -> tuple[dict[str, Choice], list[str]]:
         """The best flavor for all needed resources of the group, or none, and the reasons against better ones."""
         if group is None:
             return {}, [f"resource {resource} unavailable in ClusterQueue"]
@@ -200,7 +200,7 @@ class _Search:
         choices = {name: Choice(flavor, grade, tried) for name, (flavor, grade) in best.items()}
         return choices, [] if best_grade.mode is Mode.FIT else reasons
 
-    def _unsuitable(self, name: str, group: Group) -> str:
+    def _unsuitable(self, name: str, group: ResourceGroup) -> str:
         flavor = self._queue.flavors.get(name)
         if flavor is None:
             return f"flavor {name} not found"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from multikueue.quota.cache.reservations import Reordered, Reservation
-from multikueue.quota.cache.snapshot import Group, QueueSnapshot
+from multikueue.quota.cache.snapshot import QueueSnapshot, ResourceGroup
 from multikueue.quota.cache.tree import Amounts
 from multikueue.quota.preemption.preemption import Preemption
 
@@ -34,7 +34,7 @@ def bound(queue: QueueSnapshot, replaced: Reservation) -> QueueSnapshot:
     return replace(queue, groups=groups, group_of={name: group for group in groups for name in group.resources})
 
 
-def _bound(group: Group, replaced: Reservation) -> Group:
+def _bound(group: ResourceGroup, replaced: Reservation) -> ResourceGroup:
     used = {flavor for flavor, resource in replaced.amounts if resource in group.resources}
     if not used:
         return group

@@ -1,4 +1,4 @@
-"""The next status of a workload (quota-engine 4.2-4.4, 5.3, 12; multikueue-contract 3.11).
+"""The next status of a workload (quota-engine 4.2-4.4, 5.3, 12; contract 3.11): one file, a method for each rule.
 
 `step` does everything that is due at once, so that several changes end in one write. It is safe to repeat: with nothing
 new it returns the same status object.
@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from multikueue.api.event import Event
 from multikueue.api.foreign import moment
 from multikueue.api.meta import find_condition, is_true, without_condition
 from multikueue.api.queues import ClusterQueue, LocalQueue
@@ -37,6 +38,7 @@ from multikueue.api.workload import (
     RequeueState,
     Workload,
     WorkloadStatus,
+    admission_gates,
     workload_spec,
 )
 from multikueue.quota.workload import readiness, transitions
@@ -48,7 +50,6 @@ from multikueue.quota.workload.transitions import evict, put_condition, synchron
 
 __all__ = [
     "NO_SLICES",
-    "Event",
     "Facts",
     "JobFacts",
     "Queues",
@@ -61,6 +62,7 @@ __all__ = [
 ]
 
 ADMISSION_CHECK = "AdmissionCheck"
+ADMISSION_GATED = "AdmissionGated"
 _EVENT_LENGTH = 1024
 """Characters in the message of an Event, as in Kueue (quota-engine 3.1)."""
 
@@ -146,13 +148,6 @@ class Facts:
     retry_backoff: timedelta | None = None
     patience: Patience | None = None
     may_fit_now: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,7 +492,7 @@ class _Step:
     def explain(self) -> None:
         """Say why a workload without quota has none."""
         verdict = self.facts.scheduling.verdict
-        if not self.blame_queue() and verdict is not None:
+        if not self.blame_queue() and not self.heed_gates() and verdict is not None:
             before = self.status
             self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
             if verdict.reason != PENDING:
@@ -506,6 +501,20 @@ class _Step:
                 self.status = replace(self.status, resource_requests=verdict.resource_requests)
             if self.status is not before:
                 self.tell("Warning", "Pending", verdict.message)
+
+    def heed_gates(self) -> bool:
+        """A gated workload queues once nobody holds it back any more (Kueue 0.19). Returns whether somebody does."""
+        gates, told = admission_gates(self.workload.metadata), find_condition(self.status.conditions, QUOTA_RESERVED)
+        was_gated = told is not None and told.reason == ADMISSION_GATED
+        if gates:
+            self.put(QUOTA_RESERVED, "False", reason=ADMISSION_GATED, message=f"Admission is gated by: {gates}")
+            if not was_gated:
+                self.tell("Normal", ADMISSION_GATED, f"Workload admission is gated by: {gates}")
+        elif was_gated:
+            message = "AdmissionGatedBy cleared, waiting for quota reservation"
+            self.put(QUOTA_RESERVED, "False", reason=PENDING, message=message)
+            self.tell("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
+        return bool(gates)
 
     def blame_queue(self) -> bool:
         """A workload without quota cannot get any while its queue gives none, active or not. Returns whether that is

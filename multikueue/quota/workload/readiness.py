@@ -37,7 +37,7 @@ class Deadline:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PodsReadyCondition:
     """The condition PodsReady to set."""
 
     status: Literal["True", "False"]
@@ -45,11 +45,11 @@ class Finding:
     message: str
 
 
-_NOT_STARTED = Finding("False", WAIT_FOR_START, "Not all pods are ready or succeeded")
-_NOT_RECOVERED = Finding("False", WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery")
+_NOT_STARTED = PodsReadyCondition("False", WAIT_FOR_START, "Not all pods are ready or succeeded")
+_NOT_RECOVERED = PodsReadyCondition("False", WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery")
 
 
-def finding(status: WorkloadStatus, *, ready: bool) -> Finding:
+def finding(status: WorkloadStatus, *, ready: bool) -> PodsReadyCondition:
     """The condition PodsReady that follows the one in `status`. A workload that is not admitted has not started."""
     if not is_true(status.conditions, ADMITTED):
         return _NOT_STARTED
@@ -58,7 +58,7 @@ def finding(status: WorkloadStatus, *, ready: bool) -> Finding:
     if ready:
         again = reason in (WAIT_FOR_RECOVERY, RECOVERED)
         message = "All pods reached readiness and the workload is running"
-        return Finding("True", RECOVERED if again else STARTED, message)
+        return PodsReadyCondition("True", RECOVERED if again else STARTED, message)
     were_ready = before is not None and before.status == "True"
     return _NOT_RECOVERED if were_ready or reason == WAIT_FOR_RECOVERY else _NOT_STARTED
 

@@ -1,4 +1,4 @@
-"""Objects with which a world is furnished: what an administrator applies, as plain dictionaries."""
+"""The initial objects of a world: what an administrator applies, as plain dictionaries."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def placement(name: str, namespace: str) -> Object:
 
 
 def placement_decision(placement: str, namespace: str) -> Object:
-    """What an OCM placement controller says of that Placement; its clusters are in its status."""
+    """The decision of an OCM placement controller for that Placement; its clusters are in its status."""
     body = _object(kinds.PLACEMENT_DECISIONS, f"{placement}-decision-1", namespace)
     body["metadata"]["labels"] = {PLACEMENT_LABEL: placement, GROUP_INDEX_LABEL: "0"}
     return body

@@ -1,6 +1,6 @@
-"""What runs beside a served cluster, and may end and begin again: a simulated Kueue, and what stands for nodes.
+"""The programs beside a served cluster, which can be stopped and started: a simulated Kueue, and the runner of jobs.
 
-They go through the cluster's face, like programs of others.
+They connect over HTTPS, as any other client.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["KueueProgram", "Program", "job_runner"]
 
 
 class Started(Protocol):
-    """Runs until it is cancelled, and says when it has begun."""
+    """Runs until it is cancelled, and reports that it has begun."""
 
     def run(self, *, task_status: TaskStatus[None]) -> Awaitable[None]: ...
 
@@ -96,7 +96,7 @@ class KueueProgram(Program):
         return kueue_webhooks.review(asked)
 
     async def _write(self, method: str, path: str, body: Any = None) -> None:
-        """What is there already, or is not there any more, is as it should be."""
+        """An object that exists already, or is gone already, is no error."""
         content = b"" if body is None else msgspec.json.encode(body)
         answer = await self._cluster.api.handle(Request(method=method, path=path, body=content))
         assert isinstance(answer, Response)

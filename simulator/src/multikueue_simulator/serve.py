@@ -1,9 +1,9 @@
-"""Clusters that are served over HTTPS: for kubectl, for a manager in a process of its own, for the tests of either.
+"""Clusters served over HTTPS: for kubectl, for a manager in a process of its own, for the tests of either.
 
     async with Sandbox(Plan(workers=2), folder=folder) as sandbox:
         print(sandbox["worker1"].face.url, sandbox["worker1"].kubeconfig)
 
-Each cluster has the same users, with tokens of its own, so that what the audit log counts can be told apart by user.
+Each cluster has the same users, with its own tokens, so that the audit log distinguishes their calls.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ DEFINITIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to serve: a manager, and workers called `worker1`, `worker2`, ...
+    """The clusters to serve: a manager, and workers called `worker1`, `worker2`, ...
 
     With `port` the manager has that port, the workers those after it. `kueue` runs a simulated Kueue on each worker,
     `jobs` what stands for kube-controller-manager and nodes there; pods run for `job_lasts`, unless annotations of their job
@@ -86,7 +86,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
-    """What the clusters of a sandbox have in common."""
+    """The shared parts of the clusters of a sandbox."""
 
     plan: Plan
     authority: Authority
@@ -145,7 +145,7 @@ class Served:
 
     @property
     def described(self) -> Object:
-        """What whoever started us needs to know."""
+        """The facts that the starting program needs."""
         return {
             "name": self.name,
             "url": self.face.url,
@@ -154,7 +154,7 @@ class Served:
         }
 
     def define(self, *sets: str) -> None:
-        """Install these sets of definitions, each once. Raises KeyError for one that is not known."""
+        """Install these sets of definitions, each once. Raises KeyError for an unknown set."""
         for name in sets:
             definitions = DEFINITIONS[name]
             if name not in self._defined:

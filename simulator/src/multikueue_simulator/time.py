@@ -1,7 +1,7 @@
-"""Virtual time: an event loop whose clock stands still while anything happens and jumps when nothing does.
+"""Virtual time: an event loop whose clock stands still while any task runs, and jumps to the next timer when none does.
 
 A day passes in the time its events take, and the same program does the same things in the same order each time.
-What runs on the loop may be parted into processes, of which each can be stopped for a while, as by SIGSTOP.
+Tasks on the loop may be grouped into processes, each of which can be stopped for a while, as by SIGSTOP.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._passed
 
     def jump(self, seconds: float) -> None:
-        """Time passes as if somebody had kept the loop busy for so long."""
+        """Time passes as if a task had kept the loop busy for so long."""
         self._passed += seconds
 
     def stop_process(self, name: str) -> None:
@@ -133,7 +133,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def the_loop() -> VirtualLoop:
-    """The one that is running. Raises TypeError if that is another kind of loop."""
+    """The running loop. Raises TypeError if it is of another kind."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, VirtualLoop):
         raise TypeError(f"expected to run on virtual time, got {type(loop).__name__}")
@@ -157,9 +157,9 @@ class VirtualClock:
 
 
 def run(main: Callable[[], Awaitable[T]]) -> T:
-    """What `main` returns, after as much virtual time as it takes. What would run in a thread runs on the spot.
+    """The result of `main`, after as much virtual time as it takes. Work for a thread runs on the spot.
 
-    Raises NothingLeft if it waits for what can never happen.
+    Raises NothingLeft if it waits for an event that can never happen.
     """
     with _backend():
         return anyio.run(main, backend="asyncio", backend_options={"loop_factory": VirtualLoop})

@@ -14,7 +14,7 @@ __all__ = ["over"]
 
 
 def over(line: Line) -> Transport:
-    """What carries a client's requests over that line, with leave to write asked for as `open_session` asks."""
+    """The transport of a client's requests over that line, with leave to write asked for as `open_session` asks."""
 
     def opened(*, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session:
         def ask(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""A manager cluster, workers that run what they get, and managers, all in one process: a world in a box.
+"""A world: a manager cluster, workers that run their jobs, and managers, all in one process.
 
     world = World(Layout(queues=(Share("main", 8),), workers=(Share("w1", 4), Share("w2", 8))), clock=clock, seed=1)
     world.furnish()
@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import anyio
 import msgspec
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from fakekube.cluster import Cluster
 from fakekube.model.storage import key_of
@@ -31,28 +29,17 @@ from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import OnDecision
-from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.tokens import FixedToken
-from multikueue.manager import ProcessEnvironment, manage
-from multikueue.runtime import Clock, Mandate
+from multikueue.runtime import Clock
 from multikueue.settings import InForce
 from multikueue_simulator import definitions, objects
-from multikueue_simulator.time import process
-from multikueue_simulator.transport import over
-from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
-from multikueue_simulator.workers.jobs import JobRunner, Lives
-from multikueue_simulator.workers.kueue import SimulatedKueue
+from multikueue_simulator.processes import MANAGER, Kueue, ManagerProcess, Process, Runner
+from multikueue_simulator.workers.jobs import Lives
 
 __all__ = [
     "MANAGER",
     "NAMESPACE",
     "PLACEMENT",
-    "Kueue",
     "Layout",
-    "ManagerProcess",
-    "Program",
-    "Runner",
     "Share",
     "Site",
     "Worker",
@@ -60,17 +47,11 @@ __all__ = [
     "token",
 ]
 
-MANAGER = "manager"
-"""The host name of the manager cluster."""
-
 NAMESPACE = "default"
 """Where the jobs are."""
 
 PLACEMENT = "placement"
 """The name of the Placement, if there is one; it is where the jobs are."""
-
-_CALLS = 32
-"""Calls in flight that a worker's own programs may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +64,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What there is. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the manager."""
+    """The clusters and queues. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the manager."""
 
     queues: tuple[Share, ...] = (Share("main", 8),)
     workers: tuple[Share, ...] = (Share("worker1", 4), Share("worker2", 4), Share("worker3", 4))
@@ -96,7 +77,7 @@ class Layout:
 
 
 class Site:
-    """A cluster of the world, and the calls of somebody who sits right there: carried out at once, over no link."""
+    """A cluster of the world, with direct calls: carried out at once, over no link."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster, self.name = cluster, name
@@ -114,7 +95,7 @@ class Site:
         return object_of(on_the_spot(self.cluster.api.handle(_request(method, path, body, content_type, query))))
 
     async def ask(self, method: str, path: str, body: Object | None = None) -> Object:
-        """Like `call`, where somebody else has a say who takes his time: an admission webhook. Raises Refused."""
+        """Like `call`, for requests that wait for an admission webhook. Raises Refused."""
         return object_of(await self.cluster.api.handle(_request(method, path, body, "application/json", None)))
 
     def create(self, kind: Kind[Any], body: Object) -> Object:
@@ -161,177 +142,6 @@ def _request(
     )
 
 
-class Program:
-    """Something that runs on a line of its own until it is stopped or breaks down, and may be started again.
-
-    `error` is what the last run ended with, None if it was stopped; `ended` is told by name of each end.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        network: Network,
-        observer: Observer | None = None,
-        ended: Callable[[str], None] | None = None,
-    ) -> None:
-        self.name, self.network, self.observer, self.ended = name, network, observer, ended
-        self.runs = 0
-        self.error: Exception | None = None
-        self.line = network.line(name, observer)
-        self._scope: anyio.CancelScope | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self._scope is not None
-
-    def begin(self, tasks: TaskGroup) -> anyio.Event:
-        """Start it, on a new line; the event is set when it says that it has started."""
-        if self._scope is not None:
-            raise RuntimeError(f"{self.name} runs already")
-        self.line = self.network.line(self.name, self.observer)
-        self.runs += 1
-        self.error = None
-        started, scope = anyio.Event(), anyio.CancelScope()
-        self._scope = scope
-        with process(self.name):
-            tasks.start_soon(self._run, scope, started, name=self.name)
-        return started
-
-    def kill(self) -> None:
-        """It is gone this instant: whatever it has under way, it does not hear of it any more."""
-        self.line.dead = True
-        if self._scope is not None:
-            self._scope.cancel()
-            self._over()
-
-    async def _run(self, scope: anyio.CancelScope, started: anyio.Event) -> None:
-        with scope:
-            try:
-                await self._work(started)
-            except Exception as error:  # noqa: BLE001  # the boundary between processes
-                self.error = error
-        if self._scope is scope:
-            self.line.dead = True
-            self._over()
-
-    def _over(self) -> None:
-        self._scope = None
-        if self.ended is not None:
-            self.ended(self.name)
-
-    async def _work(self, started: anyio.Event) -> None:
-        raise NotImplementedError
-
-    def _client(self, host: str, **options: Any) -> AbstractAsyncContextManager[Client]:
-        credentials = Credentials(server=f"http://{host}", token=FixedToken(f"Bearer {self.name}"))
-        return Client.connect(
-            credentials,
-            cluster=host,
-            user_agent=self.name,
-            limit=_CALLS,
-            transport=over(self.line),
-            **options,
-        )
-
-
-class Kueue(Program):
-    """The Kueue of a cluster."""
-
-    def __init__(self, host: str, network: Network, *, clock: Clock, rng: random.Random) -> None:
-        super().__init__(f"kueue of {host}", network)
-        self.host, self.clock, self.rng = host, clock, rng
-        self.behaviour = PROMPT
-        self._kueue: SimulatedKueue | None = None
-
-    def behave(self, behaviour: Behaviour) -> None:
-        self.behaviour = behaviour
-        if self._kueue is not None:
-            self._kueue.behave(behaviour)
-
-    async def _work(self, started: anyio.Event) -> None:
-        async with self._client(self.host) as client:
-            self._kueue = SimulatedKueue(
-                client, now=self.clock.now, rng=self.rng, behaviour=self.behaviour, figures=None
-            )
-            await _until_cancelled(self._kueue.run, started)
-
-
-class Runner(Program):
-    """What runs the jobs of a worker."""
-
-    def __init__(self, host: str, network: Network, *, clock: Clock, rng: random.Random, lives: Lives | None) -> None:
-        super().__init__(f"nodes of {host}", network)
-        self.host, self.clock, self.rng, self.lives = host, clock, rng, lives
-
-    async def _work(self, started: anyio.Event) -> None:
-        async with self._client(self.host) as client:
-            runner = JobRunner(client, now=self.clock.now, rng=self.rng, lives=self.lives)
-            await _until_cancelled(runner.run, started)
-
-
-class _Startable(Protocol):
-    async def __call__(self, *, task_status: TaskStatus[None]) -> None: ...
-
-
-async def _until_cancelled(work: _Startable, started: anyio.Event) -> None:
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(work)
-        started.set()
-
-
-class ManagerProcess(Program):
-    """A manager. `clock` is its own; `settings` may be changed while it runs, through `in_force`."""
-
-    def __init__(
-        self,
-        name: str,
-        network: Network,
-        in_force: InForce,
-        *,
-        clock: Clock,
-        observer: Observer | None,
-        ended: Callable[[str], None] | None,
-        on_decision: OnDecision | None,
-    ) -> None:
-        super().__init__(name, network, observer, ended)
-        self.in_force, self.clock, self.on_decision = in_force, clock, on_decision
-        self.mandate: Mandate | None = None
-        self.begun: list[float] = []
-        """When it began to work, in seconds of the loop: each time."""
-        self._stop = anyio.Event()
-
-    @property
-    def identity(self) -> str:
-        return f"{self.name}_{self.runs}"
-
-    @property
-    def acts(self) -> bool:
-        """Whether it may write."""
-        return self.is_running and self.mandate is not None and self.mandate.valid()
-
-    def stop(self) -> None:
-        """As on SIGTERM: it ends by itself, soon."""
-        self._stop.set()
-
-    async def _work(self, started: anyio.Event) -> None:
-        self._stop, self.mandate = anyio.Event(), None
-
-        def begun(mandate: Mandate, _metrics: object) -> None:
-            self.mandate = mandate
-            self.begun.append(anyio.current_time())
-            started.set()
-
-        environment = ProcessEnvironment(
-            clock=self.clock,
-            boot=anyio.current_time,
-            transport=over(self.line),
-            identity=self.identity,
-            on_decision=self.on_decision,
-        )
-        credentials = Credentials(server=f"http://{MANAGER}", token=FixedToken(f"Bearer {self.name}"))
-        await manage(self.in_force, credentials, stop=self._stop, begun=begun, environment=environment)
-
-
 @dataclass(slots=True)
 class Worker:
     """A worker cluster with its Kueue and what runs its jobs."""
@@ -346,8 +156,8 @@ class Worker:
 
 
 class World:
-    """Owner of the clusters, the network between them, and the programs on the workers. `clock` tells the time to all
-    but managers with clocks of their own; whatever is drawn is drawn from `seed`."""
+    """Owner of the clusters, the network between them, and the programs on the workers. `clock` is that of all
+    but managers with clocks of their own; `seed` is that of all random choices."""
 
     def __init__(self, layout: Layout, *, clock: Clock, seed: int, lives: Lives | None = None) -> None:
         self.layout, self.clock = layout, clock
@@ -367,7 +177,7 @@ class World:
         return self.manager if host == MANAGER else self.workers[host].site
 
     def furnish(self, *, annotations: Mapping[str, str] | None = None) -> None:
-        """What an administrator applies before anything runs. `annotations` are those of the AdmissionCheck."""
+        """Applies the initial objects of an administrator. `annotations` are those of the AdmissionCheck."""
         for worker, share in zip(self.workers.values(), self.layout.workers, strict=True):
             self._furnish_worker(worker, share)
         make = self.manager.create
@@ -388,7 +198,7 @@ class World:
             self.decide(self.layout.placement)
 
     def decide(self, clusters: Sequence[str]) -> None:
-        """What OCM's placement controller says now."""
+        """Sets the decisions of OCM's placement controller."""
         key = ObjectKey(NAMESPACE, objects.placement_decision(PLACEMENT, NAMESPACE)["metadata"]["name"])
         self.manager.patch(kinds.PLACEMENT_DECISIONS, key, objects.decisions(clusters), subresource="status")
 
@@ -398,7 +208,7 @@ class World:
 
     async def start(self, tasks: TaskGroup) -> None:
         """Start the programs on the clusters; returns when they run."""
-        programs: list[Program] = [p for worker in self.workers.values() for p in (worker.kueue, worker.runner)]
+        programs: list[Process] = [p for worker in self.workers.values() for p in (worker.kueue, worker.runner)]
         programs += [self.core] if self.core is not None else []
         for started in [program.begin(tasks) for program in programs]:
             await started.wait()
@@ -449,7 +259,7 @@ class World:
         return random.Random(self._rng.getrandbits(64))  # noqa: S311  # not a secret
 
     def _site(self, name: str, *, managed_fields: bool = False) -> Site:
-        """Who owns which field is only minded where somebody applies; it makes each write dearer."""
+        """Field owners are tracked only where a client applies: tracking makes each write dearer."""
         cluster = Cluster(
             name, now=self.clock.now, rng=self._luck(), definitions=definitions.kueue(), managed_fields=managed_fields
         )
@@ -466,5 +276,5 @@ class World:
 
 
 def token(worker: str) -> str:
-    """What a worker takes from the manager unless it is told otherwise."""
+    """The token that a worker accepts from the manager by default."""
     return f"token-of-{worker}"

@@ -62,6 +62,19 @@ def test_without_words_it_runs_with_the_defaults(seen: list[Settings], cli: Run)
     assert seen == [Settings()]
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [((), False), (("--webhook-url", "https://192.0.2.1:9443"), True)],
+    ids=["without a webhook", "with one that was reached here"],
+)
+def test_what_stays_of_a_manager_that_was_stopped_by_hand_is_told(
+    seen: list[Settings], cli: Run, words: tuple[str, ...], told: bool
+) -> None:
+    result = cli("run", *words)
+    assert (result.code, len(seen)) == (0, 1)
+    assert ("multikueue webhook remove" in result.err) is told
+
+
 def test_wrong_settings_end_with_2_and_name_the_place(seen: list[Settings], cli: Run, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("dispatch: {orgin: x}\n")

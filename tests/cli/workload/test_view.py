@@ -12,9 +12,9 @@ import pytest
 
 from fakekube.wire import Refused
 from multikueue.api.kinds import WORKLOADS
-from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Pod
+from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, PrintedPod
 from multikueue.cli.access.connection import Target
-from multikueue.cli.access.worker_access import Reach
+from multikueue.cli.access.worker_access import WorkerAccess
 from multikueue.cli.workload import view
 from multikueue.cli.workload.view import View
 from multikueue.errors import ApiError, ServerError
@@ -182,11 +182,11 @@ async def test_changes_are_found_by_looking_again(
     running = workload("job-train", namespace="a").reserved("cq").admitted().cluster_name("far").build()
     seen: list[tuple[str, str, bool]] = []
 
-    async def take(each: Pod, gone: bool) -> None:
+    async def take(each: PrintedPod, gone: bool) -> None:
         seen.append((each.metadata.name, each.status.phase, gone))
 
     async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
-        looking = View(cast("WatchingClient", manager), Reach(manager=Target(None, None)), running, stack)
+        looking = View(cast("WatchingClient", manager), WorkerAccess(manager=Target(None, None)), running, stack)
         tasks.start_soon(looking.follow_pods, take)
         await manager.ended.wait()
         tasks.cancel_scope.cancel()

@@ -105,7 +105,9 @@ async def test_what_is_wrong_is_told_on_the_definition_too() -> None:
         kinds._definitions.upsert(definition("pods: 4", kind="Later"))
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
-    told = [(namespace, body["involvedObject"]["name"], body["reason"]) for _, namespace, body in recorder._waiting]
+    told = [
+        (body["metadata"]["namespace"], body["involvedObject"]["name"], body["reason"]) for body in recorder.waiting()
+    ]
     assert told == [(("default", f"{name}s.example.com", "KindMisdeclared")) for name in ("gadget", "later")]
 
 

@@ -6,7 +6,7 @@ from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.quota.admission import Admission
-from multikueue.controllers.reconcile.context import Queues
+from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.testing import workload
 from tests.store.known import stored
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_standby_looks_after_its_connections_and_notes_nothing_else() -> None:
-    queues = Queues()
+    queues = WorkQueues()
     enqueuer = Enqueuer(queues, Admission(), acting=False)
     enqueuer.add("workloads", ObjectKey("ns", "w"))
     enqueuer.add("jobs", JobKey("Job.batch", "ns", "j"))

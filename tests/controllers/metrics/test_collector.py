@@ -114,6 +114,13 @@ async def test_a_worker_shows_its_state_and_for_how_long_it_is_away() -> None:
     assert one(world, "multikueue_cluster_unreachable_seconds", cluster="w1") == 0
 
 
+async def test_the_end_of_a_workers_credential_is_shown_where_it_has_one() -> None:
+    world = await with_jobs("a")
+    world.store.worker("w2").uses_credential(world.time)
+    assert one(world, "multikueue_cluster_credential_expiry_timestamp_seconds", cluster="w2") == world.time.timestamp()
+    assert len(figures(world)["multikueue_cluster_credential_expiry_timestamp_seconds"]) == 1
+
+
 async def test_what_is_set_aside_is_counted_by_cluster_and_kind() -> None:
     world = await with_jobs("a")
     world.store.workloads.unreadable[world.key("a")] = "odd"

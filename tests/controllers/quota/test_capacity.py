@@ -69,7 +69,7 @@ class Following:
         return quota
 
     def events(self, reason: str) -> list[str]:
-        return [body["message"] for _, _, body in self.table.recorder._waiting if body["reason"] == reason]
+        return [body["message"] for body in self.table.recorder.waiting() if body["reason"] == reason]
 
     def asked(self) -> list[str]:
         return [call for cluster in self.table.workers.values() for call in cluster.calls]
@@ -298,7 +298,7 @@ async def test_nothing_is_remembered_of_who_is_gone() -> None:
     ids=["standalone", "beside Kueue", "as its external dispatcher"],
 )
 async def test_who_speaks_to_workers_can_follow_them(roles: frozenset[Role], follows: bool) -> None:
-    tasks = Table(roles=roles).deployment.tasks
+    tasks = Table(roles=roles).runnables.tasks
     assert any(isinstance(getattr(task, "__self__", None), Capacity) for task in tasks) is follows
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.workload import FITS_NO_WORKER
-from multikueue.controllers.quota.ceilings import SOONEST, Ceilings
+from multikueue.controllers.quota.ceilings import SOONEST, CeilingReader
 from multikueue.dispatch.decide import SHORTEST_ATTEMPT
 from multikueue.errors import Forbidden
 from multikueue.runtime import DONE
@@ -177,7 +177,7 @@ async def test_a_worker_that_may_not_be_read_may_fit() -> None:
 async def test_however_many_ask_a_worker_is_read_now_and_then() -> None:
     made = world(4)
     await refused(made)
-    ceilings, before = Ceilings(made.world), len(reads(made.workers["w1"]))
+    ceilings, before = CeilingReader(made.world), len(reads(made.workers["w1"]))
     first, second = await ceilings.reconcile("w1"), await ceilings.reconcile("w1")
     assert len(reads(made.workers["w1"])) == before + 2
     assert (first.again_after, second.again_after) == (MINUTE, SOONEST)

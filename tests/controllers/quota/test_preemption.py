@@ -12,7 +12,7 @@ from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.controllers.quota.admission import Admission
-from multikueue.controllers.quota.queue_status import Queues
+from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.quota.queueing.queue_manager import FLUSH_DELAY
@@ -143,10 +143,10 @@ async def test_the_shares_of_queues_and_cohorts_are_shown_where_sharing_is_fair(
     spec = {**queue["spec"], "cohortName": "part"}
     world.manager.put(kinds.CLUSTER_QUEUES, {"metadata": {"name": "cq", "generation": 3}, "spec": spec})
 
-    await Queues(world.world).reconcile_cluster_queue("cq")
+    await QueueStatuses(world.world).reconcile_cluster_queue("cq")
     assert len(world.queues.cohorts) == 2  # what a queue uses is news for all cohorts above
     for name in ("all", "part", "unknown"):
-        await Queues(world.world).reconcile_cohort(name)
+        await QueueStatuses(world.world).reconcile_cohort(name)
 
     for kind, name in ((kinds.CLUSTER_QUEUES, "cq"), (kinds.COHORTS, "all"), (kinds.COHORTS, "part")):
         shown = world.manager.find(kind, ObjectKey("", name)) or {}
@@ -179,8 +179,8 @@ async def test_qe_243_the_share_of_who_may_not_borrow_and_does_is_no_number() ->
 async def test_and_nowhere_else() -> None:
     world = table(quota=1)
     world.manager.put(kinds.COHORTS, {"metadata": {"name": "all"}, "spec": {}})
-    await Queues(world.world).reconcile_cluster_queue("cq")
-    await Queues(world.world).reconcile_cohort("all")
+    await QueueStatuses(world.world).reconcile_cluster_queue("cq")
+    await QueueStatuses(world.world).reconcile_cohort("all")
 
     assert "fairSharing" not in (world.manager.find(kinds.CLUSTER_QUEUES, QUEUE) or {})["status"]
     assert "status" not in (world.manager.find(kinds.COHORTS, ObjectKey("", "all")) or {})

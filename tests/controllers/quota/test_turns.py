@@ -9,7 +9,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.quota.queue_status import Queues
+from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.quota.cache.consumed_resources import USAGE_BASED
 from multikueue.runtime import DONE
 from multikueue.settings import AdmissionSharing, Quota
@@ -40,7 +40,7 @@ def shown(world: Table) -> Any:
 
 async def test_the_history_is_sampled_and_shown_each_interval() -> None:
     world = with_turns()
-    queues = Queues(world.world)
+    queues = QueueStatuses(world.world)
     assert (await queues.reconcile_local_queue(KEY)).again_after == 5 * MINUTE
     history = {"consumedResources": {}, "lastUpdate": "2026-01-01T12:00:00Z"}
     assert shown(world) == {"weightedShare": 0, "admissionFairSharingStatus": history}
@@ -53,7 +53,7 @@ async def test_the_history_is_sampled_and_shown_each_interval() -> None:
 
 async def test_without_turns_there_is_none() -> None:
     world = table()
-    assert await Queues(world.world).reconcile_local_queue(KEY) == DONE
+    assert await QueueStatuses(world.world).reconcile_local_queue(KEY) == DONE
     assert shown(world) is None
 
 
@@ -63,8 +63,8 @@ async def test_what_runs_gets_into_the_history() -> None:
     await world.settle()
     world.admit("w1")
     await world.settle()
-    await Queues(world.world).reconcile_local_queue(KEY)
+    await QueueStatuses(world.world).reconcile_local_queue(KEY)
     world.time += 5 * MINUTE
-    await Queues(world.world).reconcile_local_queue(KEY)
+    await QueueStatuses(world.world).reconcile_local_queue(KEY)
     # Half of the penalty of one interval, and half of what runs.
     assert shown(world)["admissionFairSharingStatus"]["consumedResources"] == {"cpu": "1500m"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.reconcile.context import Queues
+from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.runtime import WorkQueue
 
 pytestmark = pytest.mark.anyio
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_what_failed_is_hurried_but_not_what_waits_for_a_worker() -> None:
     outbox: WorkQueue[ObjectKey] = WorkQueue()
-    queues, key = Queues(outboxes={"worker1": outbox}), ObjectKey("default", "job")
+    queues, key = WorkQueues(outboxes={"worker1": outbox}), ObjectKey("default", "job")
     for _ in range(3):
         queues.flavors.retry("default")
         outbox.retry(key)

@@ -12,7 +12,7 @@ import pytest
 from fakekube.wire import Request
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
-from multikueue.controllers.reconcile.events import AT_MOST, SILENCE, Recorder
+from multikueue.controllers.reconcile.events import AT_MOST, REMEMBERED, SILENCE, Recorder
 from multikueue.errors import Forbidden
 from multikueue.kube.decode import stub_of
 from multikueue.testing import NOW, workload
@@ -31,9 +31,9 @@ class Told:
     def now(self) -> datetime:
         return self.time
 
-    def say(self, message: str, name: str = "wl") -> None:
+    def say(self, message: str, name: str = "wl", *, type_: str = "Warning") -> None:
         about = workload(name).build()
-        self.recorder.emit(kinds.WORKLOADS, about, type_="Warning", reason="MultiKueue", message=message)
+        self.recorder.emit(kinds.WORKLOADS, about, type_=type_, reason="MultiKueue", message=message)
 
     async def sent(self) -> list[str]:
         with anyio.move_on_after(0.05):
@@ -55,6 +55,18 @@ async def test_the_same_words_are_said_once_in_a_while() -> None:
     told.time += SILENCE
     told.say("lost")
     assert await told.sent() == ["lost", "found", "lost", "lost"]
+
+
+async def test_a_warning_goes_first_and_a_burst_of_normal_events_drops_none() -> None:
+    told = Told()
+    told.say("lost")
+    for number in range(REMEMBERED + 1):
+        told.say("won", name=f"wl{number}", type_="Normal")
+    told.say("lost")
+    messages = [body["message"] for body in told.recorder.waiting()]
+    assert messages == ["lost", *["won"] * REMEMBERED], "it is not said again either"
+    told.cluster.fault = lambda _verb, _plural: Forbidden(403, "Forbidden", "no") if told.cluster.written else None
+    assert await told.sent() == ["lost"]
 
 
 async def test_an_event_names_its_object() -> None:

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+import anyio
 import msgspec
 import pytest
 import trustme
+from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 
 from fakekube.wire import Request, Response
@@ -20,10 +22,13 @@ from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS, SECRETS
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.visibility import (
     AUTHENTICATION,
+    BURST,
     CERTIFICATE_SECRET,
+    PER_SECOND,
     REMEMBER,
     REMEMBERED,
     AccessReviewer,
+    Ration,
     Visibility,
     keep_visibility,
 )
@@ -34,7 +39,7 @@ from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.strategy import Worker
 from multikueue.web.front_proxy import User
-from multikueue.web.server import Answerer, Asked, Server, Write
+from multikueue.web.server import Answerer, ApiRequest, Server, Write
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import EXPLANATIONS, GROUP, SERVED, Pending, Refused
 from tests.controllers.serving.api import manager
@@ -105,6 +110,7 @@ class Scene:
             port=8082,
             gate=self.gate,
             reads=self.side.reads,
+            ration=Ration(lambda: self.time),
         )
 
     async def _review(self, request: Request) -> Response | None:
@@ -139,7 +145,7 @@ class Scene:
             await self.visibility.reconcile()
         assert self.sockets.answer is not None
         headers = (("X-Remote-User", user), *(("X-Remote-Group", group) for group in groups))
-        code, body = await self.sockets.answer(Asked(by, headers, path, query or {}))
+        code, body = await self.sockets.answer(ApiRequest(by, headers, path, query or {}))
         assert isinstance(body, bytes)
         return code, json.loads(body)
 
@@ -147,7 +153,9 @@ class Scene:
         """The pieces of a log."""
         await self.visibility.reconcile()
         assert self.sockets.answer is not None
-        asked = Asked(PROXY, (("X-Remote-User", "jane"),), PODS_OF.format("job-train").replace("/pods", "/log"), query)
+        asked = ApiRequest(
+            PROXY, (("X-Remote-User", "jane"),), PODS_OF.format("job-train").replace("/pods", "/log"), query
+        )
         _, stream = await self.sockets.answer(asked)
         assert not isinstance(stream, bytes), stream
         pieces = list[bytes]()
@@ -335,6 +343,46 @@ async def test_one_that_waits_for_a_worker_is_told_what_each_of_them_is_to_it() 
 async def test_a_workload_that_is_not_there_is_not_explained() -> None:
     code, body = await Scene().ask(EXPLANATION.format("nobody"))
     assert (code, body["message"]) == (404, 'workloads.visibility.multikueue.dev "nobody" not found')
+
+
+async def test_a_namespace_has_a_ration_of_explanations_whoever_asks() -> None:
+    scene = Scene()
+    codes = [(await scene.ask(EXPLANATION.format("a"), user=f"user{number}"))[0] for number in range(BURST)]
+    assert codes == [200] * BURST
+    code, body = await scene.ask(EXPLANATION.format("a"))
+    assert (code, body["reason"], body["details"]) == (429, "TooManyRequests", {"retryAfterSeconds": 1})
+    assert (await scene.ask(LOCAL_QUEUE))[0] == 200, "who waits costs less"
+    scene.visibility.ration.take("other")
+    scene.time += 1
+    codes = [(await scene.ask(EXPLANATION.format("a")))[0] for _ in range(PER_SECOND + 1)]
+    assert codes == [200] * PER_SECOND + [429]
+
+
+def test_a_ration_remembers_few_namespaces() -> None:
+    ration = Ration(lambda: 0.0)
+    for number in range(REMEMBERED + 1):
+        ration.take(f"team{number}")
+    assert len(ration._paid_until) == REMEMBERED
+
+
+async def test_others_have_their_turn_between_two_explanations() -> None:
+    scene, turns = Scene(), list[str]()
+    await scene.visibility.reconcile()
+
+    async def ask() -> None:
+        await scene.ask(EXPLANATION.format("a"), groups=("system:masters",))
+        turns.append("told")
+
+    async def others() -> None:
+        while turns.count("told") < 3:
+            turns.append("other")
+            await checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(ask)
+        tasks.start_soon(others)
+    assert "told told" not in " ".join(turns)
 
 
 async def test_the_gate_names_who_may_not_do_what() -> None:

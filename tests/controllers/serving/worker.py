@@ -7,7 +7,7 @@ from typing import Any
 
 from multikueue.api.kinds import JOBS, NAMESPACES
 from multikueue.api.meta import ObjectKey
-from multikueue.api.pods import PODS, TOLD
+from multikueue.api.pods import PODS, PRINTED_EVENTS
 from multikueue.api.workload import PREBUILT_LABEL, Workload
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.store.worker import WorkerView
@@ -55,7 +55,9 @@ class Side:
     def event(self, name: str, about: Tree, message: str = "so it is") -> None:
         meta = about["metadata"]
         named = {"kind": about["kind"], "namespace": TEAM, "name": meta["name"], "uid": meta.get("uid", "")}
-        self.add(TOLD, name, body={"involvedObject": named, "type": "Normal", "reason": "Said", "message": message})
+        self.add(
+            PRINTED_EVENTS, name, body={"involvedObject": named, "type": "Normal", "reason": "Said", "message": message}
+        )
 
     async def look(self, subresource: str = "pods", *, user: User = JANE, cluster: str | None = "w1") -> Tree:
         asked = Look(namespace=TEAM, name=WORKLOAD, subresource=subresource)

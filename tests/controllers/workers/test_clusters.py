@@ -10,15 +10,16 @@ import anyio
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, render_time
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection import Connection
-from multikueue.controllers.workers.credentials_on_trial import Problem
+from multikueue.controllers.workers.credentials_on_trial import TrialProblem
 from multikueue.controllers.workers.identities import OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.credentials import Credentials
+from multikueue.kube.expiry import Validity
 from multikueue.settings import Dispatch
 from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 from tests.controllers.table import Table, table
@@ -118,11 +119,15 @@ def connection(world: Table) -> Connection:
 # New credentials that are not in use.
 
 
-OTHER = Problem("BadKubeConfig", "load client config failed: the new kubeconfig is not in use: it is odd", OtherCluster)
-REFUSED = Problem("ClientConnectionFailed", "the new kubeconfig is not in use: 401", Unauthorized)
+OTHER = TrialProblem(
+    "BadKubeConfig", "load client config failed: the new kubeconfig is not in use: it is odd", OtherCluster
+)
+REFUSED = TrialProblem("ClientConnectionFailed", "the new kubeconfig is not in use: 401", Unauthorized)
 
 
-async def shown(world: Table, reach: Reach, problem: Problem | None, *, why: str = "no answer") -> tuple[str, str, str]:
+async def shown(
+    world: Table, reach: Reach, problem: TrialProblem | None, *, why: str = "no answer"
+) -> tuple[str, str, str]:
     """The condition after a look at a worker with that problem."""
     clusters = Clusters(world.world, QUICK, "kueue-system")
     running = connection(world)
@@ -148,8 +153,41 @@ async def test_as_long_as_the_old_ones_work_the_cluster_is_active_and_a_warning_
     assert await shown(world, Reach.CONNECTED, None) == ("True", "Active", "Connected")
 
 
+DAY = timedelta(days=1)
+EXPIRY = {
+    "long before its end nothing is told": (10 * DAY, True, "Connected"),
+    "three days before, it is": (3 * DAY, True, "Connected; its credential ends at {end}: register the cluster again"),
+    "once it has ended that is why": (
+        -DAY,
+        False,
+        "its credential ended at {end}: register the cluster again; get /api: 401 Unauthorized",
+    ),
+}
+
+
+@pytest.mark.parametrize(("left", "connected", "message"), EXPIRY.values(), ids=EXPIRY)
+async def test_a_credential_that_ends_soon_is_told_in_time(left: timedelta, connected: bool, message: str) -> None:
+    world = table()
+    end = world.time + left
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    running = connection(world)
+    running.validity, running.tried = Validity(end - 30 * DAY, end), True
+    if connected:
+        running.worker.connected()
+    else:
+        running.worker.suspected(world.time, "get /api: 401 Unauthorized")
+        running.worker.isolated()
+    clusters._connections["w1"] = running
+    secret(world, kubeconfig=b"")
+    result = await clusters.reconcile("w1")
+    (active,) = (world.manager.find(kinds.MULTIKUEUE_CLUSTERS, W1) or {})["status"]["conditions"]
+    assert active["message"] == message.format(end=render_time(end))
+    assert bool(world.said()) is ("its credential" in message)
+    assert result.again_after == {10 * DAY: 7 * DAY, 3 * DAY: 3 * DAY}.get(left)
+
+
 @pytest.mark.parametrize("problem", [OTHER, REFUSED], ids=lambda problem: problem.reason)
-async def test_when_the_old_ones_end_too_the_reason_is_that_of_the_new_ones(problem: Problem) -> None:
+async def test_when_the_old_ones_end_too_the_reason_is_that_of_the_new_ones(problem: TrialProblem) -> None:
     world = table()
     await shown(world, Reach.CONNECTED, problem)
     expected = ("False", problem.reason, f"{problem.message}; the one in use: no answer")

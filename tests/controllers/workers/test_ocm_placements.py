@@ -139,7 +139,7 @@ async def test_a_copy_that_is_admitted_while_it_is_withdrawn_comes_too_late() ->
     decide(world, "w2")
     await world.settle()
     world.time += SHRINK
-    (loop,) = [loop for loop in world.deployment.loops if loop.name == "workloads"]
+    (loop,) = [loop for loop in world.runnables.loops if loop.name == "workloads"]
     await loop.reconcile(world.key())
     assert world.copies() == ["w1", "w2"]
     assert world.status()["nominatedClusterNames"] == ["w2"]

@@ -18,7 +18,7 @@ import pytest
 from fakekube.wire import Request
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import PREBUILT_LABEL
+from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError
 from multikueue.runtime import run_controller
 from multikueue_simulator.time import VirtualLoop
@@ -57,7 +57,7 @@ async def at_work(world: Table, *, admitting: tuple[str, ...] = ()) -> AsyncIter
     """The loops of the manager as tasks, for as long as the block lasts; those workers admit what comes."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_admit, world, admitting)
-        for loop in world.deployment.loops:
+        for loop in world.runnables.loops:
             tasks.start_soon(loop.run, world.world.metrics)
         for name, outbox in world.outboxes.items():
             queue = world.queues.outboxes[name]
@@ -186,7 +186,7 @@ async def test_a_deleted_workload_is_looked_at_again_when_it_can_be_told_what_be
     await world.manager.delete(kinds.WORKLOADS, key)
     world.outboxes["w1"].trust()
     await world.settle()
-    (loop,) = (loop for loop in world.deployment.loops if loop.name == "workloads")
+    (loop,) = (loop for loop in world.runnables.loops if loop.name == "workloads")
     assert world.store.worker("w1").expectations.asked(key)
     assert (await loop.reconcile(key)).again_after == timedelta(seconds=70)
     world.time += timedelta(seconds=70)
@@ -251,6 +251,29 @@ async def test_a_job_left_of_another_workload_of_ours_is_not_asked_for_again_and
     await world.settle()
     assert world.runs_on() == ["w1", "w2"]
     assert world.status()["clusterName"] == "w2"
+
+
+@pytest.mark.parametrize(
+    ("named", "left"),
+    [
+        pytest.param({PREBUILT_LABEL: "job-before"}, [], id="a Workload that is gone"),
+        pytest.param({}, ["job"], id="none: labels are handed on, so that proves nothing"),
+    ],
+)
+async def test_a_job_of_our_origin_is_removed_by_the_workload_that_it_names(
+    named: dict[str, str], left: list[str]
+) -> None:
+    world = table()
+    stray = job_body("job")
+    stray["metadata"]["labels"] |= {ORIGIN_LABEL: "multikueue", **named}
+    stray["metadata"]["annotations"] = {ATTEMPT_ANNOTATION: "2026-01-01T12:00:00Z/uid"}
+    world.workers["w1"].put(kinds.JOBS, stray)
+    await world.settle()
+    for key in world.store.worker("w1").held():
+        world.queues.workloads.add(key)
+    await world.settle()
+    assert [job["metadata"]["name"] for job in world.workers["w1"].all(kinds.JOBS)] == left
+    assert not world.store.worker("w1").is_in_use
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["it is there", "it was made anew"])

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from multikueue.api import kinds
 from multikueue.api.job import JobKey
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.shared import KUEUE_ADMISSION
 from multikueue.api.workload import FAILED_ON, NOMINATED
-from multikueue.kube.cluster_client import FIELD_MANAGER
+from multikueue.kube.cluster_client import FIELD_MANAGER, ClusterClient
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, Role, StrategyChoice
+from tests.cluster import Cluster
 from tests.controllers.kueue_core import Core
 from tests.controllers.table import CHECK, NAMESPACE, Table, table
+from tests.kube.test_definitions import PLAIN, documents
 
 pytestmark = pytest.mark.anyio
 
@@ -314,3 +316,47 @@ async def test_the_check_of_somebody_else_is_left_alone() -> None:
     world.manager.change(kinds.ADMISSION_CHECKS, ObjectKey("", CHECK), {"spec": {"controllerName": "example.com/x"}})
     await core.submit()
     assert world.manager.writes() == []
+
+
+class _Newer:
+    """A client of a worker whose definitions are those of Kueue 0.18."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def request(self, _method: str, path: str) -> bytes:
+        return encode(documents(PLAIN, 10)[path])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+
+async def test_a_name_too_long_for_a_label_goes_where_kueue_reads_it() -> None:
+    """An older Kueue would make a second Workload for the job, and both would hold quota."""
+    world, core = beside()
+    world.outboxes["w2"].client = cast("ClusterClient", _Newer(world.workers["w2"]))
+    world.submit()
+    core.make(workload="job-" + "x" * 60)
+    core.reserve()
+    await core.settle()
+    assert world.copies() == ["w2"]
+    world.admit("w2")
+    await core.settle()
+    assert world.runs_on() == ["w2"]
+    told = [message for _, message in world.said()]
+    assert [name for name in world.workers if any(f'"{name}" cannot take' in text for text in told)] == ["w1", "w3"]
+
+
+async def test_a_copy_with_too_long_a_name_is_removed_from_where_kueue_does_not_read_it() -> None:
+    world, core = beside()
+    world.outboxes["w2"].client = cast("ClusterClient", _Newer(world.workers["w2"]))
+    world.submit()
+    core.make(workload="job-" + "x" * 60)
+    core.reserve()
+    await core.settle()
+    outbox = world.outboxes["w2"]
+    outbox.client = world.workers["w2"]
+    world.manager.drop(kinds.JOBS, JOB)
+    world.manager.drop(kinds.WORKLOADS, world.key())
+    await core.settle()
+    assert world.workers["w2"].all(kinds.WORKLOADS) == []

@@ -147,6 +147,15 @@ async def test_it_goes_with_the_workload() -> None:
     assert copies(world) == {}
 
 
+async def test_a_worker_whose_name_is_to_stand_for_another_cluster_retains_nothing() -> None:
+    """That waits until nothing of ours is left there."""
+    world = await finished(Kept(copies=HOUR))
+    assert copies(world) == {"w1": (1, 1)}
+    world.store.worker("w1").leaves("it leads to another cluster")
+    await world.settle()
+    assert copies(world) == {}
+
+
 def copies(world: Table) -> dict[str, tuple[int, int]]:
     """How many jobs and Workloads each worker has, if it has any."""
     found = {name: (len(w.all(kinds.JOBS)), len(w.all(kinds.WORKLOADS))) for name, w in world.workers.items()}

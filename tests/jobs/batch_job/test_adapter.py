@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from multikueue.api.job import Job
 from multikueue.api.meta import encode
 from multikueue.api.workload import (
+    ADMISSION_GATED_BY_ANNOTATION,
     PREBUILT_ANNOTATION,
     PREBUILT_LABEL,
     Finish,
@@ -163,6 +164,11 @@ def test_a_copy_names_its_workload_once(name: str, labels: str | None, annotatio
     mine = ours().annotations({PREBUILT_ANNOTATION: "mine"}).prebuilt("mine").build()
     meta = remote_of(mine, workload_name=name)["metadata"]
     assert (meta["labels"].get(PREBUILT_LABEL), meta["annotations"].get(PREBUILT_ANNOTATION)) == (labels, annotations)
+
+
+def test_a_copy_is_let_in_as_the_job_was_at_home() -> None:
+    gated = ours().annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a"}).build()
+    assert ADMISSION_GATED_BY_ANNOTATION not in remote_of(gated)["metadata"]["annotations"]
 
 
 def test_a_job_made_anew_has_another_workload() -> None:

@@ -11,16 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube.patching.patches import merge_patch
+from multikueue.api.event import Event
 from multikueue.api.job import Job
 from multikueue.api.meta import decoder, encode
-from multikueue.api.workload import CLUSTER_LABEL, UNDISPATCHABLE_ANNOTATION, PriorityClassRef, Workload, workload_spec
+from multikueue.api.workload import (
+    ADMISSION_GATED_BY_ANNOTATION,
+    CLUSTER_LABEL,
+    UNDISPATCHABLE_ANNOTATION,
+    PriorityClassRef,
+    Workload,
+    workload_spec,
+)
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.actions import (
     Action,
     CreateWorkload,
     DeleteWorkload,
     JobDecision,
-    JobEvent,
     PatchJob,
     PatchJobStatus,
     PatchWorkloadStatus,
@@ -98,7 +105,7 @@ def test_nothing_to_do(view: JobView) -> None:
 
 # --- jobs that belong to others --------------------------------------------------------------------------------------
 
-SUSPENDED = JobEvent("Normal", "Suspended", "The job it belongs to is not admitted")
+SUSPENDED = Event("Normal", "Suspended", "The job it belongs to is not admitted")
 DOOMED = DeleteWorkload(PENDING.key, PENDING.metadata.uid)
 LEAVING = leaving(PENDING)
 
@@ -161,7 +168,7 @@ def test_a_new_job_gets_its_workload() -> None:
 def test_an_unsuspended_job_is_stopped_and_gets_its_workload() -> None:
     decision = decide(JobView(job=FREE), NOW)
     assert decision.actions == (STOP, CreateWorkload(BATCH_JOB.workload_body(FREE, priority=Priority())))
-    assert decision.events == (JobEvent("Normal", "Stopped", "Missing Workload"),)
+    assert decision.events == (Event("Normal", "Stopped", "Missing Workload"),)
 
 
 def test_a_new_workload_gets_the_labels_that_are_asked_for() -> None:
@@ -185,7 +192,7 @@ def test_a_job_made_anew_does_not_use_the_workload_of_the_old_one() -> None:
 def test_a_missing_priority_class_is_said_and_looked_for_again() -> None:
     decision = decide(JobView(job=HELD, priority='WorkloadPriorityClass "x" not found'), NOW)
     assert decision.actions == ()
-    assert decision.events == (JobEvent("Warning", "PriorityNotFound", 'WorkloadPriorityClass "x" not found'),)
+    assert decision.events == (Event("Warning", "PriorityNotFound", 'WorkloadPriorityClass "x" not found'),)
     assert decision.again_after == timedelta(minutes=1)
 
 
@@ -239,6 +246,29 @@ def test_of_several_workloads_the_matching_one_is_kept() -> None:
     assert decision.actions == (DeleteWorkload(odd.key, "uid-other"),)
     reserved = become(other, lambda w: w.reserved())
     assert actions(JobView(job=HELD, workloads=(PENDING, reserved))) == (DeleteWorkload(PENDING.key, "uid-wl"),)
+
+
+GATES = {
+    "one of two is open": ({ADMISSION_GATED_BY_ANNOTATION: "example.com/b"}, "example.com/b"),
+    "all are open": ({}, None),
+}
+
+
+@pytest.mark.parametrize(("annotations", "left"), GATES.values(), ids=GATES)
+def test_the_gates_of_a_workload_open_with_those_of_its_job(annotations: dict[str, str], left: str | None) -> None:
+    gated = ours().annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a,example.com/b"}).build()
+    pending = workload_of(gated)
+    assert actions(JobView(job=gated, workloads=(pending,))) == ()
+
+    (action,) = actions(JobView(job=ours().annotations(annotations).build(), workloads=(pending,)))
+
+    changed = {"resourceVersion": "7", "annotations": {ADMISSION_GATED_BY_ANNOTATION: left}}
+    assert action == UpdateWorkloadSpec(pending.key, {"metadata": changed, "spec": {}})
+
+
+def test_a_job_gets_no_gates_later() -> None:
+    late = ours().annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a"}).build()
+    assert actions(JobView(job=late, workloads=(PENDING,))) == ()
 
 
 def test_a_suspended_job_changes_its_queue() -> None:
@@ -340,7 +370,7 @@ def test_a_job_that_was_admitted_before_its_queue_had_a_check_starts_once_a_work
 def test_running_without_leave_is_stopped(workload: Workload, why: str) -> None:
     decision = decide(JobView(job=FREE, workloads=(workload,), remote=REMOTE_RUNNING), NOW)
     assert decision.actions == (STOP,)
-    assert decision.events == (JobEvent("Normal", "Stopped", why),)
+    assert decision.events == (Event("Normal", "Stopped", why),)
 
 
 def test_the_status_of_the_winner_is_mirrored() -> None:

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multikueue.api.event import Event
 from multikueue.api.meta import find_condition
 from multikueue.api.queues import ClusterQueue, LocalQueue, StopPolicy
 from multikueue.api.workload import (
+    ADMISSION_GATED_BY_ANNOTATION,
     Admission,
     AdmissionCheckState,
     Finish,
@@ -22,7 +24,7 @@ from multikueue.api.workload import (
     Workload,
     WorkloadStatus,
 )
-from multikueue.quota.workload.lifecycle import Event, Facts, Step, step
+from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
 from multikueue.testing import workload as new_workload
@@ -230,6 +232,46 @@ def test_being_inadmissible_outweighs_a_verdict() -> None:
     found = taken(workload(), facts(local=LOCAL.stopped(), verdict=VERDICT))
 
     assert told(found, "QuotaReserved") == ("False", "Inadmissible", "LocalQueue lq is inactive")
+
+
+GATED = workload().annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a,example.com/b"})
+GATED_TOLD = ("False", "AdmissionGated", "Admission is gated by: example.com/a,example.com/b")
+
+
+def test_a_gated_workload_says_who_holds_it_back() -> None:
+    found = taken(GATED, facts(verdict=VERDICT))
+
+    assert told(found, "QuotaReserved") == GATED_TOLD
+    assert events(found) == ["AdmissionGated"]
+
+
+def test_another_gate_that_opens_is_no_news() -> None:
+    found = taken(GATED.unreserved(reason="AdmissionGated", message="Admission is gated by: more"), facts())
+
+    assert told(found, "QuotaReserved") == GATED_TOLD
+    assert events(found) == []
+
+
+def test_the_last_gate_that_opens_leaves_it_waiting() -> None:
+    found = taken(workload().unreserved(reason="AdmissionGated"), facts())
+
+    waits = "AdmissionGatedBy cleared, waiting for quota reservation"
+    assert told(found, "QuotaReserved") == ("False", "Pending", waits)
+    assert events(found) == ["AdmissionGateCleared"]
+
+
+def test_a_gate_takes_no_quota_back() -> None:
+    assert told(taken(GATED.reserved(), facts()), "QuotaReserved") == told(
+        taken(workload().reserved(), facts()), "QuotaReserved"
+    )
+
+
+def test_a_missing_queue_outweighs_a_gate() -> None:
+    assert told(taken(GATED, facts(local=None)), "QuotaReserved") == (
+        "False",
+        "Inadmissible",
+        "LocalQueue lq doesn't exist",
+    )
 
 
 # --- evictions -------------------------------------------------------------------------------------------------------

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from rich.console import Console, Group, RenderableType
 
-from multikueue_simulator.demo.board import Moment
+from multikueue_simulator.demo.board import Moment, Stand
 from multikueue_simulator.demo.view import LINES, picture, story, summary
 from multikueue_simulator.world import MANAGER
 from tests.simulator.demo.test_board import RESERVED, copy, dispatched, local, remote_job
 
 
-def drawn(what: RenderableType) -> str:
-    screen = Console(width=120)
+def drawn(what: RenderableType, *, width: int = 120, height: int = 40) -> str:
+    screen = Console(width=width, height=height)
     with screen.capture() as captured:
         screen.print(what)
     return captured.get()
@@ -37,6 +37,32 @@ def test_a_picture_is_always_as_high_whatever_happened() -> None:
     for number in range(3 * LINES):
         board.note(5.0, f"moment {number}")
     assert drawn(picture(board, 4.0, jobs=9)).count("\n") == before
+
+
+def test_a_small_terminal_shows_all_of_it() -> None:
+    board = dispatched()
+    board.stands["medium"] = Stand(cpu=8)
+    for stand in board.stands.values():
+        stand.reachable = False
+    for number in range(LINES):
+        board.note(5.0, f"moment {number} " + "x" * 200)
+    board.act = "a worker dies " + "x" * 200
+    lines = drawn(picture(board, 100.0, jobs=90), width=80, height=24).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 24
+    titles = [line.split() for line in lines if line.startswith(("QUEUE", "WORKER"))]
+    assert [title[-1] for title in titles] == ["FINISHED", "LOST"]
+    assert not [line for line in lines if "…" in line and "xx" not in line]
+
+
+def test_with_many_workers_a_queue_has_the_sum_of_what_runs() -> None:
+    board = dispatched()
+    board.stands |= {f"worker-{number}": Stand(cpu=8) for number in range(8)}
+    lines = drawn(picture(board, 4.0, jobs=9), width=80, height=24).splitlines()
+    (titles,) = [line.split() for line in lines if line.startswith("QUEUE")]
+    assert titles == ["QUEUE", "SUBMITTED", "WAITING", "RACING", "RUNNING", "FINISHED"]
+    (queue,) = [line.split() for line in lines if line.startswith("research")]
+    assert queue == ["research", "1", "·", "·", "1", "0"]
 
 
 def test_what_cannot_be_reached_is_marked() -> None:

@@ -17,9 +17,9 @@ from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.settings import InForce, Settings
 from multikueue_simulator import objects
-from multikueue_simulator.simulation.adversary_injector import ROGUE
 from multikueue_simulator.simulation.fault_injector import FaultInjector
 from multikueue_simulator.simulation.invariants import Invariants, Write
+from multikueue_simulator.simulation.odd_objects import ROGUE
 from multikueue_simulator.simulation.plan import JobPlan, Plan, Timing
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import MANAGER, NAMESPACE, World

@@ -1,4 +1,4 @@
-"""Carries requests of a client to API servers in the same process: a network of links instead of sockets.
+"""Carries requests to API servers in the same process, over links for sockets: one file, a class for each step.
 
     network = Network(rng)
     network.add("worker1", cluster.api)

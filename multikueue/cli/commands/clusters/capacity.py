@@ -13,7 +13,7 @@ import anyio
 from multikueue.api import quantity
 from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.queues import ClusterQueue
-from multikueue.cli.access.worker_clusters import Member
+from multikueue.cli.access.worker_clusters import WorkerCluster
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, Listing
@@ -22,7 +22,7 @@ from multikueue.errors import ClusterUnreachable, MultiKueueError
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.quota.capacity import Feeders, Record, offer
-from multikueue.quota.following import Decision, Figure, Rules, follow, follow_problem, reserve_of
+from multikueue.quota.following import Figure, FollowedQuota, Rules, follow, follow_problem, reserve_of
 from multikueue.registration.preflight import Routes, routes
 from multikueue.store.sight import namespaces_of
 
@@ -53,7 +53,7 @@ class Outlook:
 
     queue: str
     follows: bool
-    decision: Decision
+    decision: FollowedQuota
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class Survey:
         return (*self.problems, *said)
 
 
-def _said(decision: Decision) -> tuple[str, ...]:
+def _said(decision: FollowedQuota) -> tuple[str, ...]:
     return (decision.problem, *decision.notes) if decision.problem else decision.notes
 
 
 async def survey(
-    manager: ClusterClient, members: Sequence[Member], *, connect: Connect, rules: Rules, moment: datetime
+    manager: ClusterClient, members: Sequence[WorkerCluster], *, connect: Connect, rules: Rules, moment: datetime
 ) -> Survey:
     """Look at the workers of all ClusterQueues with a MultiKueue check, those that do not follow too."""
     way = await routes(manager)
@@ -109,14 +109,14 @@ class _Fleet:
         self.unread: set[str] = set()
         self._following = {queue.metadata.name for queue in way.cluster_queues if reserve_of(queue, rules) is not None}
 
-    async def read(self, members: Sequence[Member], connect: Connect) -> None:
+    async def read(self, members: Sequence[WorkerCluster], connect: Connect) -> None:
         """Side by side: one that hangs delays only the end."""
         known = {member.name: member for member in members}
         async with anyio.create_task_group() as tasks:
             for name, record in self.records.items():
                 tasks.start_soon(self._read_one, known.get(name), record, connect)
 
-    async def _read_one(self, member: Member | None, record: Record, connect: Connect) -> None:
+    async def _read_one(self, member: WorkerCluster | None, record: Record, connect: Connect) -> None:
         if member is None:
             record.missed(self._moment, "has no MultiKueueCluster")
             return
@@ -136,7 +136,7 @@ class _Fleet:
         except MultiKueueError as error:
             self._refused(member, record, why_unread(error))
 
-    def _refused(self, member: Member, record: Record, why: str) -> None:
+    def _refused(self, member: WorkerCluster, record: Record, why: str) -> None:
         record.refused(why)
         self.unread.add(member.name)
 

@@ -31,7 +31,7 @@ from multikueue.cli.terminal.output import Ticker, note, print_document, print_f
 
 if TYPE_CHECKING:
     from multikueue.api.multikueue import MultiKueueCluster
-    from multikueue.cli.access.worker_clusters import Member
+    from multikueue.cli.access.worker_clusters import WorkerCluster
     from multikueue.cli.commands.clusters.inspection import Report
 
 __all__ = ["app", "list_clusters", "watch_clusters"]
@@ -205,17 +205,17 @@ async def watch_clusters(target: Target, *, headers: bool) -> None:
     ticker = Ticker(worker_clusters.COLUMNS, Format.TABLE, headers=headers)
 
     async def take(cluster: MultiKueueCluster, gone: bool) -> None:
-        name, _, _, *rest = row = worker_clusters.row(worker_clusters.Member(item={}, cluster=cluster), now())
+        name, _, _, *rest = row = worker_clusters.row(worker_clusters.WorkerCluster(item={}, cluster=cluster), now())
         ticker.add((name, "Gone", "", *rest) if gone else row)
 
     async with target.connect() as client:
         await follow(client, MULTIKUEUE_CLUSTERS, "", take)
 
 
-def _gather(target: Target, namespace: str, *, secrets: bool = True) -> list[Member]:
+def _gather(target: Target, namespace: str, *, secrets: bool = True) -> list[WorkerCluster]:
     from multikueue.cli.access import worker_clusters
 
-    async def work() -> list[Member]:
+    async def work() -> list[WorkerCluster]:
         async with target.connect() as client:
             return await worker_clusters.gather(client, namespace, secrets=secrets)
 

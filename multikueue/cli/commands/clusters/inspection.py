@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import anyio
 
 from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS, Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, Member, ends, gather, pick
+from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather, pick
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, Listing
 from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
@@ -20,8 +20,8 @@ from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.definitions import Definitions, definitions
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
-from multikueue.registration.definitions import Definitions, definitions
 from multikueue.registration.join import busy
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration
@@ -30,9 +30,6 @@ from multikueue.settings import DeclaredKind
 from multikueue.store.sight import EVERYWHERE, namespaces_of
 
 __all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
-
-SOON = timedelta(days=3)
-"""A credential that ends within this time is worth a warning."""
 
 SHOWN = 10
 """Names in one message."""
@@ -75,7 +72,7 @@ async def declared(manager: ClusterClient, own: Sequence[DeclaredKind]) -> tuple
 
 async def check_all(
     manager: ClusterClient,
-    members: Sequence[Member],
+    members: Sequence[WorkerCluster],
     *,
     connect: Connect,
     moment: datetime,
@@ -85,7 +82,7 @@ async def check_all(
     way, ours = await routes(manager), await definitions(manager)
     reports: dict[str, Report] = {}
 
-    async def check(member: Member) -> None:
+    async def check(member: WorkerCluster) -> None:
         reports[member.name] = await _check(member, way, kinds, ours, connect=connect, moment=moment)
 
     async with anyio.create_task_group() as tasks:
@@ -95,7 +92,7 @@ async def check_all(
 
 
 async def _check(
-    member: Member,
+    member: WorkerCluster,
     way: Routes,
     kinds: Sequence[Kind[Any]],
     ours: Definitions | None,
@@ -120,7 +117,7 @@ async def _check(
     return Report(member.name, (*known, *found))
 
 
-def _connection(member: Member) -> Finding:
+def _connection(member: WorkerCluster) -> Finding:
     active = member.active
     if active is None:
         return Finding("warning", "manager's connection", "no manager has looked at the cluster yet: does it run?")
@@ -128,18 +125,18 @@ def _connection(member: Member) -> Finding:
     return Finding(level, "manager's connection", f"{active.reason}: {active.message}")
 
 
-def _cordon(member: Member) -> list[Finding]:
+def _cordon(member: WorkerCluster) -> list[Finding]:
     """Something only where there is a cordon, or somebody meant one."""
     return [] if member.cordon == "no" else [Finding("warning", "cordoned", member.cordon)]
 
 
-def _membership(member: Member) -> Finding:
+def _membership(member: WorkerCluster) -> Finding:
     if member.configs:
         return Finding("ok", "configs", ", ".join(member.configs))
     return Finding("warning", "configs", "no MultiKueueConfig names it, so nothing is sent to it")
 
 
-def _credential(member: Member, moment: datetime) -> Finding:
+def _credential(member: WorkerCluster, moment: datetime) -> Finding:
     if member.hidden:
         return Finding("unchecked", "credential", f"not checkable from here: {member.problem}")
     if member.problem:
@@ -155,7 +152,7 @@ def _credential(member: Member, moment: datetime) -> Finding:
         return Finding("ok", "credential", NO_END)
     if known.expires <= moment:
         return Finding("failed", "credential", f"ended {ends(known.expires, moment)}: register the cluster again")
-    level: Level = "warning" if known.expires - moment < SOON else "ok"
+    level: Level = "warning" if known.validity is not None and known.validity.warn_at <= moment else "ok"
     return Finding(level, "credential", f"ends {ends(known.expires, moment)}")
 
 

@@ -19,7 +19,7 @@ from multikueue.cli.access.connection import (
 )
 from multikueue.cli.access.groups import group
 from multikueue.cli.commands.queues import stopping
-from multikueue.cli.commands.queues.naming import Found, InQueueNamespace, NamedQueue, find
+from multikueue.cli.commands.queues.naming import FoundQueue, InQueueNamespace, NamedQueue, find
 from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.output import (
     Column,
@@ -127,7 +127,7 @@ def show_queue(
     """
     target = Target(kubeconfig, context)
 
-    async def work() -> tuple[Found, list[Workload]]:
+    async def work() -> tuple[FoundQueue, list[Workload]]:
         async with target.connect_in(namespace) as (client, where):
             found = await find(client, where, name)
             return found, [] if is_document(output) else await _line(client, found)
@@ -194,7 +194,7 @@ def _message(queue: LocalQueue | ClusterQueue) -> str:
     return active.message if active else "no manager has looked at it yet"
 
 
-def _tell(found: Found, line: Sequence[Workload]) -> None:
+def _tell(found: FoundQueue, line: Sequence[Workload]) -> None:
     queue, moment = found.queue, now()
     _, parent, pending, reserving, admitted, state, made, message = _row(queue, moment)
     title = "ClusterQueue" if found.kind.namespaced else "Cohort"
@@ -234,7 +234,7 @@ def _places(line: Sequence[Workload], moment: datetime) -> Iterator[tuple[str, .
         yield str(place), str(each.key), job, str(workload_spec(each).priority), age(meta.creation_timestamp, moment)
 
 
-async def _line(client: Client, found: Found) -> list[Workload]:
+async def _line(client: Client, found: FoundQueue) -> list[Workload]:
     """Those that wait for quota in it, in Kueue's order: by priority, then by age."""
     from multikueue.api.kinds import WORKLOADS
     from multikueue.api.workload import FINISHED, QUOTA_RESERVED, queue_of, workload_spec
@@ -253,7 +253,7 @@ async def _line(client: Client, found: Found) -> list[Workload]:
     return sorted(line, key=lambda each: queue_rank(each, workload_spec(each).priority))
 
 
-async def _queues_of(client: Client, found: Found) -> set[Any]:
+async def _queues_of(client: Client, found: FoundQueue) -> set[Any]:
     """The keys of the LocalQueues that lead into it; a LocalQueue is one of itself."""
     from multikueue.api.kinds import LOCAL_QUEUES
 

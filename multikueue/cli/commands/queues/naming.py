@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multikueue.api.queues import ClusterQueue, LocalQueue
     from multikueue.kube.client import Client
 
-__all__ = ["Found", "InQueueNamespace", "NamedQueue", "find"]
+__all__ = ["FoundQueue", "InQueueNamespace", "NamedQueue", "find"]
 
 NamedQueue = Annotated[
     str,
@@ -45,7 +45,7 @@ _LOCAL_QUEUE = ("", "lq", "queue", "queues", "localqueue", "localqueues")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundQueue:
     """A queue: as the server sent it, and as a value."""
 
     kind: Kind[Any]
@@ -56,7 +56,7 @@ class Found:
         return f"{self.kind.kind} {self.queue.key if self.kind.namespaced else self.queue.metadata.name}"
 
 
-async def find(client: Client, namespace: str, named: str) -> Found:
+async def find(client: Client, namespace: str, named: str) -> FoundQueue:
     """Raises CommandFailed that names the nearest."""
     from multikueue.api import kinds
 
@@ -70,7 +70,7 @@ async def find(client: Client, namespace: str, named: str) -> Found:
     pairs = await fetch_pairs(client, kind, namespace=namespace if kind.namespaced else "")
     for item, queue in pairs:
         if queue.metadata.name == name:
-            return Found(kind, item, queue)
+            return FoundQueue(kind, item, queue)
     known = there_are(name, (queue.metadata.name for _, queue in pairs))
     where = f" in namespace {namespace}" if kind.namespaced else ""
     raise CommandFailed(f"there is no {kind.kind} {name!r}{where}; {known}")

@@ -11,7 +11,7 @@ from multikueue.cli.commands.queues.naming import InQueueNamespace, NamedQueue, 
 from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from multikueue.cli.commands.queues.naming import Found
+    from multikueue.cli.commands.queues.naming import FoundQueue
 
 __all__ = ["hold", "resume"]
 
@@ -73,7 +73,7 @@ async def _stop(target: Target, namespace: str | None, name: str, policy: str, *
         print(f"{found} {_state(policy)}")
 
 
-def _what(found: Found, policy: str) -> str:
+def _what(found: FoundQueue, policy: str) -> str:
     state = found.queue.status
     match policy:
         case "None":

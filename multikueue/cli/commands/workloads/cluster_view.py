@@ -12,9 +12,9 @@ import anyio
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
-from multikueue.api.pods import Pod
+from multikueue.api.pods import PrintedPod
 from multikueue.api.workload import Workload
-from multikueue.cli.access.worker_access import Worker
+from multikueue.cli.access.worker_access import ReachableWorker
 from multikueue.cli.commands.workloads import events
 from multikueue.cli.commands.workloads.pods import status as pod_status
 from multikueue.cli.terminal.progress import spinner
@@ -23,7 +23,7 @@ from multikueue.cli.workload.related_objects import Kin
 from multikueue.cli.workload.session import Scene
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
 
-__all__ = ["Sight", "look_around"]
+__all__ = ["ClusterView", "look_around"]
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ PATIENCE = 10.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Sight:
+class ClusterView:
     """What was seen on one cluster. `problems` say why there may be more; `seen` that we got there at all."""
 
     cluster: str
@@ -40,8 +40,8 @@ class Sight:
     seen: bool = False
     copy: Workload | None = None
     job: dict[str, Any] | None = None
-    pods: list[Pod] = field(default_factory=list)
-    told: list[events.Told] = field(default_factory=list)
+    pods: list[PrintedPod] = field(default_factory=list)
+    told: list[events.LocatedEvent] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def row(self) -> tuple[str, ...]:
@@ -58,12 +58,12 @@ class Sight:
         return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 
-async def look_around(scene: Scene) -> list[Sight]:
+async def look_around(scene: Scene) -> list[ClusterView]:
     """The cluster where it is, else those where its copies wait; side by side."""
     state = scene.workload.status
     roles = dict.fromkeys(state.nominated_cluster_names, "nominated")
     roles |= {state.cluster_name: "winner"} if state.cluster_name else {}
-    sights = [Sight(cluster=name, role=role) for name, role in roles.items()]
+    sights = [ClusterView(cluster=name, role=role) for name, role in roles.items()]
     # A context that was named is one cluster's: which, is clear only if there is no other.
     if len(sights) > 1:
         scene = replace(scene, reach=replace(scene.reach, context=None, kubeconfig=None))
@@ -73,7 +73,7 @@ async def look_around(scene: Scene) -> list[Sight]:
     return sights
 
 
-async def _look(scene: Scene, sight: Sight) -> None:
+async def _look(scene: Scene, sight: ClusterView) -> None:
     await _condition(scene, sight)
     try:
         with anyio.fail_after(PATIENCE):
@@ -85,7 +85,7 @@ async def _look(scene: Scene, sight: Sight) -> None:
         sight.problems.append(str(error))
 
 
-async def _condition(scene: Scene, sight: Sight) -> None:
+async def _condition(scene: Scene, sight: ClusterView) -> None:
     """Whether the manager has lost it, as far as we may know."""
     try:
         cluster = await scene.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", sight.cluster))
@@ -96,7 +96,7 @@ async def _condition(scene: Scene, sight: Sight) -> None:
         sight.problems.append(f"the manager has no connection: {active.message or active.reason}")
 
 
-async def _look_there(workload: Workload, worker: Worker, sight: Sight) -> None:
+async def _look_there(workload: Workload, worker: ReachableWorker, sight: ClusterView) -> None:
     kin = Kin(worker.client, workload)
     sight.copy = await _allowed(kin.copy(), sight, None)
     sight.seen = True
@@ -109,7 +109,7 @@ async def _look_there(workload: Workload, worker: Worker, sight: Sight) -> None:
     sight.told = await _allowed(events.at_worker(worker, kin, workload.metadata.namespace), sight, [])
 
 
-async def _allowed(question: Awaitable[T], sight: Sight, otherwise: T) -> T:
+async def _allowed(question: Awaitable[T], sight: ClusterView, otherwise: T) -> T:
     try:
         return await question
     except Forbidden as error:

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
-from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output
 from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Named
 from multikueue.errors import Forbidden, MultiKueueError
 
 if TYPE_CHECKING:
-    from multikueue.api.pods import Event
+    from multikueue.api.pods import PrintedEvent
     from multikueue.api.workload import Workload
-    from multikueue.cli.access.worker_access import Worker
+    from multikueue.cli.access.worker_access import ReachableWorker
     from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import Scene
     from multikueue.cli.workload.view import View
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["COLUMNS", "HOME", "Told", "at_home", "at_worker", "events", "in_order", "row"]
+__all__ = ["COLUMNS", "HOME", "LocatedEvent", "at_home", "at_worker", "events", "in_order", "row"]
 
 HOME = "(manager)"
 """In the place of a cluster's name; no cluster can have it."""
@@ -44,11 +44,11 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LocatedEvent:
     """An event and where it was told: as a value, and as the server sent it."""
 
     cluster: str
-    event: Event
+    event: PrintedEvent
     item: dict[str, Any]
 
 
@@ -77,11 +77,13 @@ def events(
     if watch and output not in (Format.TABLE, Format.WIDE):
         raise typer.BadParameter("--watch shows a table: choose table or wide")
     target = Target(kubeconfig, context)
-    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    reach = WorkerAccess(
+        manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
+    )
     run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
 
 
-async def _list(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
+async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     from multikueue.cli.workload.session import nowhere, open_scene
 
     async with open_scene(named, namespace, reach) as scene:
@@ -101,11 +103,11 @@ async def _list(named: str, namespace: str | None, reach: Reach, output: Form) -
     print_items(listing, output)
 
 
-async def _where_it_is(scene: Scene) -> list[Told]:
+async def _where_it_is(scene: Scene) -> list[LocatedEvent]:
     """Those of the worker; if they cannot be had, that is said, and those of the manager are shown all the same."""
     try:
         async with scene.winner() as view:
-            found = [Told(view.cluster, event, item) for item, event in await view.events()]
+            found = [LocatedEvent(view.cluster, event, item) for item, event in await view.events()]
     except MultiKueueError as error:
         note(f"Of the manager only: {error}")
         return []
@@ -114,7 +116,7 @@ async def _where_it_is(scene: Scene) -> list[Told]:
     return found
 
 
-async def at_home(scene: Scene) -> list[Told]:
+async def at_home(scene: Scene) -> list[LocatedEvent]:
     """Those of the manager: of the workload and its owners. What one may not see is said."""
     try:
         found = await _fetch(scene.manager, scene.workload.metadata.namespace)
@@ -122,31 +124,31 @@ async def at_home(scene: Scene) -> list[Told]:
         note(f"Not seen: events of the manager: {error.message}")
         return []
     ours = _uids(scene.workload)
-    return [Told(HOME, event, item) for item, event in found if event.involved_object.uid in ours]
+    return [LocatedEvent(HOME, event, item) for item, event in found if event.involved_object.uid in ours]
 
 
-async def at_worker(worker: Worker, kin: Kin, namespace: str) -> list[Told]:
+async def at_worker(worker: ReachableWorker, kin: Kin, namespace: str) -> list[LocatedEvent]:
     """Those of a worker, of what `kin` knows by now. Raises Forbidden."""
     found = await _fetch(worker.client, namespace)
-    return [Told(worker.cluster, event, item) for item, event in found if kin.told(event.involved_object)]
+    return [LocatedEvent(worker.cluster, event, item) for item, event in found if kin.told(event.involved_object)]
 
 
-def in_order(told: Iterable[Told]) -> Sequence[Told]:
+def in_order(told: Iterable[LocatedEvent]) -> Sequence[LocatedEvent]:
     """By time, of whichever cluster."""
     return sorted(told, key=lambda each: each.event.at or _BEGINNING)
 
 
-async def _fetch(client: ClusterClient, namespace: str) -> list[tuple[dict[str, Any], Event]]:
-    from multikueue.api.pods import TOLD
+async def _fetch(client: ClusterClient, namespace: str) -> list[tuple[dict[str, Any], PrintedEvent]]:
+    from multikueue.api.pods import PRINTED_EVENTS
 
-    return await fetch_pairs(client, TOLD, namespace=namespace)
+    return await fetch_pairs(client, PRINTED_EVENTS, namespace=namespace)
 
 
 def _uids(workload: Workload) -> set[str]:
     return {workload.metadata.uid, *(owner.uid for owner in workload.metadata.owner_references)}
 
 
-def row(event: Event, cluster: str, moment: datetime) -> tuple[str, ...]:
+def row(event: PrintedEvent, cluster: str, moment: datetime) -> tuple[str, ...]:
     """One event as a row of `COLUMNS`."""
     about, series = event.involved_object, event.series
     count = (series.count if series else event.count) or 1
@@ -157,10 +159,10 @@ def row(event: Event, cluster: str, moment: datetime) -> tuple[str, ...]:
 # --- as they come ----------------------------------------------------------------------------------------------------
 
 
-async def _watch(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
+async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     import anyio
 
-    from multikueue.api.pods import TOLD
+    from multikueue.api.pods import PRINTED_EVENTS
     from multikueue.cli.workload import description
     from multikueue.cli.workload.following import follow
     from multikueue.cli.workload.session import open_scene
@@ -169,11 +171,11 @@ async def _watch(named: str, namespace: str | None, reach: Reach, output: Form) 
     async with open_scene(named, namespace, reach) as scene, anyio.create_task_group() as tasks:
         ours = _uids(scene.workload)
 
-        async def take(event: Event, gone: bool) -> None:
+        async def take(event: PrintedEvent, gone: bool) -> None:
             if not gone and event.involved_object.uid in ours:
                 ticker.add(row(event, HOME, now()))
 
-        tasks.start_soon(follow, scene.manager, TOLD, scene.workload.metadata.namespace, take)
+        tasks.start_soon(follow, scene.manager, PRINTED_EVENTS, scene.workload.metadata.namespace, take)
         workload = await scene.stay(_Show(ticker))
         tasks.cancel_scope.cancel()
     note(description.now(workload))
@@ -186,7 +188,7 @@ class _Show:
         self._ticker = ticker
 
     async def play(self, view: View, /) -> None:
-        async def take(event: Event, gone: bool) -> None:
+        async def take(event: PrintedEvent, gone: bool) -> None:
             if not gone:
                 self._ticker.add(row(event, view.cluster, now()))
 

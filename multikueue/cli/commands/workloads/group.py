@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
 from multikueue.cli.access.groups import group
-from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.commands.workloads import actions, events, pods
 from multikueue.cli.commands.workloads.listing import list_workloads
 from multikueue.cli.commands.workloads.logs import logs
@@ -23,7 +23,7 @@ from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
-    from multikueue.cli.commands.workloads.cluster_view import Sight
+    from multikueue.cli.commands.workloads.cluster_view import ClusterView
 
 __all__ = ["app"]
 
@@ -66,7 +66,7 @@ def show_workload(
       multikueue workloads show jobset/train -o wide
       multikueue workloads show job-my-job-6a1f2 -o yaml
     """
-    reach = Reach(
+    reach = WorkerAccess(
         manager=Target(kubeconfig, context),
         namespace=secrets_namespace,
         context=worker_context,
@@ -83,7 +83,7 @@ app.command("logs")(logs)
 app.command("events")(events.events)
 
 
-async def _show(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
+async def _show(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     from multikueue.cli.commands.workloads.cluster_view import look_around
     from multikueue.cli.workload.session import open_scene
 
@@ -113,7 +113,7 @@ def _tell(workload: Workload) -> None:
         note("No controller has looked at it yet: is the manager running?")
 
 
-def _tell_where(sights: list[Sight], output: Form) -> None:
+def _tell_where(sights: list[ClusterView], output: Form) -> None:
     if not sights:
         return
     _section("Clusters")
@@ -125,7 +125,7 @@ def _tell_where(sights: list[Sight], output: Form) -> None:
         print_table(pods.COLUMNS, rows, output)
 
 
-def _tell_events(told: list[events.Told], output: Form) -> None:
+def _tell_events(told: list[events.LocatedEvent], output: Form) -> None:
     latest, moment = events.in_order(told)[-LATEST:], now()
     if latest:
         _section("Latest events" if len(told) > LATEST else "Events")

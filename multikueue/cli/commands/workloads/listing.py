@@ -28,7 +28,7 @@ from multikueue.cli.workload.lookup import InNamespace, Pair, named, names
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
 
-__all__ = ["Choice", "list_workloads", "watch_workloads"]
+__all__ = ["Selection", "list_workloads", "watch_workloads"]
 
 NAMESPACE = Column("NAMESPACE")
 
@@ -50,7 +50,7 @@ Test = Callable[["Workload"], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Selection:
     """Which ones are meant: by name, or by what they are."""
 
     names: tuple[str, ...]
@@ -146,7 +146,7 @@ def list_workloads(
     if watch and is_document(output):
         raise typer.BadParameter("--watch shows rows: choose table, wide or name")
     target = Target(kubeconfig, context)
-    choice = Choice(names=tuple(named or ()), queue=queue, status=status, cluster=cluster)
+    choice = Selection(names=tuple(named or ()), queue=queue, status=status, cluster=cluster)
     if watch:
         run_async(
             lambda: watch_workloads(
@@ -181,7 +181,7 @@ async def _fetch(target: Target, namespace: str | None, selector: str, *, everyw
 
 
 async def watch_workloads(
-    target: Target, namespace: str | None, selector: str, choice: Choice, output: Form, headers: bool
+    target: Target, namespace: str | None, selector: str, choice: Selection, output: Form, headers: bool
 ) -> None:
     """What there is, and then each change; a workload that is none of those that are meant any more is shown once more."""
     from multikueue.api.kinds import WORKLOADS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multikueue.cli.access.connection import Context, Kubeconfig, Target, run_async, settings_option
-from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.commands.workloads.pods import no_pods
 from multikueue.cli.terminal.durations import parse_duration
 from multikueue.cli.terminal.exit import CommandFailed
@@ -22,7 +22,7 @@ from multikueue.cli.workload.lookup import InNamespace, Named
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from multikueue.api.pods import ContainerStatus, Pod
+    from multikueue.api.pods import ContainerStatus, PrintedPod
     from multikueue.api.workload import Workload
     from multikueue.cli.workload.view import View
 
@@ -40,7 +40,7 @@ class _Wish:
     most: int = 50
     query: dict[str, str] = field(default_factory=dict)
 
-    def containers(self, pod: Pod) -> list[str]:
+    def containers(self, pod: PrintedPod) -> list[str]:
         """Which containers of a pod: the one named, all, or the one that kubectl would take."""
         from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION
 
@@ -117,11 +117,13 @@ def logs(
         query={key: value for key, value in query.items() if value},
     )
     target = Target(kubeconfig, context)
-    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    reach = WorkerAccess(
+        manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
+    )
     run_async(lambda: _follow(name, namespace, reach, wish) if follow else _print_all(name, namespace, reach, wish))
 
 
-async def _print_all(named: str, namespace: str | None, reach: Reach, wish: _Wish) -> None:
+async def _print_all(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
     """What there is now, one container after the other."""
     from multikueue.cli.workload.session import open_scene
 
@@ -136,7 +138,7 @@ async def _print_all(named: str, namespace: str | None, reach: Reach, wish: _Wis
         raise CommandFailed(f"none of the logs on {view.cluster} could be read")
 
 
-def _nothing(wish: _Wish, found: list[Pod], view: View) -> str:
+def _nothing(wish: _Wish, found: list[PrintedPod], view: View) -> str:
     """Why there is nothing to print."""
     chosen = [pod for pod in found if wish.pod in ("", pod.metadata.name)]
     if not found:
@@ -147,7 +149,7 @@ def _nothing(wish: _Wish, found: list[Pod], view: View) -> str:
     return f"no pod has a container {wish.container!r}; there are: {', '.join(names)}"
 
 
-async def _follow(named: str, namespace: str | None, reach: Reach, wish: _Wish) -> None:
+async def _follow(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
     """What they say from now on, wherever the workload goes, until it is finished."""
     from multikueue.api.workload import FINISHED
     from multikueue.cli.workload import description
@@ -178,7 +180,7 @@ class _Listen:
         note(f"workload {workload.key} is on {view.cluster}")
         async with anyio.create_task_group() as tasks:
 
-            async def take(pod: Pod, gone: bool) -> None:
+            async def take(pod: PrintedPod, gone: bool) -> None:
                 if not gone:
                     self._hear(tasks, tongue, pod)
 
@@ -190,7 +192,7 @@ class _Listen:
         while self._open:  # noqa: ASYNC110  # nothing else happens any more
             await anyio.sleep(0.05)
 
-    def _hear(self, tasks: TaskGroup, tongue: _Tongue, pod: Pod) -> None:
+    def _hear(self, tasks: TaskGroup, tongue: _Tongue, pod: PrintedPod) -> None:
         wanted = self._wish.containers(pod)
         for each in _statuses(pod):
             key = (pod.metadata.uid, each.name, each.restart_count)
@@ -204,7 +206,7 @@ class _Listen:
             self._open += 1
             tasks.start_soon(self._one, tongue, pod, each.name)
 
-    async def _one(self, tongue: _Tongue, pod: Pod, container: str) -> None:
+    async def _one(self, tongue: _Tongue, pod: PrintedPod, container: str) -> None:
         try:
             await tongue.speak(pod, container)
         finally:
@@ -217,7 +219,7 @@ class _Tongue:
     def __init__(self, view: View, wish: _Wish, *, prefixed: bool) -> None:
         self._view, self._wish, self._prefixed = view, wish, prefixed
 
-    async def speak(self, pod: Pod, container: str) -> bool:
+    async def speak(self, pod: PrintedPod, container: str) -> bool:
         """Print the log of a container to its end; if that cannot be, say why, and answer False. Raises Forbidden."""
         from multikueue.errors import ApiError, ClusterUnreachable, Forbidden
 
@@ -249,7 +251,7 @@ def _pods_of(workload: Workload) -> int:
     return sum(each.count for each in workload_spec(workload).pod_sets)
 
 
-def _statuses(pod: Pod) -> Iterable[ContainerStatus]:
+def _statuses(pod: PrintedPod) -> Iterable[ContainerStatus]:
     status = pod.status
     return (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
-from multikueue.cli.access.worker_access import Reach, SecretsNamespace, WorkerContext, WorkerKubeconfig
+from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
-    from multikueue.api.pods import ContainerStatus, Pod
+    from multikueue.api.pods import ContainerStatus, PrintedPod
     from multikueue.api.workload import Workload
     from multikueue.cli.workload.view import View
 
@@ -58,11 +58,13 @@ def pods(
     if watch and is_document(output):
         raise typer.BadParameter("--watch shows a table: choose table, wide or name")
     target = Target(kubeconfig, context)
-    reach = Reach(manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig)
+    reach = WorkerAccess(
+        manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
+    )
     run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
 
 
-async def _list(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
+async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     from multikueue.cli.workload.session import open_scene
 
     async with open_scene(named, namespace, reach) as scene, scene.winner() as view:
@@ -80,7 +82,7 @@ async def _list(named: str, namespace: str | None, reach: Reach, output: Form) -
         note(f"There may be more: {text}")
 
 
-async def _watch(named: str, namespace: str | None, reach: Reach, output: Form) -> None:
+async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     from multikueue.cli.workload.session import open_scene
 
     async with open_scene(named, namespace, reach) as scene:
@@ -95,7 +97,7 @@ class _Show:
         self._output, self._ticker = output, Ticker(COLUMNS, output)
 
     async def play(self, view: View, /) -> None:
-        async def take(pod: Pod, gone: bool) -> None:
+        async def take(pod: PrintedPod, gone: bool) -> None:
             self._print(pod, view.cluster, gone=gone)
 
         await view.follow_pods(take)
@@ -103,7 +105,7 @@ class _Show:
     async def drain(self) -> None:
         """A change that comes when the job is over is nobody's loss."""
 
-    def _print(self, pod: Pod, cluster: str, *, gone: bool) -> None:
+    def _print(self, pod: PrintedPod, cluster: str, *, gone: bool) -> None:
         if self._output is Format.NAME:
             print(f"pod/{pod.metadata.name}", flush=True)
         else:
@@ -125,7 +127,7 @@ def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
 # --- a pod in words --------------------------------------------------------------------------------------------------
 
 
-def row(pod: Pod, cluster: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
+def row(pod: PrintedPod, cluster: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
     """One pod as a row of `COLUMNS`."""
     from multikueue.api.pods import POD_SET_LABEL
 
@@ -145,7 +147,7 @@ def row(pod: Pod, cluster: str, moment: datetime, *, gone: bool = False) -> tupl
     )
 
 
-def status(pod: Pod) -> str:
+def status(pod: PrintedPod) -> str:
     """Its state in one word, as kubectl tells it: the reason of a container that does not run says more than the phase."""
     if pod.metadata.deletion_timestamp is not None:
         return "Terminating"

@@ -1,4 +1,4 @@
-"""`multikueue demo`: the main job and some drama, in this process, with nothing but Python."""
+"""`multikueue demo`: jobs, workers and some faults in this process, with Python alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`multikueue simulate-faults`: whole lives of managers and workers with all that goes wrong, on virtual time."""
+"""`multikueue simulate-faults`: lives of managers and workers with faults, on virtual time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The CustomResourceDefinitions of the kinds that managers and workers use: Kueue's, OCM's, and ClusterProfile.
 
-They are made from our own types and our own words (`notation`), and their rules are ours (`rules`): nobody's file was
-copied. The real suite compares them with the real ones, field by field and verdict by verdict, and lists what differs on
-purpose. Installers of simulated clusters call `all_definitions` and the others; nothing here knows a server.
+They are made from our own types (`notation`) and our own rules (`rules`), not copied. The real suite compares them with
+the real ones, field by field and verdict by verdict, and lists the intended differences. Installers of simulated
+clusters call `all_definitions` and the others; the room knows no server.
 """
 
 from __future__ import annotations

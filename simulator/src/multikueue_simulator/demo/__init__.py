@@ -1,5 +1,5 @@
-"""What `multikueue demo` shows: a world with a stream of jobs, things that go wrong in it, and a view of it all.
+"""The demo of `multikueue demo`: a world with a stream of jobs, faults, and a view of both.
 
-`board` knows what happened, from the objects alone; `script` says what shall happen and when; `view` draws the board;
-`show` puts them on a stage. Nothing here is needed by anything else.
+`board` derives the history from the objects alone; `script` has the events and their times; `view` draws the board;
+`show` runs them. No other room needs this one.
 """

@@ -1,4 +1,4 @@
-"""What is to be seen of a world: counts and moments, from the changes of its objects alone. Pure."""
+"""The visible state of a world: counts and times, from the changes of its objects alone. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What happens in the demo and when: jobs, and acts in which something goes wrong. Pure: values, drawn from a seed.
+"""The events of the demo and their times: jobs, and acts with a fault. Pure: values, drawn from a seed.
 
-All times are seconds since the curtain rises, at speed 1.
+All times are seconds since the start, at speed 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demo itself: puts the script on a stage, shows the board while it plays, and sums up at the end."""
+"""The demo itself: runs the script in a world, shows the board meanwhile, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from multikueue_simulator import definitions, objects
 from multikueue_simulator.demo.board import Board
 from multikueue_simulator.demo.script import Act, Script, Submission, layout, script
 from multikueue_simulator.demo.view import picture, story, summary
-from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, ManagerProcess, Site, World
+from multikueue_simulator.processes import ManagerProcess
+from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, Site, World
 
 __all__ = ["Options", "play"]
 

@@ -1,8 +1,11 @@
-"""The board as a picture: for a terminal, and for the end. Values in, something to print out."""
+"""The board as text, for a terminal while it runs and for the summary: values in, renderables out."""
 
 from __future__ import annotations
 
-from rich.console import Group, RenderableType
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -10,22 +13,39 @@ from multikueue_simulator.demo.board import Board, Moment, Stand, percentile
 
 __all__ = ["picture", "story", "summary"]
 
-LINES = 10
-"""Moments that are shown."""
+LINES, FEWEST_LINES = 10, 3
+"""Moments that are shown: on a high terminal, and on any."""
 
 _BAR = 16
 
 
 def picture(board: Board, at: float, *, jobs: int) -> RenderableType:
-    """The whole view at a moment, in seconds since the beginning; so many jobs are to come in all."""
-    head = Text.assemble(
-        ("multikueue demo", "bold"),
-        f"   {at:4.0f} s   {board.finished} of {jobs} jobs finished   {board.rate(at):.1f} dispatched/s   ",
-        (board.act, "bold yellow"),
-    )
-    moments = [*board.moments][-LINES:]
-    lines = [story(moment) for moment in moments] + [Text("")] * (LINES - len(moments))
-    return Group(head, Text(""), _queues(board), Text(""), _workers(board), Text(""), *lines)
+    """The whole view at a moment, in seconds since the beginning; `jobs` is their number at the end. It fits a terminal
+    of 80 columns and 24 lines with three workers; with more of them a row has the sum of what runs."""
+    return _Picture(board, at, jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    board: Board
+    at: float
+    jobs: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        board, blank = self.board, Text("")
+        head = Text.assemble(
+            ("multikueue demo", "bold"),
+            f"   {self.at:4.0f} s   {board.finished} of {self.jobs} jobs finished   {board.rate(self.at):.1f} dispatched/s",
+        )
+        act = Text(board.act, style="bold yellow", overflow="ellipsis", no_wrap=True)
+        queues = _queues(board, by_worker=True)
+        if Measurement.get(console, options.update(width=10 * options.max_width), queues).maximum > options.max_width:
+            queues = _queues(board, by_worker=False)
+        above = Group(head, act, blank, queues, blank, _workers(board), blank)
+        height = len(console.render_lines(above, options, pad=False))
+        count = max(FEWEST_LINES, min(LINES, console.height - height - 1))
+        moments = [*board.moments][-count:]
+        yield Group(above, *(story(moment) for moment in moments), *[blank] * (count - len(moments)))
 
 
 def story(moment: Moment) -> Text:
@@ -53,14 +73,13 @@ def summary(board: Board) -> RenderableType:
     return facts
 
 
-def _queues(board: Board) -> Table:
-    table = _table("QUEUE", "SUBMITTED", "WAITING", "RACING")
-    for name in board.stands:
-        table.add_column(f"ON {name.upper()}", justify="right")
-    table.add_column("FINISHED", justify="right")
+def _queues(board: Board, *, by_worker: bool) -> Table:
+    places = [f"ON {name.upper()}" for name in board.stands] if by_worker else ["RUNNING"]
+    table = _table("QUEUE", "SUBMITTED", "WAITING", "RACING", *places, "FINISHED")
     for queue in board.queues:
         counts = board.counts(queue)
-        running = [_number(counts[name]) for name in board.stands]
+        each = [counts[name] for name in board.stands]
+        running = [_number(count) for count in (each if by_worker else [sum(each)])]
         first = [str(counts.total()), _number(counts["waiting"]), _number(counts["racing"])]
         table.add_row(queue, *first, *running, str(counts["finished"]))
     return table
@@ -76,9 +95,9 @@ def _workers(board: Board) -> Table:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for number, title in enumerate(columns):
-        table.add_column(title, justify="left" if number == 0 or not title else "right", min_width=9)
+        table.add_column(title, justify="left" if number == 0 or not title else "right", no_wrap=True)
     return table
 
 

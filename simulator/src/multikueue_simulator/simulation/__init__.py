@@ -1,7 +1,7 @@
-"""Deterministic simulation: whole lives of managers and workers on virtual time, each from one seed, with all that goes wrong.
+"""Deterministic simulation: lives of managers and workers with faults on virtual time, each from one seed.
 
-`draw` makes a plan from a seed, with `adversaries` in some; `plan` is what one is made of, `life` lives it, with `stage` to
-make its events happen and `recorder` to see every write; `invariants` are those that hold at each of them. `shrink`
-finds the smallest plan that still fails, `story` tells it, `campaign` lives many in several processes. Production code
-never imports this room.
+`draw` makes a plan from a seed, with `adversaries` in some; `plan` has its values; `life` runs it, with `stage` to
+carry out its events and `recorder` to see every write; `invariants` hold at each write. `shrink` finds the smallest plan
+that still fails, `story` reports it, `campaign` runs many seeds in several processes. Production code never imports
+this room.
 """

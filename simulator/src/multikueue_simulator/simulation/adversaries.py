@@ -1,7 +1,8 @@
-"""Who means harm, or does it without meaning to: what hostile tenants, hostile workers and clumsy admins do in a life.
+"""Harmful acts in a life, on purpose or not: of hostile tenants, hostile workers and clumsy admins.
 
-A share of the lives is beset by some of them. They are drawn from luck of their own, so that nothing else of a plan moves.
-In half of those lives nothing else goes wrong; they are compared with the same life without them (`control`).
+A share of the lives has some of them. They are drawn from a random generator of their own, so that the rest of a plan
+stays the same. Half of those lives have no other faults; they are compared with the same life without adversaries
+(`control`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What adversaries do to a world. Each answers how it ends, if it does.
+"""The acts of adversaries on a world. Each returns the function that ends it, if it ends.
 
-Much of it no client could send through an API server that plays by the book on so few stack frames as ours: it is put into the
-storage, as etcd of a real cluster would have it.
+Much of it could not pass our API server, which has fewer stack frames than a real one: it is put into the storage, as
+etcd of a real cluster would have it.
 """
 
 from __future__ import annotations
@@ -12,51 +12,48 @@ from dataclasses import dataclass, field
 from functools import partial, singledispatchmethod
 from typing import Any
 
-import msgspec
-
 from fakekube.model.storage import ADDED, Change, key_of
 from fakekube.network.transport import Handler
 from fakekube.wire import Object, Request, Response, Watch
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
-from multikueue.api.meta import ObjectKey, ObjectMeta
+from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import (
-    ADMITTED,
-    ATTEMPT_ANNOTATION,
-    ELASTIC_ANNOTATION,
-    JOB_UID_LABEL,
-    MAX_EXEC_TIME_LABEL,
-    ORIGIN_LABEL,
-    PREBUILT_LABEL,
     QUEUE_LABEL,
     QUOTA_RESERVED,
 )
-from multikueue.controllers.reconcile.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
 from multikueue.jobs.framework.workloads import owner_reference, workload_name
-from multikueue.store.placements import PLACEMENT_ANNOTATION
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue_simulator import objects
 from multikueue_simulator.simulation import adversaries as acts
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.fault_injector import FaultInjector, Undo, attempted
+from multikueue_simulator.simulation.odd_objects import (
+    DEEP,
+    DIGITS,
+    EXPONENT,
+    HAND_MADE,
+    ODD_ANSWERS,
+    ODD_JOBS,
+    ROGUE,
+    SLANDERS,
+    SPOILED,
+    WRONG_JOBS,
+    copy_marks,
+    deep_copy,
+    idle_job,
+    made_good,
+    meta_of,
+    plain_job,
+    plain_workload,
+)
 from multikueue_simulator.simulation.plan import Adversity
 from multikueue_simulator.time import the_loop
 from multikueue_simulator.world import NAMESPACE, Site, World
 
-__all__ = ["ROGUE", "AdversaryInjector"]
-
-ROGUE = "rogue"
-"""The hostile tenant's namespace, and his queues: what he uses up is his own."""
+__all__ = ["AdversaryInjector"]
 
 ALIAS = "second-name"
-
-DIGITS, EXPONENT = "9" * 5000, "1e20000"
-LONG = "x" * 32768
-YEAR_9999 = "9999-12-31T23:59:59Z"
-
-_DEPTH = 9900
-DEEP = msgspec.Raw(b'{"f:a":' * _DEPTH + b"{}" + b"}" * _DEPTH)
-"""JSON as deep as an API server takes it. Our own storage never looks inside."""
 
 _MANY_PAGES = 60
 """Times that somebody asks for one and the same page before it is clear that he would for ever."""
@@ -64,6 +61,9 @@ _MANY_PAGES = 60
 _PATCHES_PER_SECOND = 25
 
 Broken = Callable[[str, str], None]
+
+
+_OWN_METADATA = ("name", "namespace", "labels", "annotations")
 
 
 @dataclass(slots=True)
@@ -98,24 +98,24 @@ class AdversaryInjector:
 
     @do.register
     def _odd_job(self, event: acts.OddJob) -> None:
-        body = self._decent(self.world.manager, kinds.JOBS, _job(event.name))
-        _ODD_JOBS[event.what](body)
+        body = self._decent(self.world.manager, kinds.JOBS, plain_job(event.name))
+        ODD_JOBS[event.what](body)
         _store(self.world.manager, kinds.JOBS, body)
-        if QUEUE_LABEL in seen.labels(body) and event.what in _WRONG_JOBS:
+        if QUEUE_LABEL in seen.labels(body) and event.what in WRONG_JOBS:
             self.told.append((kinds.JOBS, seen.key(body)))
 
     @do.register
     def _hand_made(self, event: acts.HandMade) -> None:
-        body = self._decent(self.world.manager, kinds.WORKLOADS, _workload(event.name))
-        _HAND_MADE[event.what](body, self.world.layout.workers[0].name)
+        body = self._decent(self.world.manager, kinds.WORKLOADS, plain_workload(event.name))
+        HAND_MADE[event.what](body, self.world.layout.workers[0].name)
         _store(self.world.manager, kinds.WORKLOADS, body)
 
     @do.register
     def _squat(self, event: acts.Squat) -> None:
         manager = self.world.manager
-        job, other = (manager.create(kinds.JOBS, _idle(name)) for name in (event.name, f"{event.name}-other"))
-        taken = _workload(workload_name(kinds.JOBS, _meta(job)))
-        taken["metadata"]["ownerReferences"] = [owner_reference(kinds.JOBS, _meta(other))]
+        job, other = (manager.create(kinds.JOBS, idle_job(name)) for name in (event.name, f"{event.name}-other"))
+        taken = plain_workload(workload_name(kinds.JOBS, meta_of(job)))
+        taken["metadata"]["ownerReferences"] = [owner_reference(kinds.JOBS, meta_of(other))]
         manager.create(kinds.WORKLOADS, taken)
         manager.patch(kinds.JOBS, seen.key(job), {"metadata": {"labels": {QUEUE_LABEL: ROGUE}}})
         self.told.append((kinds.JOBS, seen.key(job)))
@@ -123,7 +123,7 @@ class AdversaryInjector:
     @do.register
     def _flood(self, event: acts.Flood) -> Undo:
         manager = self.world.manager
-        key = seen.key(manager.create(kinds.JOBS, _job(event.name)))
+        key = seen.key(manager.create(kinds.JOBS, plain_job(event.name)))
         over = False
 
         def patch(number: int) -> None:
@@ -156,7 +156,7 @@ class AdversaryInjector:
             if seen.is_ours(body) and not seen.is_true(body, QUOTA_RESERVED):
                 slandered.add(seen.key(body))
                 with suppress(RecursionError):  # of what is too deep to be copied there is nothing to say
-                    _store(site, kinds.WORKLOADS, _SLANDERS[event.what](body))
+                    _store(site, kinds.WORKLOADS, SLANDERS[event.what](body))
 
         def listen(change: Change) -> None:
             if change.type == ADDED:
@@ -197,8 +197,8 @@ class AdversaryInjector:
         for number in range(event.count):
             kind: Kind[Any] = kinds.JOBS if number % 3 == 2 else kinds.WORKLOADS
             name = f"imposed{number}"
-            body = self._decent(site, kind, _job(name) if kind is kinds.JOBS else _workload(name))
-            _copy_marks(body)
+            body = self._decent(site, kind, plain_job(name) if kind is kinds.JOBS else plain_workload(name))
+            copy_marks(body)
             if number % 5 == 3:
                 body["metadata"]["managedFields"] = [DEEP]
             _store(site, kind, body)
@@ -308,17 +308,17 @@ class AdversaryInjector:
             }
             _store(site, kinds.LIMIT_RANGES, self._decent(site, kinds.LIMIT_RANGES, body))
             return lambda: _drop(site, kinds.LIMIT_RANGES, ObjectKey(ROGUE, "odd"))
-        name, spoil, path = _SPOILED[event.what]
+        name, spoil, path = SPOILED[event.what]
         kind, key = self._in_use(name)
         found = site.stored(kind, key)
         if found is None:
             return None
-        _store(site, kind, spoil(_deeply(found)))
+        _store(site, kind, spoil(deep_copy(found)))
 
         def undo() -> None:
             now = site.stored(kind, key)
             if now is not None:
-                _store(site, kind, _made_good(now, self._whole[name], *path))
+                _store(site, kind, made_good(now, self._whole[name], *path))
                 self.injector.configure()
 
         return undo
@@ -347,7 +347,7 @@ class _Odd:
     """An API server that answers a worker's own programs as ever, and managers as told. Whoever watches has to list."""
 
     def __init__(self, honest: Handler, what: str, broken: Broken) -> None:
-        self._honest, self._answer, self._broken = honest, _ANSWERS[what], broken
+        self._honest, self._answer, self._broken = honest, ODD_ANSWERS[what], broken
         self.is_over = False
         self._asked: dict[tuple[str, str], int] = {}
 
@@ -383,270 +383,3 @@ def _store(site: Site, kind: Kind[Any], body: Object) -> None:
 def _drop(site: Site, kind: Kind[Any], key: ObjectKey) -> None:
     if site.stored(kind, key) is not None:
         site.cluster.storage.remove(_storage(kind), key_of(key.namespace, key.name))
-
-
-def _deeply(body: Object) -> Object:
-    return dict(msgspec.json.decode(msgspec.json.encode(body)))
-
-
-_OWN_METADATA = ("name", "namespace", "labels", "annotations")
-
-
-# --- what is odd about them --------------------------------------------------------------------------------------------------
-
-
-def _job(name: str) -> Object:
-    return objects.job(name, ROGUE, queue=ROGUE, seconds=5.0)
-
-
-def _idle(name: str) -> Object:
-    """A Job that asks for nobody's quota yet."""
-    body = _job(name)
-    body["metadata"]["labels"] = {}
-    return body
-
-
-def _meta(body: Object) -> ObjectMeta:
-    metadata = body["metadata"]
-    return ObjectMeta(name=metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"])
-
-
-def _workload(name: str) -> Object:
-    template = _job(name)["spec"]["template"]
-    spec = {"podSets": [{"name": "main", "count": 1, "template": template}], "queueName": ROGUE}
-    kind = kinds.WORKLOADS
-    metadata = {"name": name, "namespace": ROGUE}
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
-
-
-def _container(body: Object) -> Object:
-    found: Object = body["spec"]["template"]["spec"]["containers"][0]
-    return found
-
-
-def _asks(quantity: str) -> Callable[[Object], None]:
-    def spoil(body: Object) -> None:
-        _container(body)["resources"] = {"requests": {"cpu": quantity, "memory": quantity}}
-
-    return spoil
-
-
-def _deep(body: Object) -> None:
-    body["metadata"]["managedFields"] = [DEEP]
-
-
-def _deep_plain(body: Object) -> None:
-    body["metadata"] |= {"managedFields": [DEEP], "labels": {}}
-
-
-def _deep_template(body: Object) -> None:
-    body["spec"]["template"]["spec"]["affinity"] = DEEP
-
-
-def _many_owners(body: Object) -> None:
-    body["metadata"]["ownerReferences"] = [
-        {"apiVersion": "example.com/v1", "kind": "None", "name": "x" * number, "uid": f"{number}", "controller": True}
-        for number in range(1, 50)
-    ]
-
-
-def _all_labels(body: Object) -> None:
-    _copy_marks(body)
-    body["metadata"]["labels"] |= {JOB_UID_LABEL: "none", MAX_EXEC_TIME_LABEL: "-1"}
-    body["metadata"]["annotations"] |= {ELASTIC_ANNOTATION: "true"}
-
-
-def _copy_marks(body: Object) -> None:
-    metadata = body["metadata"]
-    marks = {ORIGIN_LABEL: "multikueue", PREBUILT_LABEL: metadata["name"]}
-    metadata["labels"] = (metadata.get("labels") or {}) | marks
-    mark = f"{YEAR_9999}/{metadata.get('uid', '')}"
-    metadata["annotations"] = (metadata.get("annotations") or {}) | {ATTEMPT_ANNOTATION: mark}
-
-
-def _strategy(body: Object) -> None:
-    body["metadata"]["annotations"] |= {
-        STRATEGY_ANNOTATION: "../../etc/passwd",
-        OPTIONS_ANNOTATION: "[" * 5000,
-        PLACEMENT_ANNOTATION: "/" * 300,
-    }
-
-
-def _large(body: Object) -> None:
-    body["metadata"]["annotations"]["example.com/note"] = "x" * 250_000
-    _container(body)["env"] = [{"name": f"V{number}", "value": "x" * 7500} for number in range(100)]
-
-
-def _many(body: Object) -> None:
-    body["spec"] |= {"parallelism": 2**31 - 1, "completions": 2**31 - 1}
-
-
-def _priority(body: Object) -> None:
-    body["spec"]["template"]["spec"]["priorityClassName"] = "none" * 50
-    body["metadata"]["labels"][MAX_EXEC_TIME_LABEL] = "9" * 5000
-
-
-_ODD_JOBS: Mapping[str, Callable[[Object], None]] = {
-    "digits": _asks(DIGITS),
-    "exponent": _asks(EXPONENT),
-    "tiny": _asks("1e-20000"),
-    "negative": _asks(f"-{DIGITS}"),
-    "deep": _deep,
-    "deep-plain": _deep_plain,
-    "deep-template": _deep_template,
-    "owners": _many_owners,
-    "labels": _all_labels,
-    "strategy": _strategy,
-    "large": _large,
-    "many": _many,
-    "priority": _priority,
-}
-
-_WRONG_JOBS = frozenset({"digits", "exponent", "negative", "deep", "deep-template", "many"})
-"""Those of which none can ever be dispatched. The others may be."""
-
-
-def _status(body: Object, **status: object) -> None:
-    body["status"] = (body.get("status") or {}) | status
-
-
-def _says(type_: str, status: str = "True", *, message: str = "", at: str = "2026-01-01T00:00:00Z") -> Object:
-    return {"type": type_, "status": status, "reason": "Odd", "message": message, "lastTransitionTime": at}
-
-
-def _ready(body: Object, worker: str) -> None:
-    check = {"name": objects.CHECK, "state": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    assigned = {"name": "main", "flavors": {"cpu": objects.FLAVOR}, "resourceUsage": {"cpu": "1"}, "count": 1}
-    admission = {"clusterQueue": ROGUE, "podSetAssignments": [assigned]}
-    conditions = [_says(QUOTA_RESERVED), _says(ADMITTED)]
-    _status(body, clusterName=worker, admissionChecks=[check], admission=admission, conditions=conditions)
-
-
-def _odd_amounts(body: Object, _worker: str) -> None:
-    container = body["spec"]["podSets"][0]["template"]["spec"]["containers"][0]
-    container["resources"] = {"requests": {"cpu": DIGITS, "memory": EXPONENT}}
-
-
-_HAND_MADE: Mapping[str, Callable[[Object, str], None]] = {
-    "winner": lambda body, worker: _status(body, clusterName=worker),
-    "nominations": lambda body, worker: _status(body, nominatedClusterNames=["nobody", worker, "x" * 253]),
-    "ready": _ready,
-    "year": lambda body, _worker: _status(
-        body, conditions=[_says("Evicted", at=YEAR_9999), _says("Requeued", "False", at=YEAR_9999)]
-    ),
-    "long": lambda body, _worker: _status(
-        body, conditions=[_says("Evicted", message=LONG), _says("Odd", message=LONG)]
-    ),
-    "digits": _odd_amounts,
-    "deep": lambda body, _worker: _deep(body),
-    "copy": lambda body, _worker: _copy_marks(body),
-}
-
-
-def _unadmitted(message: str = "", at: str = "2026-01-01T00:00:00Z") -> Callable[[Object], Object]:
-    said = [_says(QUOTA_RESERVED, "False", message=message, at=at) | {"reason": "Inadmissible"}]
-    return lambda body: {**body, "status": {"conditions": said}}
-
-
-def _slow_check(body: Object) -> Object:
-    check = {"name": "odd", "state": "Pending", "message": LONG, "lastTransitionTime": YEAR_9999}
-    return {**body, "status": {"admissionChecks": [check]}}
-
-
-def _with_quantity(quantity: str) -> Callable[[Object], Object]:
-    def spoiled(body: Object) -> Object:
-        body = _deeply(body)
-        container = body["spec"]["podSets"][0]["template"]["spec"]["containers"][0]
-        container["resources"] = {"requests": {"cpu": quantity}}
-        return body
-
-    return spoiled
-
-
-def _wild(body: Object) -> Object:
-    far = 2**53
-    status = {
-        "conditions": [_says(QUOTA_RESERVED, "False") | {"observedGeneration": -far}],
-        "reclaimablePods": [{"name": "main", "count": -1}, {"name": "none", "count": 2**31 - 1}],
-        "requeueState": {"count": 2**31 - 1, "requeueAt": YEAR_9999},
-        "admissionChecks": [],
-    }
-    return {**body, "status": status}
-
-
-_SLANDERS: Mapping[str, Callable[[Object], Object]] = {
-    "long": _unadmitted(message=LONG),
-    "year": _unadmitted(at=YEAR_9999),
-    "check": _slow_check,
-    "digits": _with_quantity(DIGITS),
-    "exponent": _with_quantity(EXPONENT),
-    "deep": lambda body: {**body, "metadata": body["metadata"] | {"managedFields": [DEEP]}},
-    "wild": _wild,
-}
-
-
-def _refusal(message: str, *, code: int, headers: Mapping[str, str] | None = None, after: object = None) -> Response:
-    body: Object = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message}
-    if after is not None:
-        body["details"] = {"retryAfterSeconds": after}
-    return Response(status=code, body=msgspec.json.encode(body), headers=headers or {})
-
-
-def _endless(request: Request) -> Response:
-    body = {"kind": "List", "apiVersion": "v1", "metadata": {"continue": "more", "resourceVersion": "1"}, "items": []}
-    if request.method != "GET":
-        return _refusal("no", code=503)
-    return Response(body=msgspec.json.encode(body))
-
-
-_ANSWERS: Mapping[str, Callable[[Request], Response]] = {
-    "endless": _endless,
-    "retry": lambda _: _refusal("later", code=429, headers={"Retry-After": "999999999"}),
-    "retry-details": lambda _: _refusal("later", code=429, after=1e300),
-    "error": lambda _: _refusal("x" * 1_000_000, code=500),
-    "deep": lambda _: Response(body=bytes(DEEP)),
-    "no-json": lambda _: Response(body=b"\xff<html>"),
-    "other": lambda _: Response(body=b'{"items": {"a": [1, null]}, "metadata": []}'),
-}
-
-
-def _quota(body: Object) -> Object:
-    body["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = DIGITS
-    return body
-
-
-def _weight(body: Object) -> Object:
-    body["spec"]["fairSharing"] = {"weight": "1e400"}
-    return body
-
-
-def _config(body: Object) -> Object:
-    body["spec"]["clusters"] = [*body["spec"]["clusters"], "none", "x" * 253, *body["spec"]["clusters"]]
-    return body
-
-
-def _odd_strategy(body: Object) -> Object:
-    body["metadata"]["annotations"] = {STRATEGY_ANNOTATION: "none", OPTIONS_ANNOTATION: "[" * 5000}
-    return body
-
-
-def _flavor(body: Object) -> Object:
-    body["spec"] = (body.get("spec") or {}) | {"nodeLabels": {f"example.com/{number}": "x" * 63 for number in range(8)}}
-    return body
-
-
-def _made_good(body: Object, whole: Object, part: str, name: str) -> Object:
-    """The body with one field of its spec, or its metadata, as it is in the whole one."""
-    kept = {key: value for key, value in body[part].items() if key != name}
-    good = {name: whole[part][name]} if name in whole[part] else {}
-    return {**body, part: kept | good}
-
-
-_SPOILED: Mapping[str, tuple[str, Callable[[Object], Object], tuple[str, str]]] = {
-    "quota": ("ClusterQueue", _quota, ("spec", "resourceGroups")),
-    "weight": ("ClusterQueue", _weight, ("spec", "fairSharing")),
-    "config": ("MultiKueueConfig", _config, ("spec", "clusters")),
-    "strategy": ("AdmissionCheck", _odd_strategy, ("metadata", "annotations")),
-    "flavor": ("ResourceFlavor", _flavor, ("spec", "nodeLabels")),
-}
-"""What is spoiled, how, and which field that is."""

@@ -1,4 +1,4 @@
-"""Lives many seeds in several processes, and counts what came of them."""
+"""Runs many seeds in several processes, and counts the results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIVES_OF_A_PROCESS = 400
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a seed: the invariant it broke and how, empty if none; the sum over its trace; its CPU seconds."""
+    """The result of a seed: the violated invariant and how, empty if none; the sum over its trace; its CPU seconds."""
 
     seed: int
     invariant: str

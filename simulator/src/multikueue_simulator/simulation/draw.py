@@ -1,8 +1,8 @@
-"""From a seed to a plan.
+"""From a seed to a plan: one file, a method for each kind of event.
 
 Each seed has moods: it enables some kinds of events and leaves out the others, so that rare combinations come up often
-somewhere instead of seldom everywhere. Most events are placed near something: the submission of a job, its end, another
-event. At any other time little would be in the making.
+somewhere instead of seldom everywhere. Most events are placed near the submission of a job, its end or another event:
+at any other time little is under way.
 """
 
 from __future__ import annotations

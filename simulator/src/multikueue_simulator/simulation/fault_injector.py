@@ -1,4 +1,4 @@
-"""What the events of a plan do to a world: to links, clusters, objects and settings. Each answers how it ends, if it does."""
+"""The effects of a plan's events on a world, and how each ends, if it does: one file, a method for each event."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def attempted(what: Callable[[], T]) -> T | None:
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Owner of what is not as it should be.
+    """Owner of the faults in force.
 
     `disturbed` are the jobs that somebody meddled with, `deleted` those that a user deleted, `restored` when a
     cluster was restored from a backup; `woken` is when a manager last woke that was asleep; `foreign` is what users of workers
@@ -93,7 +93,7 @@ class FaultInjector:
         self.world.site(job.room).patch(kinds.CLUSTER_QUEUES, ObjectKey("", job.room), body)
 
     def placed(self, event: Event) -> Event:
-        """The event with the worker that it means: `@job` is the one that has the job, or may get it."""
+        """The event with its worker's name: `@job` is the worker that has the job, or may get it."""
         for name in ("host", "worker"):
             where = getattr(event, name, "")
             if where.startswith("@"):
@@ -118,7 +118,7 @@ class FaultInjector:
         raise NotImplementedError(event)
 
     def token(self, worker: str) -> str:
-        """What a worker takes from managers now, or will again."""
+        """The token that a worker accepts from managers now, or will again."""
         return self._tokens.get(worker, token(worker))
 
     def fault(self, host: str) -> Undo:
@@ -161,7 +161,7 @@ class FaultInjector:
         return self._darken(event.host)
 
     def _darken(self, host: str) -> Undo:
-        """Nobody has a connection any more, and nobody gets one."""
+        """Cuts all connections, and refuses new ones."""
         fault = self._fault(EVERYBODY, host)
         self._dark.append(host)
         self._weigh_all(host)
@@ -197,7 +197,7 @@ class FaultInjector:
 
     @do.register
     def _restore(self, event: plans.Restore) -> Undo:
-        """The API server goes down, and comes back on the backup. What people had set right since, they set right again."""
+        """The API server stops, and comes back with the backup. A change made after the backup was taken is made again."""
         self.disturbed.update(job.name for job in self.plan.jobs)
         up = self._darken(event.host)
 

@@ -1,4 +1,4 @@
-"""What was wrong between whom and when: by this the invariants tell what a manager could know and do."""
+"""The faults by time and place: from these the invariants derive what a manager could know and do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FaultLog:
         return made
 
     def between(self, host: str, begin: float, end: float) -> bool:
-        """Whether anybody had any trouble with a host in that time."""
+        """Whether any process had a fault with a host in that time."""
         return any(fault.touches(begin, end) for fault in self._of(host))
 
     def away_since(self, host: str, now: float, *, gap: float, news: str = "") -> float | None:
@@ -58,7 +58,7 @@ class FaultLog:
         return since if since is not None and until + gap >= now else None
 
     def _asleep(self, begin: float, end: float) -> float:
-        """For how long of that time nobody was awake."""
+        """How long in that time no manager was awake."""
         return sum(max(0.0, min(end, woken) - max(begin, slept)) for slept, woken in self.sleeps)
 
     def _end(self, fault: Fault, now: float, gap: float, news: str) -> float:
@@ -70,7 +70,7 @@ class FaultLog:
         return end
 
     def deaf_since(self, host: str, now: float) -> float | None:
-        """Since when nobody has been able to reach a host without a break."""
+        """Since when no process has reached a host without a break."""
         lasting = [
             t.begin for t in self._of(host) if t.deaf and t.end is None and t.source == EVERYBODY and t.begin <= now
         ]

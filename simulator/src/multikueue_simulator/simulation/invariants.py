@@ -1,7 +1,7 @@
-"""The invariants that hold at every write (contract 10, I1 to I12).
+"""The invariants that hold at every write (contract 10, I1 to I12): one file, as they share the record of writes.
 
-They read what is in the clusters and never what a manager thinks. Where an invariant has an exception (a worker away for too
-long, news that could not come), it is found in the faults of the world, not in the manager's excuses.
+They read the clusters and never the state of a manager. An exception to an invariant (a worker away for too long, news
+that could not arrive) follows from the faults of the world, not from the manager's words.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from multikueue.api.workload import (
 )
 from multikueue_simulator.objects import CHECK
 from multikueue_simulator.simulation import seen
-from multikueue_simulator.simulation.adversary_injector import ROGUE
 from multikueue_simulator.simulation.fault_injector import FaultInjector
+from multikueue_simulator.simulation.odd_objects import ROGUE
 from multikueue_simulator.simulation.plan import JobPlan, Plan
 from multikueue_simulator.world import MANAGER, NAMESPACE, World
 
@@ -35,7 +35,7 @@ RELEARNING = 30.0
 """Seconds that a manager may take to see what a restored worker has."""
 
 STARTING = 10.0
-"""Seconds that a manager may take from its start until it has told the local jobs what runs."""
+"""Seconds that a manager may take from its start until the local jobs have the status of the remote ones."""
 
 SLACK = 10.0
 """Seconds that luck may make of a difference between two lives."""
@@ -46,7 +46,7 @@ JOBS, WORKLOADS = f"{kinds.JOBS.plural}.{kinds.JOBS.group}", f"{kinds.WORKLOADS.
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A change that was carried out: where, when (seconds of the world), and by which manager, empty for anybody else."""
+    """A completed write: its cluster, time (seconds of the world) and manager, empty for any other client."""
 
     host: str
     at: float
@@ -293,7 +293,7 @@ class Invariants:
             self.broken("I4", write.at, f"{_name(write)} is Ready on {winner}, which never had the job of this attempt")
 
     def _winner(self, workload: Object | None) -> str:
-        """The worker by whose name a workload is won, empty if there is none."""
+        """The worker named as a workload's winner, empty without one."""
         return self.injector.host_of(_cluster(workload))
 
     def _loss(self, write: Write, attempt: str, message: str) -> None:
@@ -345,7 +345,7 @@ class Invariants:
         return False
 
     def _ended(self, write: Write) -> None:
-        """What runs where it was won stays there, as long as its workload is neither evicted nor over."""
+        """A job that runs on its winner stays there while its workload is neither evicted nor finished."""
         old = write.old
         if old is None or not seen.is_running(old) or seen.is_leaving(old):
             return

@@ -1,4 +1,4 @@
-"""Lives a plan, from an empty world to the day when nothing moves any more."""
+"""Runs a plan, from an empty world until it is at rest."""
 
 from __future__ import annotations
 

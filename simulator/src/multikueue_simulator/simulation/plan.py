@@ -1,8 +1,8 @@
-"""What happens in one simulated life: a value, so that it can be told, shrunk and lived again.
+"""The plan of one life, a value that can be shown, shrunk and run again: one file, a class for each kind of event.
 
-All times are seconds since the world began. An event happens at its time, or, with `write`, when the so many-th write of a
-manager after that time arrives: just before it is carried out, or just after. One with `lasts` is over so much later.
-A worker may be named by a job: `@job0` is the one that has it then.
+All times are seconds since the world began. An event happens at its time, or, with `write`, at the n-th write of a
+manager after that time: just before it is carried out, or just after. An event with `lasts` ends so much later.
+A worker may be named by a job: `@job0` is the worker that has it then.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that somebody does, or that goes wrong. With `lasts` it is over after so many seconds."""
+    """An act or a fault. With `lasts` it ends after so many seconds."""
 
     at: float = 0.0
     write: int = 0

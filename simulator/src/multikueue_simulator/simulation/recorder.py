@@ -1,4 +1,4 @@
-"""Sees all that is sent by managers and all that is written anywhere: for the invariants, the trace, and the story."""
+"""Records all requests of managers and all writes: for the invariants, the trace and the story."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from multikueue_simulator.world import MANAGER, World
 __all__ = ["Changes", "Phases", "RunRecorder", "Trace", "logs_heard"]
 
 NO_CRASH = frozenset({"object.unreadable"})
-"""What is logged as an error and is none of the manager's."""
+"""Log events of level error that are no crash of the manager."""
 
 LEASES = "leases.coordination.k8s.io"
 
@@ -49,7 +49,7 @@ class Phases:
 
 @dataclass(slots=True)
 class Trace:
-    """What happened, in words, with its time in seconds; nothing is kept unless it `is_told`."""
+    """The events in words, with their times in seconds; kept only if it `is_told`."""
 
     is_told: bool = False
     lines: list[tuple[float, str]] = field(default_factory=list)
@@ -118,7 +118,7 @@ class RunRecorder:
 
 @contextmanager
 def logs_heard(trace: Trace, on_crash: Callable[[str], None]) -> Iterator[None]:
-    """What managers log goes into the trace; what they log as an error is one."""
+    """The managers' logs go into the trace; a record of level error is an error."""
 
     def take(_logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
         facts = ", ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))

@@ -1,4 +1,4 @@
-"""Reading plain objects: the few questions that the stage and the invariants ask of them."""
+"""Reads plain objects, for the stage and the invariants."""
 
 from __future__ import annotations
 

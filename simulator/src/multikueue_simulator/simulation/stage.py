@@ -1,4 +1,4 @@
-"""Makes the events of a plan happen in a world, each in its time, and undoes them when they are over."""
+"""Carries out the events of a plan in a world, each at its time, and undoes those that end."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from functools import partial, singledispatchmethod
 
 from fakekube.network.transport import is_write
 from fakekube.wire import Request
+from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation.adversaries import MixUp
 from multikueue_simulator.simulation.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.fault_injector import FaultInjector, Undo, attempted
 from multikueue_simulator.simulation.plan import Adversity, Event, JobPlan, Plan
 from multikueue_simulator.time import the_loop
-from multikueue_simulator.world import ManagerProcess, World
+from multikueue_simulator.world import World
 
 __all__ = ["Stage", "Tell"]
 
@@ -35,7 +36,7 @@ class _Armed:
 
 @dataclass(slots=True)
 class Stage:
-    """Owner of the course of events, and of the managers' processes: who dies is born again."""
+    """Owner of the course of events, and of the managers' processes: one that dies is started again."""
 
     world: World
     plan: Plan
@@ -71,7 +72,7 @@ class Stage:
             self._revive(replica.name)
 
     def thaw(self) -> None:
-        """Nobody is frozen any more: who is can neither go on nor end."""
+        """Thaws all managers: a frozen one can neither go on nor end."""
         for replica in tuple(self._frozen):
             self._go_on(replica)
 

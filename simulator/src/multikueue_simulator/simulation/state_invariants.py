@@ -1,4 +1,4 @@
-"""The invariants about states: some are looked at from time to time, some when all is over."""
+"""The invariants about states: some are checked from time to time, some at the end."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import ACTIVE
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
 from multikueue_simulator.objects import CHECK
+from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation import seen
-from multikueue_simulator.simulation.adversary_injector import ROGUE, AdversaryInjector
+from multikueue_simulator.simulation.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.fault_injector import FaultInjector
+from multikueue_simulator.simulation.odd_objects import ROGUE
 from multikueue_simulator.simulation.plan import JobPlan, Plan
 from multikueue_simulator.time import EPOCH, the_loop
-from multikueue_simulator.world import MANAGER, NAMESPACE, ManagerProcess, World
+from multikueue_simulator.world import MANAGER, NAMESPACE, World
 
 __all__ = ["StateInvariants"]
 

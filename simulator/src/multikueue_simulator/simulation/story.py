@@ -1,4 +1,4 @@
-"""Tells a life in words: what there was, what happened, and which invariant was broken."""
+"""A life as text: the world, the events, and the violated invariant."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a worker cluster does by itself: a simulated Kueue, and jobs that run without nodes."""
+"""The controllers of a worker cluster: a simulated Kueue, and jobs that run without nodes."""

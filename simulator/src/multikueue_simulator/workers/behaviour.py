@@ -1,7 +1,7 @@
-"""How a simulated Kueue departs from one that has room, admits at once and evicts nobody.
+"""The deviations of a simulated Kueue from one that has room, admits at once and evicts no workload.
 
-Each question is asked again and again about the same workload, also by the next process after a crash, and must get the
-same answer each time: so answers are made from the workload, and what is drawn is drawn from its UID.
+A question about a workload is repeated, also by the next process after a crash, and must get the same answer each
+time: so answers depend on the workload alone, and random ones on its UID.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PREEMPTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAnswer:
-    """What the controller of an admission check says about a workload, and how long it takes for that."""
+    """The answer of an admission check's controller about a workload, and the time it takes."""
 
     after: timedelta = _ZERO
     state: CheckState = "Ready"
@@ -64,12 +64,12 @@ CheckRule = Callable[[Workload, str], CheckAnswer]
 
 
 def always(delay: timedelta) -> Delay:
-    """The same for all."""
+    """The same delay for all workloads."""
     return lambda _workload: delay
 
 
 def drawn(seed: int, *, shortest: timedelta, longest: timedelta) -> Delay:
-    """Evenly from `shortest` to `longest`, anew for each workload and each of its attempts."""
+    """Evenly distributed from `shortest` to `longest`, drawn for each workload and each of its attempts."""
 
     def delay(workload: Workload) -> timedelta:
         stats = workload.status.scheduling_stats
@@ -94,12 +94,12 @@ def _never(_workload: Workload) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What a simulated Kueue does besides what quota, queues and users make it do.
+    """The acts of a simulated Kueue besides those for quota, queues and users.
 
     - `admission_delay`: how long a workload waits, from its creation or its last requeueing, until it is looked at;
     - `refusal`: why it gets no quota although there is some; empty: it does;
     - `preempted_after`: how long after its admission it is evicted as if another needed its place; None: it is not;
-    - `checks`: what the controllers of admission checks say, by the name of the controller. It also makes their checks
+    - `checks`: the answers of the controllers of admission checks, by the name of the controller. It also makes their checks
       active. Checks of other controllers are left to them.
     """
 
@@ -131,7 +131,7 @@ class Scripted:
 
 
 def scripted(workload: Workload, behaviour: Behaviour, controllers: Mapping[str, str], now: datetime) -> Scripted:
-    """What others than Kueue do to a workload by the script. `controllers` has the controller of each admission check."""
+    """Scripted acts of other controllers on a workload. `controllers` has the controller of each admission check."""
     if workload.has(FINISHED) or workload.has(EVICTED) or not workload.has(QUOTA_RESERVED):
         return Scripted(workload.status)
     dues: list[datetime] = []

@@ -1,7 +1,7 @@
 """Jobs that run without nodes: stands for the job controller, the kubelets and the nodes of one cluster.
 
-It speaks nothing but the Kubernetes API. What it decides is in `runs`; here it watches jobs, writes their statuses when
-something is due, and deletes those that finished long enough ago.
+It uses the Kubernetes API alone. Its decisions are in `runs`; here it watches jobs, writes their statuses when they are
+due, and deletes jobs whose time to live after the end is over.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Lives = Callable[[Job], Life]
 
 
 def annotated(lives: Lives | Life = Life()) -> Lives:  # noqa: B008  # a frozen value
-    """What a job's annotations say, and `lives` where they are silent or make no sense."""
+    """The life by a job's annotations, and by `lives` where they are missing or invalid."""
 
     def life(job: Job) -> Life:
         told = lives if isinstance(lives, Life) else lives(job)
@@ -74,7 +74,7 @@ def _is_number(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Nodes:
-    """What the nodes have of a job."""
+    """A job's pods on the nodes."""
 
     job: Job
     pods: Pods
@@ -136,7 +136,7 @@ class JobRunner:
         return DONE if due is None else Result(max(timedelta(), due - self._now()))
 
     async def _perform(self, job: Job, before: Pods, outcome: Sync) -> None:
-        """Write what is new. The pods change with the first status that tells of it: none is counted twice or never."""
+        """Write the new statuses. The pods change with the first status that counts them, so that each is counted once."""
         for status in outcome.statuses[:1]:
             job = await self._write(job, status)
         if outcome.pods == NO_PODS:

@@ -1,11 +1,11 @@
 """A Kueue for a worker cluster, simulated: real semantics in miniature, driven by our own quota engine.
 
-It speaks nothing but the Kubernetes API, so it works on a sandbox as well as on a real control plane without a Kueue, and
-it keeps nothing outside the API: cancel it at any time, start another one, and that goes on. What it does for jobs is
-decided in `kueue_jobs`, for workloads in `quota.workload.lifecycle`. How it may be made to misbehave is said in `behaviour`.
-It has no webhooks: a job that is not suspended when it comes is stopped then.
+It uses the Kubernetes API alone, so it works on a sandbox as well as on a real control plane without a Kueue. It keeps
+no state outside the API: after a cancellation, at any time, another one continues. Decisions about jobs are in
+`kueue_jobs`, about workloads in `quota.workload.lifecycle`, deviations in `behaviour`. It has no webhooks: a job that is
+not suspended when it is first seen is stopped then.
 
-Not played: preemption, fair sharing, topologies, PodsReady, LimitRanges, other kinds of jobs,
+Not simulated: preemption, fair sharing, topologies, PodsReady, LimitRanges, other kinds of jobs,
 retention, events, finalizers on queues and flavors, the gates of elastic jobs' pods.
 """
 

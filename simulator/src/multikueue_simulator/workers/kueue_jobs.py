@@ -1,7 +1,7 @@
-"""What Kueue's job reconciler does for one batch Job of a worker. Pure: what is seen in, what to write out.
+"""Kueue's job reconciler for one batch Job of a worker. Pure: observed objects in, writes out.
 
-Unlike on the manager (`jobs.decide`) the job runs here: starting it gives its pods what flavors and admission checks
-demand, and stopping takes that away again (quota-engine 6.2-6.4). A Workload that somebody else made for the job
+Unlike on the manager (`jobs.reconciler.decide`), the job runs here: a start gives its pods what flavors and admission
+checks demand, and a stop takes that away again (quota-engine 6.2-6.4). A Workload that another client made for the job
 (contract 3.12) is adopted, and finished when the two do not fit.
 """
 
@@ -61,10 +61,10 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """What is known of a job: the Workloads whose controller is a job of its name, and the one it names as prebuilt.
+    """A job, the Workloads whose controller is a job of its name, and the Workload that it names as prebuilt.
 
-    `priority` is asked where it is needed; it answers as `jobs.decide.resolve_priority` does. `flavors` are all of the
-    cluster, by name.
+    `priority` is called where it is needed and answers as `jobs.reconciler.decide.resolve_priority` does. `flavors` are
+    all of the cluster, by name.
     """
 
     job: Job
@@ -80,7 +80,7 @@ def is_active(job: Job) -> bool:
 
 
 def decide(view: JobView) -> tuple[Action, ...]:
-    """What to write for the job now, in this order; the order of the checks is Kueue's."""
+    """The writes for the job now, in this order; the order of the checks is Kueue's."""
     job = view.job
     if job.metadata.deletion_timestamp is not None:
         return let_go(view.owned)
@@ -233,7 +233,7 @@ def _decide_run(view: JobView, workload: Workload) -> tuple[Action, ...]:
 
 
 def _start(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> tuple[Action, ...]:
-    """What cannot be told where to run, as its flavor is missing or demands exclude each other, waits."""
+    """A job whose flavor is missing, or whose demands exclude each other, waits."""
     with suppress(pod_set_info.BadPodSetInfo):
         patch = pod_set_info.start_patch(job, BATCH_JOB.start_patch(job) or {}, BATCH_PLACING, workload, flavors)
         return (PatchJob(patch),) if patch is not None else ()

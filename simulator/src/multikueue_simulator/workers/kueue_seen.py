@@ -1,4 +1,4 @@
-"""What a simulated Kueue sees of its cluster: caches, the quota engine behind them, and who must look after a change."""
+"""The state of a simulated Kueue: caches, the quota engine behind them, and the keys that a change concerns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ What = Literal["cycle", "workload", "job", "cluster_queue", "local_queue", "chec
 
 
 class Look(NamedTuple):
-    """What to look at again: a key of the one work queue."""
+    """A key of the one work queue."""
 
     what: What
     key: ObjectKey = ObjectKey("", "")
@@ -81,7 +81,7 @@ class Seen:
         self.jobs: Cache[Job] = Cache(self._job_changed, indexes={"prebuilt": _prebuilt_key})
 
     def caches(self) -> tuple[tuple[Kind[Any], Cache[Any]], ...]:
-        """What to watch for each cache."""
+        """The caches, each with the kind whose watch fills it."""
         return (
             (kinds.NAMESPACES, self.namespaces),
             (kinds.RESOURCE_FLAVORS, self.flavors),
@@ -109,12 +109,12 @@ class Seen:
         return next((w for w in later if w.has(QUOTA_RESERVED) and not w.has(FINISHED)), None)
 
     def stays(self, workload: Workload) -> str | None:
-        """Where the slice was dispatched to whose place this one is to take."""
+        """The cluster of the slice that this one is to replace."""
         before = next(filter(None, map(self.workloads.get, replaced(workload))), None)
         return before.status.cluster_name if before is not None else None
 
     def view(self, job: Job) -> JobView:
-        """What there is to know about a job."""
+        """The state of a job."""
         return JobView(
             job=job,
             owned=self.workloads.by("job", job.key),
@@ -272,14 +272,14 @@ def _frame(workload: Workload) -> tuple[object, ...]:
 
 
 def _traits(workload: Workload) -> tuple[object, ...]:
-    """What the job of a workload depends on."""
+    """The aspects of a workload that its job depends on."""
     meta, owner = workload.metadata, controller_of(workload.metadata)
     states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED))
     return states, meta.generation, meta.deletion_timestamp is None, meta.finalizers, owner.uid if owner else ""
 
 
 def _job_traits(job: Job) -> tuple[object, ...]:
-    """What Kueue looks at in a job, but for pods that end."""
+    """The aspects of a job that Kueue reads, but for pods that end."""
     meta = job.metadata
     state = (BATCH_JOB.reclaimable(job), BATCH_JOB.finished(job))
     return meta.generation, meta.deletion_timestamp is None, meta.labels, meta.annotations, state

@@ -1,7 +1,7 @@
-"""What Kueue's validating webhooks refuse beyond its definitions, as a function from review to review.
+"""Kueue's validating webhooks, as far as they refuse more than its definitions: a function from review to review.
 
 Where a Kueue runs, on workers and on a manager beside it, these rules hold too (contract 1.5, quota-engine 1.2, 1.3,
-1.5; asked of a real 0.16.2). A standalone manager cluster has none of them. In a sandbox cluster:
+1.5; observed on a real 0.16.2). A standalone manager cluster has none of them. In a sandbox cluster:
 
     cluster.admission.local[HOST] = kueue_webhooks.review    and create    kueue_webhooks.configuration()
 """

@@ -1,4 +1,4 @@
-"""The pods of a simulated run as Pod objects, for people and programs that look at them. Nothing is decided by them."""
+"""The pods of a simulated run as Pod objects, for people and programs. No decision depends on them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PodObjects:
         self._client, self._now = client, now
 
     async def show(self, job: Job, before: Pods, outcome: Sync) -> None:
-        """Make the objects say what `outcome` says; `before` is what was shown last."""
+        """Bring the objects from `before`, as they were last, to `outcome`."""
         old, new = _by_number(before), _by_number(outcome.pods)
         for pod in outcome.over:
             await self._report(job, pod, "failed" if pod.fails else "succeeded")

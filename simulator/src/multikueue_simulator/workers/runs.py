@@ -1,8 +1,8 @@
-"""A job's run: what becomes of its pods, and what Kubernetes' job controller says of it in the job's status. Pure.
+"""A job's run: its pods, and the job's status as Kubernetes' job controller has it. Pure.
 
 The rules are those of kube-controller-manager 1.35 (pkg/controller/job). Pods are numbers here, not objects, so the note
 of their UIDs on the way from pod to counter (uncountedTerminatedPods) stays empty. All pods are treated as with
-restartPolicy Never; policies for single failures (podFailurePolicy, successPolicy, backoffLimitPerIndex) are not played.
+restartPolicy Never; policies for single failures (podFailurePolicy, successPolicy, backoffLimitPerIndex) are not simulated.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FINAL = {_SUCCESS: "Complete", _FAILURE: "Failed"}
 
 
 class RunSpec(Value, frozen=True):
-    """What of a Job's spec decides about its run."""
+    """The fields of a Job's spec that decide about its run."""
 
     parallelism: int = 1
     completions: int | None = None
@@ -94,7 +94,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """What the nodes have of a job: pods that run, the ends of those told to go, how many were made, and how many failed
+    """A job's pods on the nodes: pods that run, the ends of terminating pods, how many were made, and how many failed
     since one succeeded."""
 
     running: tuple[Pod, ...] = ()
@@ -141,7 +141,7 @@ def vanishes_at(job: Job) -> datetime | None:
 
 
 def sync(job: Job, pods: Pods | None, life: Life, now: datetime) -> Sync:
-    """What the job controller makes of a job now. `pods` None: whoever remembers the nodes has just begun to look.
+    """The job controller's decision on a job now. `pods` None: the runner has just started and knows no pods yet.
 
     A finished job, one that is being deleted and one of another controller are left alone, and have no pods.
     """
@@ -155,7 +155,7 @@ def sync(job: Job, pods: Pods | None, life: Life, now: datetime) -> Sync:
 
 
 def _found(spec: RunSpec, status: Status, life: Life, now: datetime) -> Pods:
-    """The pods that a status tells of, taken to be in the wave they must be in by now."""
+    """The pods that a status counts, taken to be in the wave they must be in by now."""
     active, start = status.get("active") or 0, status.get("startTime")
     if not active or not start:
         return NO_PODS
@@ -171,7 +171,7 @@ def _found(spec: RunSpec, status: Status, life: Life, now: datetime) -> Pods:
 
 @dataclass(slots=True)
 class _Run:
-    """One look of the controller. The counters go from what the status says to what is true now."""
+    """One pass of the controller. The counters go from those of the status to the present ones."""
 
     spec: RunSpec
     status: Status
@@ -285,7 +285,7 @@ class _Run:
         return self.succeeded >= self.spec.completions
 
     def note_suspension(self) -> None:
-        """Suspended is only said of a job that was suspended once; going on sets a new start."""
+        """Only a job that was suspended once has the condition Suspended; resuming sets a new start."""
         known = next((c for c in self.conditions if c["type"] == "Suspended"), None)
         if self.spec.suspend and (known is None or known["status"] != "True"):
             self.put(self.condition("Suspended", "JobSuspended", "Job suspended"))
@@ -354,7 +354,7 @@ def _is_final(condition: Status) -> bool:
 
 
 def _free_indexes(taken: frozenset[int], count: int, spec: RunSpec) -> list[int]:
-    """The lowest indexes nobody has done or does."""
+    """The lowest indexes that no pod has completed or runs."""
     free = (index for index in range(spec.completions or 0) if index not in taken)
     return [index for index, _ in zip(free, range(count), strict=False)]
 

@@ -1,4 +1,4 @@
-"""What the simulated parts of a cluster have in common: caches kept by watches, and a queue of keys to look at."""
+"""The base of a cluster's simulated controllers: caches filled by watches, and a work queue of keys."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from multikueue.cli.access.connection import Target
-from multikueue.cli.commands.workloads.listing import Choice, watch_workloads
+from multikueue.cli.commands.workloads.listing import Selection, watch_workloads
 from multikueue.cli.terminal.formats import Format
 from testbed.client import eventually
 from tests.cli.conftest import Run, World
@@ -148,7 +148,7 @@ async def test_each_change_is_a_row_until_it_is_none_of_those_meant(
 
         await eventually(yet)
 
-    choice = Choice(names=(), queue="", status="Admitted", cluster="")
+    choice = Selection(names=(), queue="", status="Admitted", cluster="")
     await field.submit("train")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch_workloads, Target(field.kubeconfig, None), None, "", choice, Format.TABLE, False)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from multikueue.api.meta import decoder
-from multikueue.api.pods import Pod
+from multikueue.api.pods import PrintedPod
 from multikueue.cli.commands.workloads.pods import row, status
 from tests.cli.cluster import NOW
 from tests.cli.field import Field
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.anyio
 # A pod in words.
 
 
-def pod(**status: Any) -> Pod:
+def pod(**status: Any) -> PrintedPod:
     spec = {"containers": [{"name": "a"}, {"name": "b"}]}
-    return decoder(Pod)(msgspec.json.encode({"metadata": {"name": "p"}, "spec": spec, "status": status}))
+    return decoder(PrintedPod)(msgspec.json.encode({"metadata": {"name": "p"}, "spec": spec, "status": status}))
 
 
 def container(name: str = "a", *, ready: bool = False, restarts: int = 0, **state: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ DONE: dict[str, Any] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
         "the first container is done",
     ],
 )
-def test_the_state_of_a_pod_is_one_word(shown: Pod, expected: str) -> None:
+def test_the_state_of_a_pod_is_one_word(shown: PrintedPod, expected: str) -> None:
     assert status(shown) == expected
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from multikueue.api.kinds import WORKLOADS
 from multikueue.errors import Forbidden, NotFound
 from multikueue.kube.cluster_client import ClusterClient
-from multikueue.registration.ownership import ask
 
 __all__ = ["Definitions", "definitions", "lost"]
 
@@ -43,12 +44,18 @@ class Definitions:
         """The oldest release of Kueue that has them: one that brings nothing new to Workloads is not told from it."""
         return POD_SETS.get(self.pod_sets) or ("0.17" if GATES in self.fields else "0.16")
 
+    @property
+    def reads_long_names(self) -> bool:
+        """Whether Kueue there finds the Workload of a job by annotation, as from 0.18 on. An older one knows the label only,
+        which holds 63 characters: it would make a second Workload for a job with the annotation."""
+        return self.pod_sets >= min(POD_SETS)
+
 
 async def definitions(client: ClusterClient) -> Definitions | None:
     """Those of a cluster; None where it does not tell, or has no Kueue."""
     try:
-        group = await ask(client, "GET", f"/apis/{WORKLOADS.group}")
-        document = await ask(client, "GET", _DOCUMENT)
+        group = await _read(client, f"/apis/{WORKLOADS.group}")
+        document = await _read(client, _DOCUMENT)
     except (Forbidden, NotFound):
         return None
     spec = _spec(document)
@@ -57,6 +64,11 @@ async def definitions(client: ClusterClient) -> Definitions | None:
     versions = tuple(each["version"] for each in group.get("versions", ()))
     pod_sets = spec.get("properties", {}).get("podSets", {})
     return Definitions(versions, frozenset(_fields(spec)), pod_sets.get("maxItems", 0))
+
+
+async def _read(client: ClusterClient, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(await client.request("GET", path))
+    return found
 
 
 def lost(here: Definitions, there: Definitions) -> tuple[str, ...]:

@@ -1,0 +1,19 @@
+"""An event that we emit about an object, as a value: deciders return it, a controller's recorder emits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Event"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`reason` and `message` as in a Kubernetes Event; reasons are Kueue's where it has one."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+    of_each: bool = False
+    """Whether every workload gets this event in normal operation."""

@@ -1,0 +1,66 @@
+"""The time in which a credential is valid, from the token or certificate itself."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from multikueue.kube.credentials import Credentials
+from multikueue.kube.tokens import FixedToken
+
+__all__ = ["Validity", "of_certificate", "of_credentials", "of_token", "validity_of"]
+
+LATEST_WARNING = timedelta(days=3)
+"""A weekend: somebody has to register the cluster again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """The time in which a credential is valid; `start` is None if it does not say."""
+
+    start: datetime | None
+    end: datetime
+
+    @property
+    def warn_at(self) -> datetime:
+        """When the remaining time is short: three days, or the last fifth of a shorter credential."""
+        fifth = LATEST_WARNING if self.start is None else (self.end - self.start) / 5
+        return self.end - min(LATEST_WARNING, fifth)
+
+
+def validity_of(token: str, certificate: bytes) -> Validity | None:
+    """Of a bearer token, or else of a client certificate in PEM. None if there is no end, or it cannot be read."""
+    try:
+        return of_token(token) if token else of_certificate(certificate)
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError, OSError, msgspec.MsgspecError):
+        return None  # a static token, or a time that is out of range
+
+
+def of_credentials(credentials: Credentials) -> Validity | None:
+    """None also for what a file, plugin or provider renews."""
+    if not isinstance(credentials.token, FixedToken):
+        return None
+    return validity_of(credentials.token.authorization.removeprefix("Bearer "), credentials.certificate)
+
+
+def of_token(token: str) -> Validity:
+    """The claims `iat` and `exp` of a JSON web token. The signature is not verified: only the worker can. Raises
+    ValueError, KeyError, IndexError, TypeError, OverflowError, OSError or msgspec.MsgspecError if it is none."""
+    payload = token.split(".")[1].replace("-", "+").replace("_", "/")
+    claims: dict[str, Any] = msgspec.json.decode(b64decode(payload + "=" * (-len(payload) % 4)))
+    start = datetime.fromtimestamp(claims["iat"], UTC) if "iat" in claims else None
+    return Validity(start, datetime.fromtimestamp(claims["exp"], UTC))
+
+
+def of_certificate(pem: bytes) -> Validity:
+    """Raises ValueError if there is no certificate in it."""
+    if not pem:
+        raise ValueError("no certificate")
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificate(pem)
+    return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
