@@ -35,6 +35,7 @@ from multikueue.controllers.reconcile.events import Recorder, tell_state
 from multikueue.controllers.reconcile.strategies import Strategies, verify
 from multikueue.controllers.reload import Reload, tell_ignored
 from multikueue.controllers.serving.default_queues import DefaultQueues
+from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.visibility import AccessReviewer, Visibility, keep_visibility
 from multikueue.controllers.serving.webhooks import Service, Webhooks, keep_webhook
 from multikueue.errors import ClusterUnreachable
@@ -342,6 +343,7 @@ class Manager:
             host=settings.host,
             port=settings.port,
             gate=AccessReviewer(self.client),
+            reads=Reads(clients=world.clients, workers=world.store.workers),
         )
         await keep_visibility(visibility, clock=self.clock)
 

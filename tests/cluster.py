@@ -11,6 +11,7 @@ The contract suite runs on the client (`tests/contract/test_client.py`, "direct"
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -32,7 +33,7 @@ from multikueue.api.meta import Object as Value
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.unreadable import why_unreadable
 from multikueue.errors import ClusterUnreachable, Expired, InvalidObject
-from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page, every
+from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Lines, Page, every
 from multikueue.kube.decode import list_of, object_of
 from multikueue.kube.errors import error_from_answer
 from multikueue.store.cache import Cache
@@ -116,9 +117,11 @@ class InProcessClient:
         return await self._call(method, path, body, content_type=content_type, query=params)
 
     @asynccontextmanager
-    async def stream(self, path: str, params: Mapping[str, str], *, idle: float | None) -> AsyncIterator[_Lines]:
+    async def stream(self, path: str, params: Mapping[str, str], *, idle: float | None) -> AsyncIterator[Lines]:
         answer = await self._answer(Request(method="GET", path=path, query=params, user=self._user))
-        assert isinstance(answer, Watch)
+        if isinstance(answer, Response):
+            yield _Log(answer.body)
+            return
         try:
             yield _Lines(answer, self.cluster, idle)
         finally:
@@ -205,6 +208,23 @@ class _Lines:
                 await news.wait()
             return self._watch.lines.popleft() if self._watch.lines else b""
         raise ClusterUnreachable(self._cluster, "watch: nothing was said for too long")
+
+    async def piece(self) -> bytes:
+        return await self.line()
+
+
+class _Log:
+    """The answer of a log, in two pieces."""
+
+    def __init__(self, body: bytes) -> None:
+        half = len(body) // 2
+        self._pieces = deque([body[:half], body[half:]])
+
+    async def line(self) -> bytes:
+        return await self.piece()
+
+    async def piece(self) -> bytes:
+        return self._pieces.popleft() if self._pieces else b""
 
 
 class Cluster(InProcessClient):

@@ -36,6 +36,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/cli/commands/queues/naming.py": "cli/commands/queues/test_group.py",
     "multikueue/cli/commands/version.py": "cli/test_main.py",
     "multikueue/cli/commands/workloads/cluster_view.py": "cli/commands/workloads/test_group.py",
+    "multikueue/cli/workload/following.py": "cli/commands/workloads/test_pods.py",
     "multikueue/cli/workload/session.py": "cli/commands/workloads/test_pods.py",
     "multikueue/controllers/reconcile/conditions.py": "controllers/workers/test_admission_checks.py",
     "multikueue/controllers/workers/credentials_on_trial.py": "controllers/workers/test_connection.py",

@@ -1,4 +1,4 @@
-"""Pods and Events with the fields that people look at. The manager itself reads neither."""
+"""Pods and Events with the fields that people look at. The manager reads both for people only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from multikueue.api.meta import Int64, Object, Time, Value
 
 __all__ = [
     "CLUSTER_QUEUE_LABEL",
+    "DEFAULT_CONTAINER_ANNOTATION",
     "LOCAL_QUEUE_LABEL",
     "PODS",
     "POD_SET_LABEL",
@@ -25,6 +26,7 @@ __all__ = [
     "PrintedEvent",
     "PrintedPod",
     "Reference",
+    "Series",
 ]
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
@@ -36,6 +38,9 @@ CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
 
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 """On the same pods, while Kueue's topology-aware scheduling is on, as it is by default: the name of their Workload."""
+
+DEFAULT_CONTAINER_ANNOTATION = "kubectl.kubernetes.io/default-container"
+"""On a pod: the container whose log is meant if none is named."""
 
 
 class Container(Value):

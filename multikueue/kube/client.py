@@ -6,7 +6,7 @@ import io
 import random
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
@@ -167,10 +167,15 @@ class Stream:
         Raises ClusterUnreachable on a broken connection, on silence longer than the watch allows, and on a line longer
         than LARGEST_OBJECT.
         """
-        if self._ended or self._lines is None:
-            return b""
+        return b"" if self._ended or self._lines is None else await self._next(self._lines.next())
+
+    async def piece(self) -> bytes:
+        """What has come since, at least one byte, whatever lines it has; empty at the end. Raises as `line`."""
+        return b"" if self._ended or self._lines is None else await self._next(self._lines.piece())
+
+    async def _next(self, more: Awaitable[bytes]) -> bytes:
         try:
-            return await self._lines.next()
+            return await more
         except TRANSPORT_ERRORS as error:
             return self._broken(error)
 

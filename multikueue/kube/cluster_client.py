@@ -121,6 +121,9 @@ class Lines(Protocol):
         Raises ClusterUnreachable on a broken connection, and on silence longer than the watch allows.
         """
 
+    async def piece(self) -> bytes:
+        """What has come since, at least one byte, whatever lines it has; empty at the end. Raises as `line`."""
+
 
 class WatchingClient(ClusterClient, Protocol):
     """Calls, and streams that stay open."""

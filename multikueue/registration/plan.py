@@ -126,7 +126,8 @@ VIEW_PODS = (
     Right("", "pods/log", ("get",)),
     Right("", "events", ("list", "watch")),
 )
-"""Granted too so that people can read pods with the manager's credential. The manager itself never uses them."""
+"""Granted too so that people can read pods with the manager's credential, or ask the manager for those of their workloads
+(`controllers.serving.remote_reads`). No decision needs them."""
 
 
 # --- the names -------------------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ from typing import Self
 
 import anyio
 from aiohttp import web
+from anyio.abc import TaskGroup
 
+from multikueue.api.meta import encode
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.telemetry import get_logger
@@ -30,7 +32,7 @@ from multikueue.web.admission import Known, NotAReview, review
 from multikueue.web.bodies import SMALL, Bodies
 from multikueue.web.door import HANDSHAKE_SECONDS, Door
 from multikueue.web.serving import Serving, load_chain
-from multikueue.web.visibility import RETRY_AFTER
+from multikueue.web.visibility import RETRY_AFTER, Refused, status
 
 log = get_logger()
 
@@ -44,6 +46,10 @@ _LINGERING_SECONDS = 1.0
 """Seconds in which a refused client may read the reason, while the rest of its body is discarded."""
 
 GRACE_SECONDS = 5.0
+
+WRITE_SECONDS = 30.0
+"""Seconds that the reader of a stream may take for a piece."""
+
 _JSON = "application/json"
 
 Ready = Callable[[], str | None]
@@ -67,8 +73,14 @@ class ApiRequest:
     query: Mapping[str, str]
 
 
-Answerer = Callable[[ApiRequest], Awaitable[tuple[int, bytes]]]
-"""Answers a GET with an HTTP status and JSON. Never raises."""
+Write = Callable[[bytes], Awaitable[None]]
+
+Stream = Callable[[Callable[[], Awaitable[Write]]], Awaitable[None]]
+"""A long answer, of text. It calls its argument when it has begun, and what that returns with each piece. Raises Refused,
+after the beginning too: then the answer breaks off, so that nobody takes it for the whole."""
+
+Answerer = Callable[[ApiRequest], Awaitable[tuple[int, bytes | Stream]]]
+"""Answers a GET with an HTTP status and JSON, or with a stream. Never raises."""
 
 
 class _Tls:
@@ -259,11 +271,13 @@ class Server:
             log.warning("webhook.not_a_review", error=str(error))
             return web.Response(status=400, text=f"{error}\n")
 
-    async def _respond(self, request: web.Request) -> web.Response:
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
         asked = ApiRequest(_common_name(request), tuple(request.headers.items()), request.path, request.query)
         code, body = await self._answer(asked)
-        headers = {"Retry-After": str(RETRY_AFTER)} if code == 429 else None
-        return web.Response(status=code, body=body, content_type=_JSON, headers=headers)
+        if isinstance(body, bytes):
+            headers = {"Retry-After": str(RETRY_AFTER)} if code == 429 else None
+            return web.Response(status=code, body=body, content_type=_JSON, headers=headers)
+        return await _streamed(request, body)
 
     async def __aenter__(self) -> Self:
         return self
@@ -275,6 +289,40 @@ class Server:
             await listener.close()
         self._listeners.clear()
         self._webhook = self._visibility = None
+
+
+async def _streamed(request: web.Request, stream: Stream) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.content_type = "text/plain"
+
+    async def write(piece: bytes) -> None:
+        with anyio.fail_after(WRITE_SECONDS):
+            await response.write(piece)
+
+    async def start() -> Write:
+        await response.prepare(request)
+        return write
+
+    trouble: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_end_with_the_caller, request, tasks)
+        try:
+            await stream(start)
+        except (Refused, TimeoutError, ConnectionError) as error:
+            trouble = error
+        tasks.cancel_scope.cancel()
+    if isinstance(trouble, Refused) and not response.prepared:
+        return web.Response(status=trouble.code, body=encode(status(trouble)), content_type=_JSON)
+    if trouble is not None and request.transport is not None:
+        request.transport.abort()
+    return response
+
+
+async def _end_with_the_caller(request: web.Request, tasks: TaskGroup) -> None:
+    """Ends the stream when its reader has gone, which a stream with nothing to say would never notice."""
+    while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110  # nobody tells us
+        await anyio.sleep(1)
+    tasks.cancel_scope.cancel()
 
 
 def _exposing(render: Render) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -3,11 +3,12 @@
 It is served behind the API server's aggregation layer, with the discovery documents that the aggregation layer
 requests: pending workloads as Kueue serves them (group `visibility.kueue.x-k8s.io`, versions v1beta2 and v1beta1), and
 our own group `visibility.multikueue.dev/v1alpha1`, where `namespaces/N/workloads/W/explanation` says why a workload
-waits. Pure.
+waits, `pods` and `events` what becomes of it on its worker (`web.relatives`), and `log` what it says there. Pure.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from multikueue.api.meta import ObjectKey, OwnerReference, render_time
+from multikueue.api.meta import Object, ObjectKey, OwnerReference, render_time
 from multikueue.dispatch.prospects import Prospect
 from multikueue.quota.explain import Explanation
 from multikueue.quota.queueing.pending_workload import PendingWorkload
@@ -28,7 +29,7 @@ SUMMARY = "PendingWorkloadsSummary"
 
 EXPLANATIONS = "visibility.multikueue.dev"
 EXPLANATIONS_VERSION = "v1alpha1"
-EXPLANATION = "explanation"
+EXPLANATION, PODS, EVENTS, LOG = "explanation", "pods", "events", "log"
 
 SERVED = (*((GROUP, version) for version in VERSIONS), (EXPLANATIONS, EXPLANATIONS_VERSION))
 """The groups and versions; each is registered by an APIService."""
@@ -42,6 +43,8 @@ MOST = 5000
 """Maximum workloads in one answer, whatever the request's limit: the event loop waits while the answer is made."""
 
 _LARGEST = 2**63 - 1
+
+_DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?").fullmatch
 
 Lines = Callable[[str], Iterable[PendingWorkload] | None]
 """The pending workloads of a ClusterQueue, in queue order; None if there is no such ClusterQueue."""
@@ -105,7 +108,52 @@ class Explain:
         return ObjectKey(self.namespace, self.name)
 
 
-Question = Discovery | Pending | Explain
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A request for the relatives of a workload on its worker: `subresource` says which, by the plural of their kind.
+
+    Whoever asks needs the right to `list` them in that namespace of the manager cluster too, as if they were there.
+    """
+
+    namespace: str
+    name: str
+    subresource: str
+
+    group = EXPLANATIONS
+    version = EXPLANATIONS_VERSION
+    resource = "workloads"
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey(self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A request for the log of a pod of the workload; `query` is what the worker's API server is asked for.
+
+    Whoever asks needs the right to `get` `pods/log` in that namespace of the manager cluster too.
+    """
+
+    namespace: str
+    name: str
+    pod: str
+    query: tuple[tuple[str, str], ...] = ()
+
+    group = EXPLANATIONS
+    version = EXPLANATIONS_VERSION
+    resource = "workloads"
+    subresource = LOG
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey(self.namespace, self.name)
+
+
+Question = Discovery | Pending | Explain | Look | Log
+
+_RELATIVES = {PODS: "WorkloadPods", EVENTS: "WorkloadEvents"}
+"""What may be looked at on the worker: plural and kind of the answer."""
 
 
 def question(path: str, query: Mapping[str, str]) -> Question:
@@ -121,15 +169,47 @@ def question(path: str, query: Mapping[str, str]) -> Question:
                 case ["namespaces", namespace, "localqueues", name, sub] if namespace and name and sub == SUBRESOURCE:
                     return _pending(version, name, namespace, query)
         case ["", "apis", group, version, "namespaces", namespace, "workloads", name, sub] if (
-            (group, version, sub) == (EXPLANATIONS, EXPLANATIONS_VERSION, EXPLANATION) and namespace and name
+            (group, version) == (EXPLANATIONS, EXPLANATIONS_VERSION) and namespace and name
         ):
-            return Explain(namespace=namespace, name=name)
+            if sub == EXPLANATION:
+                return Explain(namespace=namespace, name=name)
+            if sub in _RELATIVES:
+                return Look(namespace=namespace, name=name, subresource=sub)
+            if sub == LOG:
+                return _log(namespace, name, query)
     raise Refused(404, "NotFound", "the server could not find the requested resource")
 
 
 def _pending(version: str, name: str, namespace: str, query: Mapping[str, str]) -> Pending:
     offset, limit = _number(query, "offset"), _number(query, "limit")
     return Pending(version=version, name=name, namespace=namespace, offset=offset, limit=min(limit or LIMIT, MOST))
+
+
+def _log(namespace: str, name: str, query: Mapping[str, str]) -> Log:
+    pod = _dns_name(query, "pod")
+    if not pod:
+        raise Refused(400, "BadRequest", "query parameter pod: expected the name of a pod")
+    asked = {"container": _dns_name(query, "container")}
+    asked |= {each: str(_number(query, each)) for each in ("tailLines", "sinceSeconds") if query.get(each)}
+    asked |= {each: "true" if _flag(query, each) else "" for each in ("follow", "previous", "timestamps")}
+    return Log(
+        namespace=namespace, name=name, pod=pod, query=tuple((each, text) for each, text in asked.items() if text)
+    )
+
+
+def _dns_name(query: Mapping[str, str], name: str) -> str:
+    """A name as Kubernetes takes it, or none: it becomes a part of a path."""
+    text = query.get(name, "")
+    if text and not _DNS_NAME(text):
+        raise Refused(400, "BadRequest", f"query parameter {name}: expected the name of a {name}, got {text!r:.300}")
+    return text
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "")
+    if text not in ("", "true", "false"):
+        raise Refused(400, "BadRequest", f"query parameter {name}: expected true or false, got {text!r:.300}")
+    return text == "true"
 
 
 def _number(query: Mapping[str, str], name: str) -> int:
@@ -175,6 +255,18 @@ def explanation(asked: Explain, found: Explanation | None, workers: Sequence[Pro
     if workers:
         document["workers"] = msgspec.to_builtins(workers)
     return document
+
+
+def relatives(asked: Look, cluster: str, items: Sequence[Object], unseen: Sequence[str]) -> dict[str, Any]:
+    """What was found on the worker `cluster`, empty if the workload is on none; `unseen` says why there may be more."""
+    return {
+        "kind": _RELATIVES[asked.subresource],
+        "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",
+        "metadata": {"name": asked.name, "namespace": asked.namespace},
+        **({"cluster": cluster} if cluster else {}),
+        "items": items,
+        **({"unseen": list(unseen)} if unseen else {}),
+    }
 
 
 def _own_names(found: Explanation, namespace: str) -> Explanation:
@@ -251,9 +343,14 @@ _LINES = (
     _resource("localqueues", "localqueue", SUMMARY, namespaced=True, verbs=[]),
     _resource(f"localqueues/{SUBRESOURCE}", "", SUMMARY, namespaced=True, verbs=["get"]),
 )
-_REASONS = (
+_OF_WORKLOADS = (
     _resource("workloads", "workload", "WorkloadExplanation", namespaced=True, verbs=[]),
     _resource(f"workloads/{EXPLANATION}", "", "WorkloadExplanation", namespaced=True, verbs=["get"]),
+    *(
+        _resource(f"workloads/{plural}", "", kind, namespaced=True, verbs=["get"])
+        for plural, kind in _RELATIVES.items()
+    ),
+    _resource(f"workloads/{LOG}", "", "WorkloadLog", namespaced=True, verbs=["get"]),
 )
 
 
@@ -268,5 +365,5 @@ _DOCUMENTS: Mapping[str, Mapping[str, Any]] = {
     "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": list(_GROUPS)},
     **{f"/apis/{group['name']}": {"kind": "APIGroup", "apiVersion": "v1", **group} for group in _GROUPS},
     **{f"/apis/{GROUP}/{version}": _resources(GROUP, version, *_LINES) for version in VERSIONS},
-    f"/apis/{EXPLANATIONS}/{EXPLANATIONS_VERSION}": _resources(EXPLANATIONS, EXPLANATIONS_VERSION, *_REASONS),
+    f"/apis/{EXPLANATIONS}/{EXPLANATIONS_VERSION}": _resources(EXPLANATIONS, EXPLANATIONS_VERSION, *_OF_WORKLOADS),
 }

@@ -562,6 +562,17 @@ async def test_a_lost_connection_ends_a_stream_with_an_error() -> None:
             await read(client)
 
 
+async def test_a_stream_can_be_read_without_waiting_for_the_end_of_a_line() -> None:
+    async with (
+        client_of(streams(b"1\n2", then="silence")) as (client, _),
+        client.stream("/api/v1/namespaces/a/pods/p/log", {}, idle=1) as stream,
+    ):
+        assert await stream.line() == b"1\n"
+        assert await stream.piece() == b"2"
+        with pytest.raises(ClusterUnreachable):
+            await stream.piece()
+
+
 async def test_streams_do_not_take_the_places_of_calls() -> None:
     answers = [streams(b"1\n", then="silence"), streams(b"1\n", then="silence"), FOUND]
     async with client_of(*answers, limit=1) as (client, _), AsyncExitStack() as open_streams:

@@ -465,6 +465,97 @@ async def test_whose_right_is_for_one_namespace_is_told_there_why_a_workload_wai
         assert refused.value.status == 404
 
 
+def pod_of(job: Object, name: str) -> Object:
+    """A pod as the job's controller makes it."""
+    meta = job["metadata"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
+    made = {"name": name, "namespace": meta["namespace"], "ownerReferences": [owner]}
+    spec = {"containers": [{"name": "main", "image": "x", "env": [{"name": "TOKEN", "value": "dear"}]}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec}
+
+
+async def grant_in(client: Client, namespace: str, rules: list[Object]) -> None:
+    """Lets the account `looks` of a namespace do something there and nowhere else."""
+    group = "rbac.authorization.k8s.io"
+    head = {"apiVersion": f"{group}/v1", "metadata": {"name": "looks", "namespace": namespace}}
+    subject = {"kind": "ServiceAccount", "name": "looks", "namespace": namespace}
+    await client.apply({**head, "kind": "Role", "rules": rules})
+    role = {"apiGroup": group, "kind": "Role", "name": "looks"}
+    await client.apply({**head, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]})
+
+
+LOOKS = [
+    {
+        "apiGroups": [EXPLANATIONS],
+        "resources": ["workloads/pods", "workloads/events", "workloads/log"],
+        "verbs": ["get"],
+    },
+    {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+]
+
+
+@through_an_api_server
+async def test_whose_rights_are_for_one_namespace_sees_what_runs_of_its_workloads_on_workers(
+    bed: Testbed, crew: Team
+) -> None:
+    await crew.submit()
+    winner = await crew.winner()
+    worker = crew.clients[winner]
+    job = await eventually(lambda: worker.get(JOB, "job", crew.namespace))
+    await worker.create(pod_of(job, "job-0"))
+    await worker.create({**pod_of(job, "stranger"), "metadata": {"name": "stranger", "namespace": crew.namespace}})
+    about = {"kind": "Job", "apiVersion": "batch/v1", "name": "job", "uid": job["metadata"]["uid"]}
+    told = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "spoken", "namespace": crew.namespace}}
+    about |= {"namespace": crew.namespace}
+    await worker.create({**told, "involvedObject": about, "type": "Normal", "reason": "Spoken", "message": "so it is"})
+    name = (await crew.workload())["metadata"]["name"]
+    path = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/{{}}/workloads/{name}/{{}}"
+
+    token = await bed.manager.service_account_token("looks", namespace=crew.namespace)
+    async with Client(bed.manager.url, ca=bed.manager.ca, token=token) as viewer:
+
+        async def refused(namespace: str, subresource: str) -> str:
+            with pytest.raises(ApiError) as error:
+                await summary(viewer, path.format(namespace, subresource))
+            assert error.value.status == 403
+            return str(error.value)
+
+        await grant_in(crew.manager, crew.namespace, LOOKS[:1])
+
+        async def may_ask() -> bool:
+            return 'cannot list resource "pods" in API group ""' in await refused(crew.namespace, "pods")
+
+        await eventually(may_ask, timeout=40)
+        await grant_in(crew.manager, crew.namespace, LOOKS)
+
+        async def seen() -> Object | None:
+            try:
+                return await summary(viewer, path.format(crew.namespace, "pods"))
+            except ApiError as error:
+                if error.status in (403, 503):  # the right is not known yet, or a refusal is remembered
+                    return None
+                raise
+
+        found = await eventually(seen, timeout=40)
+        assert (found["kind"], found["cluster"]) == ("WorkloadPods", crew.cluster(winner))
+        assert [pod["metadata"]["name"] for pod in found["items"]] == ["job-0"]
+        assert "dear" not in json.dumps(found)
+        events = await summary(viewer, path.format(crew.namespace, "events"))
+        assert "Spoken" in [event["reason"] for event in events["items"]]
+        for pod, code, said in (("job-0", 400, "is on no node"), ("stranger", 404, "not found among")):
+            with pytest.raises(ApiError, match=said) as error:
+                await viewer.request("GET", path.format(crew.namespace, f"log?pod={pod}&tailLines=5"))
+            assert error.value.status == code
+        # Nobody runs pods here, so what the log says is the worker's own complaint about the node.
+        bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "job-0"}, "target": {"name": "nowhere"}}
+        await worker.request("POST", f"/api/v1/namespaces/{crew.namespace}/pods/job-0/binding", body=bind)
+        with pytest.raises(ApiError, match="nowhere"):
+            await viewer.request("GET", path.format(crew.namespace, "log?pod=job-0"))
+        for subresource in ("pods", "events", "log?pod=job-0"):
+            await refused("default", subresource)
+
+
 @through_an_api_server
 async def test_only_the_api_server_may_speak_for_others(
     bed: Testbed, stuck: Team, visibility_port: int, tmp_path: Path

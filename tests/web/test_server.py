@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 from io import BytesIO
 
 import aiohttp
+import anyio
 import pytest
 import trustme
 
 from multikueue.errors import ConfigurationError
 from multikueue.web.admission import Known
 from multikueue.web.certificates import renewed
-from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, ApiRequest, Server
+from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, ApiRequest, Server, Stream, Write
 from multikueue.web.serving import Serving, serving
+from multikueue.web.visibility import Refused
 from tests.web.builders import response_in, review_of
 
 pytestmark = pytest.mark.anyio
@@ -302,3 +304,87 @@ async def test_the_visibility_api_comes_back_after_it_could_not_listen_anew() ->
         assert await listening.serve_visibility(HOST, port, served, client_ca=new.bundle, answer=echo) == port
         async with new.session(served) as session, session.get(f"https://{HOST}:{port}/apis") as response:
             assert response.status == 200
+
+
+# Streams.
+
+
+def streaming(stream: Stream) -> Callable[[ApiRequest], Awaitable[tuple[int, bytes | Stream]]]:
+    async def answer(_asked: ApiRequest) -> tuple[int, bytes | Stream]:
+        return 200, stream
+
+    return answer
+
+
+@asynccontextmanager
+async def streamed(stream: Stream) -> AsyncIterator[aiohttp.ClientResponse]:
+    """The answer of a visibility API that always streams this."""
+    served, proxy = certificate(), Proxy()
+    async with server() as listening, proxy.session(served) as session:
+        port = await listening.serve_visibility(HOST, 0, served, client_ca=proxy.bundle, answer=streaming(stream))
+        async with session.get(f"https://{HOST}:{port}/log") as response:
+            yield response
+
+
+async def test_a_long_answer_comes_piece_by_piece() -> None:
+    more = anyio.Event()
+
+    async def say(start: Callable[[], Awaitable[Write]]) -> None:
+        write = await start()
+        await write(b"one")
+        await more.wait()
+        await write(b"two")
+
+    async with streamed(say) as response:
+        assert (response.status, response.content_type) == (200, "text/plain")
+        assert await response.content.readany() == b"one"
+        more.set()
+        assert await response.read() == b"two"
+
+
+async def test_one_that_has_begun_and_says_nothing_is_answered_at_once() -> None:
+    async def say_nothing(start: Callable[[], Awaitable[Write]]) -> None:
+        await start()
+        await anyio.sleep_forever()
+
+    async with streamed(say_nothing) as response:
+        assert response.status == 200
+
+
+async def test_one_that_cannot_begin_is_refused_in_kubernetes_words() -> None:
+    async def refuse(_start: Callable[[], Awaitable[Write]]) -> None:
+        raise Refused(404, "NotFound", "no such pod")
+
+    async with streamed(refuse) as response:
+        body = await response.json()
+    assert (response.status, body["kind"], body["message"]) == (404, "Status", "no such pod")
+
+
+async def test_one_that_fails_on_its_way_breaks_off_and_does_not_look_whole() -> None:
+    async def break_off(start: Callable[[], Awaitable[Write]]) -> None:
+        await (await start())(b"half")
+        raise Refused(503, "ServiceUnavailable", "away")
+
+    async with streamed(break_off) as response:
+        with pytest.raises(aiohttp.ClientError):
+            await response.read()
+
+
+async def test_a_stream_ends_when_its_reader_has_gone() -> None:
+    ended = anyio.Event()
+
+    async def wait(start: Callable[[], Awaitable[Write]]) -> None:
+        await start()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    served, proxy = certificate(), Proxy()
+    async with server() as listening:
+        port = await listening.serve_visibility(HOST, 0, served, client_ca=proxy.bundle, answer=streaming(wait))
+        async with proxy.session(served) as session, session.get(f"https://{HOST}:{port}/log") as response:
+            assert not ended.is_set()
+            response.close()
+        with anyio.fail_after(10):
+            await ended.wait()

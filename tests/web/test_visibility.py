@@ -19,11 +19,14 @@ from multikueue.web.visibility import (
     MOST,
     Discovery,
     Explain,
+    Log,
+    Look,
     Pending,
     Refused,
     answer,
     explanation,
     question,
+    relatives,
     status,
 )
 from tests.quota.builders import waiting_of
@@ -127,6 +130,8 @@ def test_an_unknown_queue_is_not_found(path: str) -> None:
         f"{BASE}/clusterqueues//pendingworkloads",
         f"{BASE}/namespaces//localqueues/lq/pendingworkloads",
         f"{CLUSTER_QUEUE}/more",
+        f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads/a/secrets",
+        f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads//pods",
         "/openapi/v2",
     ],
 )
@@ -161,7 +166,62 @@ def test_an_explanation_is_found_by_discovery_too() -> None:
     resources = question(f"/apis/{EXPLANATIONS}/v1alpha1", {})
     assert isinstance(resources, Discovery)
     askable = {r["name"]: r["namespaced"] for r in resources.document["resources"] if r["verbs"]}
-    assert askable == {"workloads/explanation": True}
+    assert askable == {
+        "workloads/explanation": True,
+        "workloads/pods": True,
+        "workloads/events": True,
+        "workloads/log": True,
+    }
+
+
+LOG = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads/a/log"
+
+
+@pytest.mark.parametrize(
+    ("query", "passed_on"),
+    [
+        pytest.param({}, {}, id="all there is"),
+        pytest.param({"container": "c", "tailLines": "5", "sinceSeconds": "60"}, None, id="a part of it"),
+        pytest.param({"follow": "true", "previous": "true", "timestamps": "true"}, None, id="in other ways"),
+        pytest.param({"follow": "false", "container": "", "limitBytes": "7"}, {}, id="what means nothing"),
+    ],
+)
+def test_a_log_is_asked_for_as_of_an_api_server(query: dict[str, str], passed_on: dict[str, str] | None) -> None:
+    asked = question(LOG, {"pod": "p-0", **query})
+    assert asked == Log(
+        namespace="team", name="a", pod="p-0", query=tuple((query if passed_on is None else passed_on).items())
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param({}, id="no pod"),
+        pytest.param({"pod": "../secrets"}, id="a path"),
+        pytest.param({"pod": "p", "container": "a/b"}, id="a container that is none"),
+        pytest.param({"pod": "p" * 254}, id="a long name"),
+        pytest.param({"pod": "p", "tailLines": "-1"}, id="a number that is none"),
+        pytest.param({"pod": "p", "follow": "yes"}, id="neither true nor false"),
+    ],
+)
+def test_a_log_of_nonsense_is_refused(query: dict[str, str]) -> None:
+    with pytest.raises(Refused, match="expected") as refused:
+        question(LOG, query)
+    assert refused.value.code == 400
+
+
+@pytest.mark.parametrize("subresource", ["pods", "events"])
+def test_what_is_on_a_worker_is_asked_by_the_plural(subresource: str) -> None:
+    path = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads/a/{subresource}"
+    assert question(path, {}) == Look(namespace="team", name="a", subresource=subresource)
+
+
+def test_what_was_not_seen_is_told_and_what_is_nowhere_has_no_cluster() -> None:
+    asked = Look(namespace="team", name="a", subresource="pods")
+    kind = {"kind": "WorkloadPods", "apiVersion": f"{EXPLANATIONS}/v1alpha1"}
+    head = {**kind, "metadata": {"name": "a", "namespace": "team"}}
+    assert relatives(asked, "", (), ()) == {**head, "items": ()}
+    assert relatives(asked, "w1", (), ["more"]) == {**head, "cluster": "w1", "items": (), "unseen": ["more"]}
 
 
 def test_workloads_of_other_namespaces_keep_their_names() -> None:
@@ -174,7 +234,7 @@ def test_workloads_of_other_namespaces_keep_their_names() -> None:
 
 
 OF_LINES = (GROUP, "v1beta2", "clusterqueues", "cq")
-OF_REASONS = (EXPLANATIONS, "v1alpha1", "workloads", "explanation")
+OF_REASONS = (EXPLANATIONS, "v1alpha1", "workloads", "explanation", "pods", "events", "log")
 PARTS = ["", "apis", "namespaces", *OF_LINES, *OF_REASONS, "\x00", "..", "é"]
 
 

@@ -80,6 +80,11 @@ class WorkerAccess:
     context: str | None = None
     kubeconfig: Path | None = None
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the user said how to get at the worker."""
+        return self.context is not None or self.kubeconfig is not None
+
     @asynccontextmanager
     async def connect(self, manager: ClusterClient, cluster: str) -> AsyncIterator[ReachableWorker]:
         """The worker. Raises CommandFailed without access, or if it refuses a request in the block."""
@@ -119,7 +124,7 @@ class WorkerAccess:
         from multikueue.kube.credentials import contexts, from_environment
 
         kubeconfig = self.kubeconfig or self.manager.kubeconfig
-        if self.context is not None or self.kubeconfig is not None:
+        if self.is_named:
             return await from_environment(kubeconfig, self.context)
         known = cluster in await contexts(kubeconfig)
         return await from_environment(kubeconfig, cluster) if known else None

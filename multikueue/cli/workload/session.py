@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
-from multikueue.api.kinds import WORKLOADS, Kind
-from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.kinds import WORKLOADS
 from multikueue.api.workload import FINISHED, Workload
-from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
+from multikueue.cli.access.worker_access import WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.workload import description
 from multikueue.cli.workload.lookup import fetch_workloads, pick
+from multikueue.cli.workload.view import View
 from multikueue.errors import NotFound
-from multikueue.kube.reflector import Reflector
 
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import WatchingClient
 
-__all__ = ["Act", "Scene", "follow", "nowhere", "open_scene"]
-
-T = TypeVar("T", bound=Object)
+__all__ = ["Act", "Scene", "nowhere", "open_scene"]
 
 POLL_SECONDS = 1.0
 """Time between two reads of the workload, which show whether it is still on the same cluster."""
@@ -38,7 +34,7 @@ DRAIN_SECONDS = 10.0
 class Act(Protocol):
     """The work of a command on the cluster where the workload is."""
 
-    async def play(self, worker: ReachableWorker, workload: Workload, /) -> None:
+    async def play(self, view: View, /) -> None:
         """Works until cancelled, when the workload has left the cluster."""
 
     async def drain(self) -> None:
@@ -55,13 +51,12 @@ class Scene:
     workload: Workload
 
     @asynccontextmanager
-    async def winner(self) -> AsyncIterator[ReachableWorker]:
-        """The cluster where it is. Raises CommandFailed with the reason if it is on none."""
-        cluster = self.workload.status.cluster_name
-        if not cluster:
+    async def winner(self) -> AsyncIterator[View]:
+        """What runs of it where it is. Raises CommandFailed with the reason if it is on no cluster."""
+        if not self.workload.status.cluster_name:
             raise CommandFailed(nowhere(self.workload))
-        async with self.reach.connect(self.manager, cluster) as worker:
-            yield worker
+        async with AsyncExitStack() as stack:
+            yield View(self.manager, self.reach, self.workload, stack)
 
     async def stay(self, act: Act) -> Workload:
         """Play on the cluster where the workload is, then on the next one; answers the workload once it is finished."""
@@ -80,8 +75,8 @@ class Scene:
 
     async def _play(self, act: Act, workload: Workload) -> None:
         cluster = workload.status.cluster_name or ""
-        async with self.reach.connect(self.manager, cluster) as worker, anyio.create_task_group() as tasks:
-            tasks.start_soon(act.play, worker, workload)
+        async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+            tasks.start_soon(act.play, View(self.manager, self.reach, workload, stack))
             now = await self._look()
             while now.status.cluster_name == cluster and not now.has(FINISHED):
                 await anyio.sleep(POLL_SECONDS)
@@ -116,76 +111,3 @@ async def open_scene(named: str, namespace: str | None, reach: WorkerAccess) -> 
 def nowhere(workload: Workload) -> str:
     """The reason why it is on no cluster, in one line."""
     return f"workload {workload.key} is on no cluster: {description.now(workload)}"
-
-
-# --- following one collection ----------------------------------------------------------------------------------------
-
-
-class _Changes(Generic[T]):
-    """A reflector's sink that passes on what is new: the object, and whether it is gone."""
-
-    def __init__(self, tell: Callable[[tuple[T, bool]], None]) -> None:
-        self.unreadable: dict[ObjectKey, str] = {}
-        self._tell, self._known = tell, dict[ObjectKey, T]()
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def get(self, key: ObjectKey, /) -> T | None:
-        return self._known.get(key)
-
-    def newest(self, _namespace: str, /) -> int:
-        return 0
-
-    def expect_list(self, _namespace: str, /) -> None:
-        """Nothing else tells us anything."""
-
-    def replacing(self, items: Sequence[T], _version: int, _namespace: str, /) -> Iterator[None]:
-        there = {item.key for item in items}
-        for item in [item for key, item in self._known.items() if key not in there]:
-            self.remove(item)
-        for item in items:
-            self.upsert(item)
-        return iter(())
-
-    def wants(self, _item: T, /) -> bool:
-        return True
-
-    def upsert(self, item: T, /) -> None:
-        old = self._known.get(item.key)
-        if old is None or old.metadata.resource_version != item.metadata.resource_version:
-            self._known[item.key] = item
-            self._tell((item, False))
-
-    def remove(self, item: T, /) -> None:
-        if self._known.pop(item.key, None) is not None:
-            self._tell((item, True))
-
-
-async def follow(
-    client: WatchingClient,
-    kind: Kind[T],
-    namespace: str,
-    take: Callable[[T, bool], Awaitable[None]],
-    *,
-    selector: str = "",
-) -> None:
-    """Tell `take` each object there is and each change, until cancelled; the flag says that the object is gone.
-
-    An empty namespace is all namespaces. After a broken connection it connects again, with a remark. Raises Forbidden.
-    """
-    path = kind.collection(namespace) if namespace else kind.path()
-    await client.request("GET", path, params={"limit": "1"})
-    send, receive = anyio.create_memory_object_stream[tuple[T, bool]](math.inf)
-
-    def remark(stands: bool, why: str) -> None:
-        if not stands:
-            note(f"{client.cluster or 'the manager'}: {why}; trying again")
-
-    reflector = Reflector(
-        client, kind, _Changes(send.send_nowait), on_state=remark, namespace=namespace, label_selector=selector
-    )
-    async with receive, send, anyio.create_task_group() as tasks:
-        tasks.start_soon(reflector.run)
-        async for item, gone in receive:
-            await take(item, gone)

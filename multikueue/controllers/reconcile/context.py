@@ -16,7 +16,7 @@ from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group import Group
-from multikueue.kube.cluster_client import ClusterClient, WatchingClient
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.session import USER_AGENT, Transport, open_session
 from multikueue.runtime import Mandate, WorkQueue
 from multikueue.settings import InForce
@@ -76,7 +76,7 @@ class World:
     strategies: Strategies
     now: Callable[[], datetime]
     settings: InForce
-    clients: dict[Name, ClusterClient] = field(default_factory=dict)
+    clients: dict[Name, WatchingClient] = field(default_factory=dict)
     """The clients of connected workers, by name, to read objects that we do not watch. Owned by the connections."""
 
     claims: anyio.Lock = field(default_factory=anyio.Lock)

@@ -1,15 +1,16 @@
-"""Keeps the visibility API in place, and answers it: the API server authorizes, the quota engine has the answer.
+"""Keeps the visibility API in place, and answers it: the API server authorizes, the quota engine or a worker has the answer.
 
-A request comes through the aggregation layer: it must carry the front proxy's certificate (`web.front_proxy`), and a
-SubjectAccessReview must allow it to its user. Only then the engine is read, which changes nothing.
+A request comes through the aggregation layer: it must carry the front proxy's certificate (`web.front_proxy`), and
+SubjectAccessReviews must allow it to its user. Only then the engine, or a worker (`remote_reads`), is read.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -22,6 +23,7 @@ from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.workload import ADMITTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
+from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.webhooks import Service, names_of
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.prospects import prospects
@@ -33,12 +35,14 @@ from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
-from multikueue.web.server import ApiRequest, Server
+from multikueue.web.server import Answerer, ApiRequest, Server, Stream
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import (
     SERVED,
     Discovery,
     Explain,
+    Log,
+    Look,
     Pending,
     Question,
     Refused,
@@ -71,7 +75,9 @@ _NOT_READY = "the queues are not known yet"
 
 @dataclass(slots=True)
 class AccessReviewer:
-    """Authorizes a user's question by one SubjectAccessReview, cached for `REMEMBER` seconds."""
+    """Authorizes a user's question by SubjectAccessReviews, each cached for `REMEMBER` seconds.
+
+    What is on a worker takes two: for the question itself, and for the like of it on the manager cluster."""
 
     client: ClusterClient
     seconds: Callable[[], float] = monotonic
@@ -81,7 +87,12 @@ class AccessReviewer:
         """Returns if it is allowed. Raises Refused (403) if not, and as `ClusterClient` does if the review fails."""
         if _ADMINISTRATORS in user.groups:
             return
-        body = encode(_review(user, asked))
+        for attributes, what in _rights(asked):
+            allowed, reason = await self._verdict(encode(_review(user, attributes)))
+            if not allowed:
+                raise Refused(403, "Forbidden", _forbidden(user, *what, reason))
+
+    async def _verdict(self, body: bytes) -> tuple[bool, str]:
         known = self._known.get(body)
         if known is None or known[0] <= self.seconds():
             allowed, reason = await self._ask(body)
@@ -89,8 +100,7 @@ class AccessReviewer:
                 del self._known[next(iter(self._known))]
             known = self._known[body] = (self.seconds() + REMEMBER, allowed, reason)
         _, allowed, reason = known
-        if not allowed:
-            raise Refused(403, "Forbidden", _forbidden(user, asked, reason))
+        return allowed, reason
 
     async def _ask(self, body: bytes) -> tuple[bool, str]:
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -132,33 +142,48 @@ class _Reviewed(msgspec.Struct, frozen=True):
     status: _Verdict = _Verdict()
 
 
-def _review(user: User, asked: Question) -> dict[str, Any]:
+def _review(user: User, attributes: Mapping[str, Any]) -> dict[str, Any]:
     subject = {"user": user.name, "groups": list(user.groups), "extra": {k: list(v) for k, v in user.extra}}
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {**subject, **_attributes(asked)},
+        "spec": {**subject, **attributes},
     }
 
 
-def _attributes(asked: Question) -> dict[str, Any]:
+def _rights(asked: Question) -> Iterator[tuple[dict[str, Any], tuple[str, str]]]:
+    """The rights that the question takes: the attributes of a review, and in words what is asked for, and what to do."""
     if isinstance(asked, Discovery):
-        return {"nonResourceAttributes": {"path": asked.path, "verb": "get"}}
-    resource = {
-        "group": asked.group,
-        "version": asked.version,
-        "resource": asked.resource,
-        "subresource": asked.subresource,
-        "namespace": asked.namespace,
-        "name": asked.name,
-        "verb": "get",
-    }
-    return {"resourceAttributes": resource}
+        yield {"nonResourceAttributes": {"path": asked.path, "verb": "get"}}, (asked.path, f"get {asked.path}")
+        return
+    what = f'{asked.resource}.{asked.group} "{asked.name}"'
+    yield _attributes("get", asked.group, asked.version, asked.resource, asked), (what, f"get {what}")
+    where = f'in API group "" in the namespace "{asked.namespace}"'
+    if isinstance(asked, Look):
+        yield (
+            _like_it(asked, "list", asked.subresource),
+            (asked.subresource, f'list resource "{asked.subresource}" {where}'),
+        )
+    if isinstance(asked, Log):
+        like = _like_it(asked, "get", "pods", name=asked.pod, subresource="log")
+        yield like, (f'pods "{asked.pod}"', f'get resource "pods/log" {where}')
 
 
-def _forbidden(user: User, asked: Question, reason: str) -> str:
-    what = asked.path if isinstance(asked, Discovery) else f'{asked.resource}.{asked.group} "{asked.name}"'
-    return f'{what} is forbidden: User "{user.name}" cannot get {what}{f": {reason}" if reason else ""}'
+def _attributes(
+    verb: str, group: str, version: str, resource: str, asked: Pending | Explain | Look | Log
+) -> dict[str, Any]:
+    of = {"group": group, "version": version, "resource": resource, "subresource": asked.subresource}
+    return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": asked.name, "verb": verb}}
+
+
+def _like_it(asked: Look | Log, verb: str, resource: str, *, name: str = "", subresource: str = "") -> dict[str, Any]:
+    """The same as if the workload ran on the manager cluster."""
+    of = {"group": "", "version": "v1", "resource": resource, "subresource": subresource}
+    return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": name, "verb": verb}}
+
+
+def _forbidden(user: User, what: str, to_do: str, reason: str) -> str:
+    return f'{what} is forbidden: User "{user.name}" cannot {to_do}{f": {reason}" if reason else ""}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +191,7 @@ class Visibility:
     """Reconciles the visibility API of one manager cluster, and answers it.
 
     `service` is the Service in front of us; `namespace` holds the Secret with the certificate. `ready` returns why the
-    queues are not known yet, None when they are. `group` returns the group of a workload.
+    queues are not known yet, None when they are. `group` returns the group of a workload; `reads` asks workers.
     """
 
     client: ClusterClient
@@ -180,6 +205,7 @@ class Visibility:
     host: str
     port: int
     gate: AccessReviewer
+    reads: Reads
     ration: Ration = field(default_factory=Ration)
     _one: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -196,16 +222,17 @@ class Visibility:
             await self._register(group, version, certificate)
         return port
 
-    def _answerer(self, trust: Trust) -> Callable[[ApiRequest], Awaitable[tuple[int, bytes]]]:
-        async def respond(asked: ApiRequest) -> tuple[int, bytes]:
+    def _answerer(self, trust: Trust) -> Answerer:
+        async def respond(asked: ApiRequest) -> tuple[int, bytes | Stream]:
             try:
-                return 200, encode(await self._answer(trust, asked))
+                found = await self._answer(trust, asked)
+                return 200, encode(found) if isinstance(found, Mapping) else found
             except Refused as refused:
                 return refused.code, encode(status(refused))
 
         return respond
 
-    async def _answer(self, trust: Trust, asked: ApiRequest) -> Mapping[str, Any]:
+    async def _answer(self, trust: Trust, asked: ApiRequest) -> Mapping[str, Any] | Stream:
         try:
             user = user_of(trust, asked.common_name, asked.headers)
         except Unknown as error:
@@ -222,15 +249,23 @@ class Visibility:
             raise Refused(503, "ServiceUnavailable", _NOT_READY)
         if isinstance(what, Pending):
             return self._pending(what)
-        self.ration.take(what.namespace)
-        async with self._one:  # others have their turn between two of them
-            await checkpoint()
-            return self._explanation(what)
+        workload = self._workload(what)
+        if isinstance(what, Explain):
+            self.ration.take(what.namespace)
+            async with self._one:  # others have their turn between two of them
+                await checkpoint()
+                return self._explanation(what, workload)
+        if isinstance(what, Log):
+            return partial(self.reads.log, user, what, workload)
+        return await self.reads.look(user, what, workload)
 
-    def _explanation(self, asked: Explain) -> Mapping[str, Any]:
+    def _workload(self, asked: Explain | Look | Log) -> Workload:
         workload = self.store.workloads.get(asked.key)
         if workload is None:
             raise Refused(404, "NotFound", f'{asked.resource}.{asked.group} "{asked.name}" not found')
+        return workload
+
+    def _explanation(self, asked: Explain, workload: Workload) -> Mapping[str, Any]:
         found = explain(self.store.engine.view, asked.key, self.now())
         waits = workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and not workload.has(FINISHED)
         return explanation(asked, found, prospects(self.group(asked.key, workload)) if waits else ())

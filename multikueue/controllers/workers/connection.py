@@ -55,8 +55,9 @@ TIME_TO_STAND = timedelta(seconds=10)
 MARGIN = timedelta(milliseconds=10)
 """Extra wait, because sleeps use another clock than the one that tells the time."""
 
-SPARE_CALLS = 4
-"""Extra calls in flight, so that heartbeats, the two lists and reads of the worker's queues never wait for the outbox."""
+SPARE_CALLS = 6
+"""Extra calls in flight, so that heartbeats, the two lists, reads of the worker's queues and two reads for people never wait
+for the outbox."""
 
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""

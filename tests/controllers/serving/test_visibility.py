@@ -39,10 +39,11 @@ from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.strategy import Worker
 from multikueue.web.front_proxy import User
-from multikueue.web.server import Answerer, ApiRequest, Server
+from multikueue.web.server import Answerer, ApiRequest, Server, Write
 from multikueue.web.serving import Serving
-from multikueue.web.visibility import GROUP, SERVED, Pending, Refused
+from multikueue.web.visibility import EXPLANATIONS, GROUP, SERVED, Pending, Refused
 from tests.controllers.serving.api import manager
+from tests.controllers.serving.worker import Side, train
 from tests.quota.builders import Play, wants
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +54,7 @@ PROXY = "front-proxy-client"
 API_SERVICE = ObjectKey("", f"v1beta2.{GROUP}")
 CLUSTER_QUEUE = f"/apis/{GROUP}/v1beta2/clusterqueues/cq/pendingworkloads"
 EXPLANATION = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/default/workloads/{}/explanation"
+PODS_OF = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/team/workloads/{}/pods"
 LOCAL_QUEUE = f"/apis/{GROUP}/v1beta2/namespaces/default/localqueues/lq/pendingworkloads"
 
 
@@ -81,6 +83,7 @@ class Scene:
         self.api, self.sockets = manager(), Sockets()
         self.reviews: list[Tree] = []
         self.verdict: Tree = {"allowed": True}
+        self.allows: Callable[[Tree], bool] = lambda _attributes: True
         self._usual, self.api.api.before = self.api.api.before, self._review
         self.problem: str | None = None
         self.time = 0.0
@@ -91,6 +94,8 @@ class Scene:
         self.workloads = {
             each.key: each for each in (wants("a", cpu=1).build(), wants("won", cpu=1).reserved("cq").build())
         }
+        self.side = Side()
+        self.workloads[train().key] = train()
         self.gate = AccessReviewer(self.api, lambda: self.time)
         self.visibility = Visibility(
             client=self.api,
@@ -104,6 +109,7 @@ class Scene:
             host="",
             port=8082,
             gate=self.gate,
+            reads=self.side.reads,
             ration=Ration(lambda: self.time),
         )
 
@@ -112,8 +118,10 @@ class Scene:
         await self._usual(request)
         if not request.path.endswith("/subjectaccessreviews"):
             return None
-        self.reviews.append(msgspec.json.decode(request.body)["spec"])
-        return Response(status=201, body=encode({"status": self.verdict}))
+        spec = msgspec.json.decode(request.body)["spec"]
+        self.reviews.append(spec)
+        allowed = self.allows(spec.get("resourceAttributes", {}))
+        return Response(status=201, body=encode({"status": self.verdict if allowed else {"reason": "no role"}}))
 
     def registered(self, key: ObjectKey = API_SERVICE) -> Tree:
         spec: Tree = (self.api.find(API_SERVICES, key) or {})["spec"]
@@ -138,7 +146,28 @@ class Scene:
         assert self.sockets.answer is not None
         headers = (("X-Remote-User", user), *(("X-Remote-Group", group) for group in groups))
         code, body = await self.sockets.answer(ApiRequest(by, headers, path, query or {}))
+        assert isinstance(body, bytes)
         return code, json.loads(body)
+
+    async def ask_log(self, **query: str) -> list[bytes]:
+        """The pieces of a log."""
+        await self.visibility.reconcile()
+        assert self.sockets.answer is not None
+        asked = ApiRequest(
+            PROXY, (("X-Remote-User", "jane"),), PODS_OF.format("job-train").replace("/pods", "/log"), query
+        )
+        _, stream = await self.sockets.answer(asked)
+        assert not isinstance(stream, bytes), stream
+        pieces = list[bytes]()
+
+        async def write(piece: bytes) -> None:
+            pieces.append(piece)
+
+        async def start() -> Write:
+            return write
+
+        await stream(start)
+        return pieces
 
 
 async def test_who_may_is_told_who_waits() -> None:
@@ -361,6 +390,70 @@ async def test_the_gate_names_who_may_not_do_what() -> None:
     scene.verdict = {}
     with pytest.raises(Refused, match=r'clusterqueues\.visibility\.kueue\.x-k8s\.io "cq" is forbidden'):
         await scene.gate.admit(User("jane"), Pending(version="v1beta2", name="cq"))
+
+
+# What is on a worker.
+
+
+async def test_who_may_see_pods_there_sees_those_of_a_workload() -> None:
+    scene = Scene()
+    scene.side.pod("one", scene.side.job)
+    code, body = await scene.ask(PODS_OF.format("job-train"))
+    assert (code, body["kind"], body["metadata"]) == (200, "WorkloadPods", {"name": "job-train", "namespace": "team"})
+    assert (body["cluster"], [item["metadata"]["name"] for item in body["items"]]) == ("w1", ["one"])
+
+
+@pytest.mark.parametrize("plural", ["pods", "events"])
+async def test_that_takes_the_right_for_such_a_question_and_the_one_for_the_like_of_it_here(plural: str) -> None:
+    scene = Scene()
+    await scene.ask(PODS_OF.format("job-train").replace("/pods", f"/{plural}"))
+    ours = {"group": EXPLANATIONS, "version": "v1alpha1", "resource": "workloads", "subresource": plural}
+    like = {"group": "", "version": "v1", "resource": plural, "subresource": ""}
+    assert [review["resourceAttributes"] for review in scene.reviews] == [
+        {**ours, "namespace": "team", "name": "job-train", "verb": "get"},
+        {**like, "namespace": "team", "name": "", "verb": "list"},
+    ]
+
+
+async def test_who_may_list_no_pods_is_told_so_and_no_worker_is_asked() -> None:
+    scene = Scene()
+    scene.side.pod("one", scene.side.job)
+    scene.allows = lambda attributes: attributes["resource"] != "pods"
+    code, body = await scene.ask(PODS_OF.format("job-train"))
+    assert (code, body["reason"]) == (403, "Forbidden")
+    assert body["message"] == (
+        'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "team": no role'
+    )
+    assert scene.side.worker.calls == []
+
+
+async def test_a_log_takes_the_right_to_logs_of_that_pod_here() -> None:
+    scene = Scene()
+    scene.side.pod("one", scene.side.job)
+    pieces = await scene.ask_log(pod="one", container="main", follow="true", tailLines="5")
+    assert b"pod one has nothing to say" in b"".join(pieces)
+    assert scene.reviews[-1]["resourceAttributes"] == {
+        "group": "",
+        "version": "v1",
+        "resource": "pods",
+        "subresource": "log",
+        "verb": "get",
+        "namespace": "team",
+        "name": "one",
+    }
+    assert scene.side.worker.requests[-1].query == {"container": "main", "follow": "true", "tailLines": "5"}
+    scene = Scene()
+    scene.allows = lambda attributes: attributes["resource"] != "pods"
+    code, body = await scene.ask(PODS_OF.format("job-train").replace("/pods", "/log"), query={"pod": "one"})
+    assert code == 403
+    assert body["message"] == (
+        'pods "one" is forbidden: User "jane" cannot get resource "pods/log" in API group "" in the namespace "team":'
+        " no role"
+    )
+
+
+async def test_a_workload_that_is_not_there_has_no_pods() -> None:
+    assert (await Scene().ask(PODS_OF.format("nobody")))[0] == 404
 
 
 # Registration.

@@ -200,7 +200,7 @@ async def watch_clusters(target: Target, *, headers: bool) -> None:
     """What there is, and then each change."""
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
     from multikueue.cli.access import worker_clusters
-    from multikueue.cli.workload.session import follow
+    from multikueue.cli.workload.following import follow
 
     ticker = Ticker(worker_clusters.COLUMNS, Format.TABLE, headers=headers)
 

@@ -147,7 +147,7 @@ app.command("resume")(stopping.resume)
 
 async def watch_queues(target: Target, namespace: str | None, kind: Kind[Any], output: Form, *, headers: bool) -> None:
     """What there is, and then each change; of all namespaces if that is empty."""
-    from multikueue.cli.workload.session import follow
+    from multikueue.cli.workload.following import follow
 
     async with target.connect_in(namespace) as (client, meant):
         where = "" if namespace == "" else meant

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker
     from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import Scene
+    from multikueue.cli.workload.view import View
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["COLUMNS", "HOME", "LocatedEvent", "at_home", "at_worker", "events", "in_order", "row"]
@@ -104,16 +105,15 @@ async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: 
 
 async def _where_it_is(scene: Scene) -> list[LocatedEvent]:
     """Those of the worker; if they cannot be had, that is said, and those of the manager are shown all the same."""
-    from multikueue.cli.workload.related_objects import Kin
-
     try:
-        async with scene.winner() as worker:
-            kin = Kin(worker.client, scene.workload)
-            await kin.pods()
-            return await at_worker(worker, kin, scene.workload.metadata.namespace)
+        async with scene.winner() as view:
+            found = [LocatedEvent(view.cluster, event, item) for item, event in await view.events()]
     except MultiKueueError as error:
         note(f"Of the manager only: {error}")
         return []
+    for text in view.unseen:
+        note(f"There may be more: {text}")
+    return found
 
 
 async def at_home(scene: Scene) -> list[LocatedEvent]:
@@ -164,7 +164,8 @@ async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output:
 
     from multikueue.api.pods import PRINTED_EVENTS
     from multikueue.cli.workload import description
-    from multikueue.cli.workload.session import follow, open_scene
+    from multikueue.cli.workload.following import follow
+    from multikueue.cli.workload.session import open_scene
 
     ticker = Ticker(COLUMNS, output)
     async with open_scene(named, namespace, reach) as scene, anyio.create_task_group() as tasks:
@@ -186,19 +187,12 @@ class _Show:
     def __init__(self, ticker: Ticker) -> None:
         self._ticker = ticker
 
-    async def play(self, worker: ReachableWorker, workload: Workload, /) -> None:
-        from multikueue.api.pods import PRINTED_EVENTS
-        from multikueue.cli.workload.related_objects import Kin
-        from multikueue.cli.workload.session import follow
-
-        kin = Kin(worker.client, workload)
-        await kin.pods()
-
+    async def play(self, view: View, /) -> None:
         async def take(event: PrintedEvent, gone: bool) -> None:
-            if not gone and await kin.told_now(event.involved_object):
-                self._ticker.add(row(event, worker.cluster, now()))
+            if not gone:
+                self._ticker.add(row(event, view.cluster, now()))
 
-        await follow(worker.client, PRINTED_EVENTS, workload.metadata.namespace, take)
+        await view.follow_events(take)
 
     async def drain(self) -> None:
         """What is told later is in the list of the next call."""

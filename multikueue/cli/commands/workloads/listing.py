@@ -185,7 +185,7 @@ async def watch_workloads(
 ) -> None:
     """What there is, and then each change; a workload that is none of those that are meant any more is shown once more."""
     from multikueue.api.kinds import WORKLOADS
-    from multikueue.cli.workload.session import follow
+    from multikueue.cli.workload.following import follow
 
     async with target.connect_in(namespace) as (client, meant):
         where = "" if namespace == "" else meant

@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 
     from multikueue.api.pods import ContainerStatus, PrintedPod
     from multikueue.api.workload import Workload
-    from multikueue.cli.access.worker_access import ReachableWorker
-    from multikueue.cli.workload.related_objects import Kin
+    from multikueue.cli.workload.view import View
 
 __all__ = ["logs"]
-
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +42,8 @@ class _Wish:
 
     def containers(self, pod: PrintedPod) -> list[str]:
         """Which containers of a pod: the one named, all, or the one that kubectl would take."""
+        from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION
+
         if self.pod not in ("", pod.metadata.name):
             return []
         spec = pod.spec
@@ -53,7 +52,7 @@ class _Wish:
             return [self.container] if self.container in names else []
         if self.all_containers:
             return names
-        default = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
+        default = pod.metadata.annotations.get(DEFAULT_CONTAINER_ANNOTATION, "")
         return [default] if default in names else [each.name for each in spec.containers[:1]]
 
 
@@ -126,26 +125,24 @@ def logs(
 
 async def _print_all(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
     """What there is now, one container after the other."""
-    from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import open_scene
 
-    async with open_scene(named, namespace, reach) as scene, scene.winner() as worker:
-        kin = Kin(worker.client, scene.workload)
-        found = [pod for _, pod in await kin.pods()]
+    async with open_scene(named, namespace, reach) as scene, scene.winner() as view:
+        found = [pod for _, pod in await view.pods()]
         wanted = [(pod, container) for pod in found for container in wish.containers(pod)]
         if not wanted:
-            raise CommandFailed(_nothing(wish, found, scene.workload, kin))
-        tongue = _Tongue(worker, wish, prefixed=wish.prefix or len(wanted) > 1)
+            raise CommandFailed(_nothing(wish, found, view))
+        tongue = _Tongue(view, wish, prefixed=wish.prefix or len(wanted) > 1)
         heard = [await tongue.speak(pod, container) for pod, container in wanted]
     if not any(heard):
-        raise CommandFailed(f"none of the logs on {worker.cluster} could be read")
+        raise CommandFailed(f"none of the logs on {view.cluster} could be read")
 
 
-def _nothing(wish: _Wish, found: list[PrintedPod], workload: Workload, kin: Kin) -> str:
+def _nothing(wish: _Wish, found: list[PrintedPod], view: View) -> str:
     """Why there is nothing to print."""
     chosen = [pod for pod in found if wish.pod in ("", pod.metadata.name)]
     if not found:
-        return no_pods(workload, kin)
+        return no_pods(view.workload, view.unseen)
     if not chosen:
         return f"there is no pod {wish.pod!r}; there are: {', '.join(pod.metadata.name for pod in found)}"
     names = dict.fromkeys(each.name for pod in chosen for each in (*pod.spec.init_containers, *pod.spec.containers))
@@ -174,24 +171,20 @@ class _Listen:
         self._heard: set[tuple[str, str, int]] = set()
         self._open = 0
 
-    async def play(self, worker: ReachableWorker, workload: Workload, /) -> None:
+    async def play(self, view: View, /) -> None:
         import anyio
 
-        from multikueue.api.pods import PODS
-        from multikueue.cli.workload.related_objects import Kin
-        from multikueue.cli.workload.session import follow
-
-        kin = Kin(worker.client, workload)
+        workload = view.workload
         prefixed = self._wish.prefix or self._wish.all_containers or _pods_of(workload) > 1
-        tongue = _Tongue(worker, self._wish, prefixed=prefixed)
-        note(f"workload {workload.key} is on {worker.cluster}")
+        tongue = _Tongue(view, self._wish, prefixed=prefixed)
+        note(f"workload {workload.key} is on {view.cluster}")
         async with anyio.create_task_group() as tasks:
 
             async def take(pod: PrintedPod, gone: bool) -> None:
-                if not gone and await kin.has(pod.metadata):
+                if not gone:
                     self._hear(tasks, tongue, pod)
 
-            await follow(worker.client, PODS, workload.metadata.namespace, take)
+            await view.follow_pods(take)
 
     async def drain(self) -> None:
         import anyio
@@ -223,17 +216,15 @@ class _Listen:
 class _Tongue:
     """Prints the logs of containers on one cluster."""
 
-    def __init__(self, worker: ReachableWorker, wish: _Wish, *, prefixed: bool) -> None:
-        self._worker, self._wish, self._prefixed = worker, wish, prefixed
+    def __init__(self, view: View, wish: _Wish, *, prefixed: bool) -> None:
+        self._view, self._wish, self._prefixed = view, wish, prefixed
 
     async def speak(self, pod: PrintedPod, container: str) -> bool:
         """Print the log of a container to its end; if that cannot be, say why, and answer False. Raises Forbidden."""
-        from multikueue.api.pods import PODS
         from multikueue.errors import ApiError, ClusterUnreachable, Forbidden
 
-        path = PODS.path(pod.key, subresource="log")
         try:
-            async with self._worker.client.stream(path, self._wish.query | {"container": container}, idle=None) as log:
+            async with self._view.log(pod, self._wish.query | {"container": container}) as log:
                 while line := await log.line():
                     self._print(pod.metadata.name, container, line)
         except Forbidden:

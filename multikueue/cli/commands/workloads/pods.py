@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +17,7 @@ from multikueue.cli.workload.lookup import InNamespace, Named
 if TYPE_CHECKING:
     from multikueue.api.pods import ContainerStatus, PrintedPod
     from multikueue.api.workload import Workload
-    from multikueue.cli.access.worker_access import ReachableWorker
-    from multikueue.cli.workload.related_objects import Kin
+    from multikueue.cli.workload.view import View
 
 __all__ = ["COLUMNS", "no_pods", "pods", "row"]
 
@@ -65,21 +65,21 @@ def pods(
 
 
 async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
-    from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import open_scene
 
-    async with open_scene(named, namespace, reach) as scene, scene.winner() as worker:
-        kin = Kin(worker.client, scene.workload)
-        found = await kin.pods()
+    async with open_scene(named, namespace, reach) as scene, scene.winner() as view:
+        found = await view.pods()
     moment = now()
     listing = Listing(
         columns=COLUMNS,
-        rows=[row(pod, worker.cluster, moment) for _, pod in found],
+        rows=[row(pod, view.cluster, moment) for _, pod in found],
         items=[item for item, _ in found],
         resource="pod",
-        nothing=no_pods(scene.workload, kin),
+        nothing=no_pods(scene.workload, view.unseen),
     )
     print_items(listing, output)
+    for text in view.unseen if found else ():
+        note(f"There may be more: {text}")
 
 
 async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
@@ -96,18 +96,11 @@ class _Show:
     def __init__(self, output: Form) -> None:
         self._output, self._ticker = output, Ticker(COLUMNS, output)
 
-    async def play(self, worker: ReachableWorker, workload: Workload, /) -> None:
-        from multikueue.api.pods import PODS
-        from multikueue.cli.workload.related_objects import Kin
-        from multikueue.cli.workload.session import follow
-
-        kin = Kin(worker.client, workload)
-
+    async def play(self, view: View, /) -> None:
         async def take(pod: PrintedPod, gone: bool) -> None:
-            if await kin.has(pod.metadata):
-                self._print(pod, worker.cluster, gone=gone)
+            self._print(pod, view.cluster, gone=gone)
 
-        await follow(worker.client, PODS, workload.metadata.namespace, take)
+        await view.follow_pods(take)
 
     async def drain(self) -> None:
         """A change that comes when the job is over is nobody's loss."""
@@ -119,15 +112,15 @@ class _Show:
             self._ticker.add(row(pod, cluster, now(), gone=gone))
 
 
-def no_pods(workload: Workload, kin: Kin | None = None) -> str:
-    """What to say where there are no pods, or none any more."""
+def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
+    """What to say where there are no pods, or none any more; `unseen` says why some may be hidden."""
     from multikueue.api.workload import FINISHED
     from multikueue.cli.workload import description
 
     if workload.has(FINISHED):
         text = description.now(workload)
         return f"{text.rstrip('.')}. Its copy is gone from the cluster since, and its pods with it."
-    hidden = f" (you may not read {', '.join(sorted(kin.hidden))} there)" if kin and kin.hidden else ""
+    hidden = f" ({'; '.join(unseen)})" if unseen else ""
     return f"No pods of workload {workload.key} found on {workload.status.cluster_name}{hidden}."
 
 

@@ -1,0 +1,182 @@
+"""What runs of a workload where it is: as the manager shows it by its aggregated API, else as one sees it oneself there.
+
+The manager's answer takes rights on the manager cluster alone (docs/operations.md). A worker of one's own choice goes first:
+who names a context wants to see by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import msgspec
+
+from multikueue.api.meta import Object, decoder
+from multikueue.api.pods import PODS, PRINTED_EVENTS, PrintedEvent, PrintedPod
+from multikueue.api.workload import Workload
+from multikueue.cli.access.connection import fetch_pairs, with_kind
+from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.output import note
+from multikueue.cli.workload.following import follow
+from multikueue.cli.workload.related_objects import Kin
+from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound, ServerError
+
+if TYPE_CHECKING:
+    from multikueue.api.kinds import Kind
+    from multikueue.kube.cluster_client import Lines, WatchingClient
+
+__all__ = ["View"]
+
+T = TypeVar("T", bound=Object)
+
+Pairs = list[tuple[dict[str, Any], T]]
+"""Objects as they were sent, and as values."""
+
+POLL_SECONDS = 2.0
+"""Between two looks by the manager, which has no watch of what is on workers."""
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    items: tuple[msgspec.Raw, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+class View:
+    """`unseen` says in words why there may be more than was seen. The worker is connected to when it is needed first."""
+
+    def __init__(self, manager: WatchingClient, reach: WorkerAccess, workload: Workload, stack: AsyncExitStack) -> None:
+        self.workload, self.cluster = workload, workload.status.cluster_name or ""
+        self.unseen: list[str] = []
+        self._manager, self._reach, self._stack = manager, reach, stack
+        self._refused: ApiError | None = None
+        self._is_told = False
+        self._own: tuple[ReachableWorker, Kin] | None = None
+        self._connecting = anyio.Lock()
+
+    async def own(self) -> tuple[ReachableWorker, Kin]:
+        """One's own way. Raises CommandFailed if there is none, and says what the manager answered."""
+        async with self._connecting:
+            if self._own is None:
+                worker = await self._connect()
+                self._own = worker, Kin(worker.client, self.workload)
+        return self._own
+
+    async def _connect(self) -> ReachableWorker:
+        try:
+            return await self._stack.enter_async_context(self._reach.connect(self._manager, self.cluster))
+        except CommandFailed as error:
+            if self._refused is None or isinstance(self._refused, NotFound):
+                raise
+            raise CommandFailed(f"{error}; the manager does not show it either: {self._refused.message}") from error
+
+    async def pods(self) -> Pairs[PrintedPod]:
+        """The pods of the job."""
+        found = await self._told(PODS)
+        if found is None:
+            _, kin = await self.own()
+            found = await kin.pods()
+            self.unseen = [f"you may not read {', '.join(sorted(kin.hidden))} there"] if kin.hidden else []
+        return found
+
+    async def follow_pods(self, take: Callable[[PrintedPod, bool], Awaitable[None]]) -> None:
+        """Tells `take` each pod there is and each change, until cancelled; the flag says that it is gone."""
+
+        found = await self._told(PODS)
+        if found is not None:
+            return await self._poll(PODS, found, take)
+        worker, kin = await self.own()
+
+        async def take_ours(pod: PrintedPod, gone: bool) -> None:
+            if await kin.has(pod.metadata):
+                await take(pod, gone)
+
+        return await follow(worker.client, PODS, self.workload.metadata.namespace, take_ours)
+
+    async def events(self) -> Pairs[PrintedEvent]:
+        """The events of its copy, its job and its pods."""
+        found = await self._told(PRINTED_EVENTS)
+        if found is not None:
+            return found
+        worker, kin = await self.own()
+        await kin.pods()
+        pairs = await fetch_pairs(worker.client, PRINTED_EVENTS, namespace=self.workload.metadata.namespace)
+        return [pair for pair in pairs if kin.told(pair[1].involved_object)]
+
+    async def follow_events(self, take: Callable[[PrintedEvent, bool], Awaitable[None]]) -> None:
+        """As `follow_pods`."""
+        found = await self._told(PRINTED_EVENTS)
+        if found is not None:
+            return await self._poll(PRINTED_EVENTS, found, take)
+        worker, kin = await self.own()
+        await kin.pods()
+
+        async def take_ours(event: PrintedEvent, gone: bool) -> None:
+            if await kin.told_now(event.involved_object):
+                await take(event, gone)
+
+        return await follow(worker.client, PRINTED_EVENTS, self.workload.metadata.namespace, take_ours)
+
+    @asynccontextmanager
+    async def log(self, pod: PrintedPod, query: Mapping[str, str]) -> AsyncIterator[Lines]:
+        """The log of a pod, by the way on which it was seen. Raises as a call does."""
+        async with AsyncExitStack() as stack:
+            yield await self._open(stack, pod, query)
+
+    async def _open(self, stack: AsyncExitStack, pod: PrintedPod, query: Mapping[str, str]) -> Lines:
+        if self._is_told:
+            asked = {**query, "pod": pod.metadata.name}
+            try:
+                return await stack.enter_async_context(self._manager.stream(self._path("log"), asked, idle=None))
+            except (Forbidden, ServerError) as error:
+                self._refused = error
+        worker, _ = await self.own()
+        path = PODS.path(pod.key, subresource="log")
+        return await stack.enter_async_context(worker.client.stream(path, query, idle=None))
+
+    def _path(self, subresource: str) -> str:
+        key = self.workload.key
+        of = f"namespaces/{key.namespace}/workloads/{key.name}"
+        return f"/apis/visibility.multikueue.dev/v1alpha1/{of}/{subresource}"
+
+    async def _told(self, kind: Kind[T]) -> Pairs[T] | None:
+        """What the manager shows; None where it shows nothing, or one has named a way of one's own."""
+        if self._reach.is_named:
+            return None
+        try:
+            found = await self._ask(kind)
+            self._is_told = True
+            return found
+        except ApiError as error:  # no such API, no right to it, or nobody behind it
+            self._refused = error
+            return None
+
+    async def _ask(self, kind: Kind[T]) -> Pairs[T]:
+        answer = await self._manager.request("GET", self._path(kind.plural))
+        decode = decoder(kind.type)
+        try:
+            seen = msgspec.json.decode(answer, type=_Seen)
+            self.unseen = list(seen.unseen)
+            return [(with_kind(kind, msgspec.json.decode(raw)), decode(raw)) for raw in seen.items]
+        except msgspec.DecodeError as error:
+            raise ApiError(502, "BadGateway", f"{kind.plural} of another form: {error}") from None
+
+    async def _poll(self, kind: Kind[T], found: Pairs[T], take: Callable[[T, bool], Awaitable[None]]) -> None:
+        known: dict[str, T] = {}
+        said = ""
+        while True:
+            now = {item.metadata.uid: item for _, item in found}
+            for uid in [uid for uid in known if uid not in now]:
+                await take(known[uid], True)
+            for uid, item in now.items():
+                if known.get(uid) != item:
+                    await take(item, False)
+            known = now
+            await anyio.sleep(POLL_SECONDS)
+            try:
+                found, said = await self._ask(kind), ""
+            except MultiKueueError as error:
+                if said != (said := str(error)):
+                    note(f"{said}; trying again")

@@ -1,0 +1,226 @@
+"""Reads for people what belongs to a workload on its worker, with the manager's credentials, which they never see.
+
+Lists are read whole, logs are passed on as they come. The manager may read pods only where the worker was registered for it,
+and only relatives of the workload are shown, which must have a copy of ours there. Workers and people are strangers to each
+other and to us, so all has a bound: what is under way at once, of one user and on one worker, its time, the objects that are
+looked at, and what is shown of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import anyio
+
+from multikueue.api.foreign import excerpt
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.pods import PODS, PRINTED_EVENTS, PrintedEvent
+from multikueue.api.workload import Workload
+from multikueue.errors import Forbidden, Invalid, MultiKueueError, NotFound
+from multikueue.kube.cluster_client import ClusterClient, Lines, WatchingClient
+from multikueue.kube.decode import UNREADABLE, list_of
+from multikueue.kube.relatives import Relatives
+from multikueue.store.worker import WorkerView
+from multikueue.web.front_proxy import User
+from multikueue.web.relatives import MOST_ITEMS, shown_event, shown_pod
+from multikueue.web.server import Write
+from multikueue.web.visibility import Log, Look, Refused, relatives
+
+T = TypeVar("T", bound=Object)
+
+__all__ = ["AT_ONCE", "AT_ONCE_OF_ONE", "AT_ONCE_THERE", "MOST_OWNERS", "MOST_PAGES", "PAGE", "InFlight", "Reads"]
+
+AT_ONCE, AT_ONCE_OF_ONE, AT_ONCE_THERE = 8, 2, 2
+"""Reads under way: in all, of one user, and on one worker, whose connection has calls to spare for so many."""
+
+SECONDS = 10.0
+"""Of one answer. Who waits would rather ask again, and an API server gives up after a minute."""
+
+PAGE, MOST_PAGES = 250, 20
+"""Objects of a page, and pages: so many objects of the namespace are looked at."""
+
+MOST_OWNERS = 200
+"""Owners of pods that are read to find out whose they are. Pods that Kueue has marked need none."""
+
+
+LOGS, LOGS_OF_ONE, LOGS_THERE = 16, 4, 8
+"""Logs under way: in all, of one user, who may follow some pods of a job side by side, and on one worker."""
+
+LOG_SECONDS, LOG_BYTES = 3600.0, 64 * 2**20
+"""Of one log. What has no end breaks off: who follows begins anew."""
+
+LOG_RATE = 2**20
+"""Bytes of a log per second, beyond the first so many: the event loop has other work."""
+
+QUIET_SECONDS = 900.0
+"""Without a byte of a log."""
+
+
+class InFlight:
+    """Counts what is under way: so much in all, of one user, and on one worker."""
+
+    def __init__(self, *, of_all: int, of_one: int, there: int) -> None:
+        self._of_all, self._of_one, self._there = of_all, of_one, there
+        self._users: Counter[str] = Counter()
+        self._workers: Counter[str] = Counter()
+
+    @contextmanager
+    def entered(self, user: User, worker: str) -> Iterator[None]:
+        """One more, for the time of the block. Raises Refused (429): nobody waits here, since a queue would be a room
+        that strangers fill."""
+        if self._users[user.name] >= self._of_one:
+            raise Refused(429, "TooManyRequests", f'User "{user.name}" has {self._of_one} such requests under way')
+        if self._users.total() >= self._of_all or self._workers[worker] >= self._there:
+            raise Refused(429, "TooManyRequests", f"too many requests of this kind are under way, try {worker} again")
+        self._users[user.name] += 1
+        self._workers[worker] += 1
+        try:
+            yield
+        finally:
+            for counter, name in ((self._users, user.name), (self._workers, worker)):
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
+
+
+def _in_flight() -> InFlight:
+    return InFlight(of_all=AT_ONCE, of_one=AT_ONCE_OF_ONE, there=AT_ONCE_THERE)
+
+
+def _logs() -> InFlight:
+    return InFlight(of_all=LOGS, of_one=LOGS_OF_ONE, there=LOGS_THERE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """`clients` are those of the connected workers, `workers` what is known of all of them."""
+
+    clients: Mapping[str, WatchingClient]
+    workers: Mapping[str, WorkerView]
+    in_flight: InFlight = field(default_factory=_in_flight)
+    logs: InFlight = field(default_factory=_logs)
+
+    async def look(self, user: User, asked: Look, workload: Workload) -> Mapping[str, Any]:
+        """The answer; without items if the workload is on no worker, or its copy there is gone. Raises Refused."""
+        cluster = workload.status.cluster_name or ""
+        if not self._is_there(workload):
+            return relatives(asked, cluster, (), ())
+        with self.in_flight.entered(user, cluster), _refusals(cluster):
+            with anyio.fail_after(SECONDS):
+                search = _Search(self._client(cluster), workload)
+                items = await (search.pods() if asked.subresource == PODS.plural else search.events())
+        return relatives(asked, cluster, items, search.unseen)
+
+    async def log(self, user: User, asked: Log, workload: Workload, start: Callable[[], Awaitable[Write]]) -> None:
+        """Passes a log on, of a pod of that workload and no other. Raises Refused."""
+        cluster = workload.status.cluster_name or ""
+        if not self._is_there(workload):
+            raise _no_pod(asked)
+        with self.logs.entered(user, cluster), _refusals(cluster), anyio.fail_after(LOG_SECONDS):
+            client = self._client(cluster)
+            key = ObjectKey(asked.namespace, asked.pod)
+            with anyio.fail_after(SECONDS):
+                pod = await client.get(PODS, key)
+                if not await Relatives(client, workload, most=MOST_OWNERS).has(pod.metadata):
+                    raise _no_pod(asked)
+                if not pod.spec.node_name:  # an API server would answer such a request without saying anything
+                    raise Refused(400, "BadRequest", f'pod "{asked.pod}" is on no node of {cluster} yet')
+            async with client.stream(PODS.path(key, subresource="log"), dict(asked.query), idle=QUIET_SECONDS) as log:
+                await _pass_on(log, await start())
+
+    def _is_there(self, workload: Workload) -> bool:
+        """Whether the worker has a copy of ours: what has that name without one is somebody else's."""
+        worker = self.workers.get(workload.status.cluster_name or "")
+        return worker is not None and worker.workloads.get(workload.key) is not None
+
+    def _client(self, cluster: str) -> WatchingClient:
+        client = self.clients.get(cluster)
+        if client is None:
+            raise Refused(503, "ServiceUnavailable", f"the manager has no connection to {cluster}")
+        return client
+
+
+def _no_pod(asked: Log) -> Refused:
+    return Refused(404, "NotFound", f'pods "{asked.pod}" not found among those of workload {asked.key}')
+
+
+async def _pass_on(log: Lines, write: Write) -> None:
+    """Piece by piece, at the worker's pace, the reader's or our own, whichever is slowest. Raises Refused beyond LOG_BYTES."""
+    began, sent = anyio.current_time(), 0
+    while piece := await log.piece():
+        sent += len(piece)
+        if sent > LOG_BYTES:
+            raise Refused(413, "RequestEntityTooLarge", f"the log has more than {LOG_BYTES // 2**20} MiB")
+        await write(piece)
+        await anyio.sleep(max(0.0, sent / LOG_RATE - 1 - (anyio.current_time() - began)))
+
+
+@contextmanager
+def _refusals(cluster: str) -> Iterator[None]:
+    """What the worker answers instead, in Kubernetes' words for the caller."""
+    try:
+        yield
+    except TimeoutError:
+        raise Refused(504, "Timeout", f"{cluster} did not answer within {SECONDS:g} s") from None
+    except Forbidden as error:
+        advice = f"whoever administers it grants that by `multikueue clusters register {cluster} --view-pods`"
+        message = f"{cluster} refuses it to the manager: {excerpt(error.message)}; {advice}"
+        raise Refused(403, "Forbidden", message) from None
+    except (NotFound, Invalid) as error:
+        raise Refused(error.status, excerpt(error.reason, 100), f"{cluster}: {excerpt(error.message)}") from None
+    except MultiKueueError as error:
+        raise Refused(503, "ServiceUnavailable", f"{cluster}: {excerpt(str(error))}") from None
+    except UNREADABLE:
+        raise Refused(503, "ServiceUnavailable", f"{cluster} gave an answer that cannot be read") from None
+
+
+class _Search:
+    """One search for relatives of a workload."""
+
+    def __init__(self, client: ClusterClient, workload: Workload) -> None:
+        self._client, self._namespace = client, workload.metadata.namespace
+        self._kin = Relatives(client, workload, most=MOST_OWNERS)
+        self._unseen: list[str] = []
+
+    async def pods(self) -> Sequence[Object]:
+        return [shown_pod(pod) for pod in await self._those(PODS, lambda pod: self._kin.has(pod.metadata))]
+
+    async def events(self) -> Sequence[Object]:
+        """Those about the copy, the job and its pods, which must be found first."""
+        await self.pods()
+
+        async def is_told(event: PrintedEvent) -> bool:
+            return self._kin.told(event.involved_object)
+
+        return [shown_event(event) for event in await self._those(PRINTED_EVENTS, is_told)]
+
+    @property
+    def unseen(self) -> Sequence[str]:
+        """Why there may be more than was found."""
+        hidden = excerpt(", ".join(sorted(self._kin.hidden)))
+        more = [f"the manager may not read {hidden} there"] if hidden else []
+        more += [f"no more than {MOST_OWNERS} owners of pods were looked at"] if self._kin.gave_up else []
+        return [*self._unseen, *more]
+
+    async def _those(self, kind: Kind[T], ours: Callable[[T], Awaitable[bool]]) -> list[T]:
+        """Objects of the namespace that are ours, page by page; of an answer with more than was asked for, the rest is
+        not looked at."""
+        decode, cont, found = list_of(kind), "", list[T]()
+        for _ in range(MOST_PAGES):
+            query = {"limit": str(PAGE)} | ({"continue": cont} if cont else {})
+            page = decode(await self._client.request("GET", kind.collection(self._namespace), params=query))
+            for item in page.items[:PAGE]:
+                if await ours(item):
+                    found.append(item)
+                if len(found) == MOST_ITEMS:
+                    self._unseen.append(f"no more than {MOST_ITEMS} {kind.plural} are shown")
+                    return found
+            if not (cont := page.cont):
+                return found
+        self._unseen.append(f"only {PAGE * MOST_PAGES} {kind.plural} of the namespace were looked at")
+        return found

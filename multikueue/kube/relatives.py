@@ -1,0 +1,127 @@
+"""What belongs to a workload on one cluster: its copy, its job, that job's pods, and the events about them.
+
+No table of kinds is needed. The copy and the job have the names they have at home. A pod belongs to the workload if its
+annotation says so, which Kueue puts on each pod it lets start while topology-aware scheduling is on; else if its owners
+lead to an object that carries the workload's name as label, as each remote job does.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import msgspec
+
+from multikueue.api.kinds import WORKLOADS
+from multikueue.api.meta import Object, ObjectMeta, OwnerReference, controller_of, decoder
+from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Reference
+from multikueue.api.workload import Workload, any_owner_of, prebuilt_workload
+from multikueue.errors import Forbidden, NotFound
+
+if TYPE_CHECKING:
+    from multikueue.kube.cluster_client import ClusterClient
+
+__all__ = ["Relatives", "collection", "meta_of", "plural_of"]
+
+_FARTHEST = 5
+"""Owners between a pod and its job; there are two at most in the kinds we know."""
+
+_decode = decoder(Object)
+
+
+class Relatives:
+    """The relatives of one workload on one cluster, as they are found out; `uids` are the objects known to be some.
+
+    `hidden` are the kinds of owners that we may not read, for which pods may be missing. At most `most` objects are read:
+    what would take more counts as no relative, and `gave_up` is true then.
+    """
+
+    def __init__(self, client: ClusterClient, workload: Workload, *, most: int = sys.maxsize) -> None:
+        self.uids: set[str] = set()
+        self.hidden: set[str] = set()
+        self.gave_up = False
+        self._client, self._key, self._job, self._left = client, workload.key, any_owner_of(workload), most
+        self._plurals: dict[tuple[str, str], str] = {}
+        self._judged: dict[str, bool] = {}
+
+    async def has(self, meta: ObjectMeta, *, far: int = 0) -> bool:
+        """Whether the object belongs to the workload."""
+        owner = controller_of(meta)
+        if not self._is_marked(meta) and not (owner and far < _FARTHEST and await self._is_ours(owner, far)):
+            return False
+        self.uids |= {meta.uid} | ({owner.uid} if owner else set())
+        return True
+
+    def told(self, about: Reference) -> bool:
+        """Whether an event is about one of them: the copy, the job, or what was found out to be theirs."""
+        job = self._job
+        ours = {(WORKLOADS.kind, self._key.name)} | ({(job.kind, job.name)} if job else set())
+        return about.uid in self.uids or (about.kind, about.name) in ours
+
+    async def told_now(self, about: Reference) -> bool:
+        """The same of an event that comes in, which may be about a pod that nobody has seen yet."""
+        if self.told(about) or about.kind != PODS.kind:
+            return self.told(about)
+        return await self._is_ours(OwnerReference(api_version="v1", kind="Pod", name=about.name, uid=about.uid), 0)
+
+    def _is_marked(self, meta: ObjectMeta) -> bool:
+        return self._key.name in (meta.annotations.get(WORKLOAD_ANNOTATION), prebuilt_workload(meta))
+
+    async def _is_ours(self, ref: OwnerReference, far: int) -> bool:
+        if ref.uid not in self._judged:
+            found = await self._read(ref)
+            meta = meta_of(found) if found else ObjectMeta()
+            self._judged[ref.uid] = meta.uid == ref.uid and await self.has(meta, far=far + 1)
+        return self._judged[ref.uid]
+
+    async def _read(self, ref: OwnerReference) -> bytes | None:
+        """What the reference names; None also if we may not see it."""
+        if self._left <= 0:
+            self.gave_up = True
+            return None
+        self._left -= 1
+        try:
+            plural = await self._plural(ref.api_version, ref.kind)
+            path = collection(ref.api_version, self._key.namespace, plural)
+            return await self._client.request("GET", f"{path}/{quote(ref.name, safe='')}") if plural else None
+        except NotFound:
+            return None
+        except Forbidden:
+            self.hidden.add(ref.kind)
+            return None
+
+    async def _plural(self, api_version: str, kind: str) -> str:
+        """The name of the kind in paths, which the server knows; empty if it does not."""
+        if (api_version, kind) not in self._plurals:
+            self._plurals[api_version, kind] = await plural_of(self._client, api_version, kind)
+        return self._plurals[api_version, kind]
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    name: str = ""
+    kind: str = ""
+
+
+class _Resources(msgspec.Struct, frozen=True):
+    resources: tuple[_Resource, ...] = ()
+
+
+async def plural_of(client: ClusterClient, api_version: str, kind: str) -> str:
+    """The name of the kind in paths; empty if the server knows no such kind. Raises NotFound if it knows no such group."""
+    served = decoder(_Resources)(await client.request("GET", _root(api_version))).resources
+    return next((each.name for each in served if each.kind == kind and "/" not in each.name), "")
+
+
+def collection(api_version: str, namespace: str, plural: str) -> str:
+    """The path of the objects of a kind in a namespace."""
+    return f"{_root(api_version)}/namespaces/{quote(namespace, safe='')}/{plural}"
+
+
+def meta_of(item: bytes) -> ObjectMeta:
+    """The metadata of an object of any kind."""
+    return _decode(item).metadata
+
+
+def _root(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"

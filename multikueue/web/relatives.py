@@ -1,0 +1,125 @@
+"""What a worker says of pods and events, as it may be passed on to people: known fields only, texts cut. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from multikueue.api.foreign import excerpt, moment
+from multikueue.api.meta import ObjectMeta
+from multikueue.api.pods import (
+    DEFAULT_CONTAINER_ANNOTATION,
+    POD_SET_LABEL,
+    Container,
+    ContainerState,
+    ContainerStateDetails,
+    ContainerStatus,
+    PodSpec,
+    PodStatus,
+    PrintedEvent,
+    PrintedPod,
+    Reference,
+    Series,
+)
+
+__all__ = ["MOST_CONTAINERS", "MOST_ITEMS", "shown_event", "shown_pod"]
+
+MOST_ITEMS = 500
+"""Pods, or events, in one answer."""
+
+MOST_CONTAINERS = 32
+"""Containers of each sort in a pod of an answer."""
+
+_LONGEST_NAME = 253
+_LONGEST_REASON = 256
+
+
+def shown_pod(pod: PrintedPod) -> PrintedPod:
+    """The pod as it is shown."""
+    spec, status = pod.spec, pod.status
+    return PrintedPod(
+        metadata=_meta(pod.metadata),
+        spec=PodSpec(
+            node_name=_name(spec.node_name),
+            init_containers=_containers(spec.init_containers),
+            containers=_containers(spec.containers),
+            ephemeral_containers=_containers(spec.ephemeral_containers),
+        ),
+        status=PodStatus(
+            phase=_name(status.phase),
+            reason=_reason(status.reason),
+            pod_ip=_name(status.pod_ip),
+            init_container_statuses=_statuses(status.init_container_statuses),
+            container_statuses=_statuses(status.container_statuses),
+            ephemeral_container_statuses=_statuses(status.ephemeral_container_statuses),
+        ),
+    )
+
+
+def shown_event(event: PrintedEvent) -> PrintedEvent:
+    """The event as it is shown."""
+    about, series = event.involved_object, event.series
+    return PrintedEvent(
+        metadata=_meta(event.metadata),
+        involved_object=Reference(
+            api_version=_name(about.api_version), kind=_name(about.kind), name=_name(about.name), uid=_name(about.uid)
+        ),
+        type=_name(event.type),
+        reason=_reason(event.reason),
+        message=excerpt(event.message),
+        count=event.count,
+        first_timestamp=moment(event.first_timestamp),
+        last_timestamp=moment(event.last_timestamp),
+        event_time=moment(event.event_time),
+        series=Series(last_observed_time=moment(series.last_observed_time), count=series.count) if series else None,
+    )
+
+
+def _meta(meta: ObjectMeta) -> ObjectMeta:
+    return ObjectMeta(
+        name=_name(meta.name),
+        namespace=_name(meta.namespace),
+        uid=_name(meta.uid),
+        creation_timestamp=moment(meta.creation_timestamp),
+        deletion_timestamp=moment(meta.deletion_timestamp),
+        labels=_only(meta.labels, POD_SET_LABEL),
+        annotations=_only(meta.annotations, DEFAULT_CONTAINER_ANNOTATION),
+    )
+
+
+def _only(texts: dict[str, str], name: str) -> dict[str, str]:
+    return {name: _name(texts[name])} if name in texts else {}
+
+
+def _containers(containers: Iterable[Container]) -> tuple[Container, ...]:
+    return tuple(Container(name=_name(each.name)) for each in islice(containers, MOST_CONTAINERS))
+
+
+def _statuses(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
+    return tuple(_status(each) for each in islice(statuses, MOST_CONTAINERS))
+
+
+def _status(status: ContainerStatus) -> ContainerStatus:
+    state = status.state
+    return ContainerStatus(
+        name=_name(status.name),
+        ready=status.ready,
+        restart_count=status.restart_count,
+        state=ContainerState(
+            waiting=_state(state.waiting), running=_state(state.running), terminated=_state(state.terminated)
+        ),
+    )
+
+
+def _state(state: ContainerStateDetails | None) -> ContainerStateDetails | None:
+    if state is None:
+        return None
+    return ContainerStateDetails(reason=_reason(state.reason), exit_code=state.exit_code, signal=state.signal)
+
+
+def _name(text: str) -> str:
+    return excerpt(text, _LONGEST_NAME)
+
+
+def _reason(text: str) -> str:
+    return excerpt(text, _LONGEST_REASON)

@@ -1,0 +1,56 @@
+"""Which objects of a cluster belong to a workload; `tests/cli/workload/test_related_objects.py` has it over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from multikueue.api.meta import ObjectMeta, OwnerReference
+from multikueue.api.pods import WORKLOAD_ANNOTATION, Reference
+from multikueue.kube.relatives import Relatives
+from tests.controllers.serving.worker import Side, train
+
+pytestmark = pytest.mark.anyio
+
+
+def owned(uid: str, *, name: str = "train", kind: str = "Job") -> ObjectMeta:
+    owner = OwnerReference(api_version="batch/v1", kind=kind, name=name, uid=uid, controller=True)
+    return ObjectMeta(name="p", namespace="team", uid="p", owner_references=(owner,))
+
+
+@pytest.mark.parametrize(
+    ("meta", "belongs"),
+    [
+        pytest.param(ObjectMeta(annotations={WORKLOAD_ANNOTATION: "job-train"}), True, id="it is marked"),
+        pytest.param(ObjectMeta(annotations={WORKLOAD_ANNOTATION: "job-other"}), False, id="as another's"),
+        pytest.param(owned("there"), True, id="its owner is our job"),
+        pytest.param(owned("before"), False, id="its owner was an earlier job of that name"),
+        pytest.param(owned("there", name="../../../secrets/x"), False, id="a name that leads elsewhere"),
+        pytest.param(owned("there", kind="Nonsense"), False, id="a kind that nobody knows"),
+    ],
+)
+async def test_who_belongs_to_it(meta: ObjectMeta, belongs: bool) -> None:
+    assert await Relatives(Side().worker, train()).has(meta) is belongs
+
+
+async def test_an_owner_is_read_once() -> None:
+    side = Side()
+    kin = Relatives(side.worker, train())
+    assert [await kin.has(owned("there")) for _ in range(3)] == [True] * 3
+    assert side.worker.calls.count("get jobs") == 1
+
+
+async def test_beyond_the_bound_nobody_belongs_to_it_and_that_is_told() -> None:
+    kin = Relatives(Side().worker, train(), most=1)
+    assert (await kin.has(owned("other", name="other")), kin.gave_up) == (False, False)
+    assert (await kin.has(owned("there")), kin.gave_up) == (False, True)
+
+
+async def test_events_are_about_it_by_name_or_by_what_was_found() -> None:
+    kin = Relatives(Side().worker, train())
+    pod = Reference(kind="Pod", name="p", uid="p")
+    assert not kin.told(pod)
+    await kin.has(owned("there"))
+    assert kin.told(pod)
+    assert kin.told(Reference(kind="Workload", name="job-train"))
+    assert kin.told(Reference(kind="Job", name="train"))
+    assert not kin.told(Reference(kind="Job", name="other"))
