@@ -1,4 +1,4 @@
-"""Decodes answers and watch events into typed values that own their memory.
+"""Decodes answers and watch events into values that own their memory: one file, as all bounds on text are here.
 
 A raw subtree from msgspec is a view into the decoded bytes: one cached object would keep a whole page of a list alive.
 So every raw field is copied once, right after decoding, before other code sees the value. The raw fields are looked up

@@ -1,4 +1,4 @@
-"""Keeps a sink equal to one collection of one cluster, across failures of the connection and the server.
+"""Keeps a sink equal to one collection, across failures of connection and server: one file, as it is one state machine.
 
 A round lists the collection in pages, hands it to the sink, then watches from its version. Rules (python-stack 5.2):
 

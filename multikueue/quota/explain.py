@@ -1,4 +1,4 @@
-"""Why a workload is pending, in full: the missing quota, its holders, the rules that protect them, what has to end.
+"""Why a workload is pending: the missing quota, its holders and their protection, what has to end; one file, one inquiry.
 
 Computed on request, from the present state of the engine; a cycle never runs this. Kueue's own message stays as it is
 and comes first. Amounts are quantities as in Kueue's objects. Other work waits meanwhile, so the cost is bounded: of a

@@ -28,7 +28,7 @@ def remove(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False,
     _config: SettingsFile = None,
 ) -> None:
-    """Remove the registration of the webhook, for when no manager runs.
+    """Remove the webhook's registration while no manager runs.
 
     The API server refuses new jobs as long as it cannot reach a webhook that is registered. A manager that runs, or
     that is started, registers it again within seconds.
