@@ -124,4 +124,6 @@ def meta_of(item: bytes) -> ObjectMeta:
 
 
 def _root(api_version: str) -> str:
-    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    """An owner reference is somebody else's text: it may name a group and version, and lead nowhere else."""
+    group, slash, version = api_version.partition("/")
+    return f"/apis/{quote(group, safe='')}/{quote(version, safe='')}" if slash else f"/api/{quote(group, safe='')}"

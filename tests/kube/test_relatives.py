@@ -32,6 +32,22 @@ async def test_who_belongs_to_it(meta: ObjectMeta, belongs: bool) -> None:
     assert await Relatives(Side().worker, train()).has(meta) is belongs
 
 
+@pytest.mark.parametrize("api_version", ["v1?x=/y", "v1/../../api", "apps/v1#", "a/b?limit=1"])
+async def test_an_api_version_leads_to_groups_and_versions_only(api_version: str) -> None:
+    side, paths = Side(), list[str]()
+
+    async def request(_method: str, path: str, **_more: object) -> bytes:
+        paths.append(path)
+        return b"{}"
+
+    side.worker.request = request  # type: ignore[method-assign, assignment]
+    owner = OwnerReference(api_version=api_version, kind="Job", name="train", uid="there", controller=True)
+    assert not await Relatives(side.worker, train()).has(ObjectMeta(name="p", uid="p", owner_references=(owner,)))
+    (path,) = paths
+    assert not set("?#") & set(path)
+    assert path.count("/") <= 3
+
+
 async def test_an_owner_is_read_once() -> None:
     side = Side()
     kin = Relatives(side.worker, train())
