@@ -1,4 +1,5 @@
-"""Kueue's AdmissionCheck, MultiKueueConfig and MultiKueueCluster, and the checks' parameters of another kind."""
+"""Kueue's AdmissionCheck, MultiKueueConfig and MultiKueueCluster, and ProvisioningRequestConfig, the parameters of
+other checks."""
 
 from __future__ import annotations
 

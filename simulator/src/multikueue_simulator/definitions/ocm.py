@@ -1,4 +1,5 @@
-"""OCM's kinds as far as placement goes: clusters, sets of them, and what a Placement decides (ocm.md 2.1, 2.2)."""
+"""OCM's kinds for placement: clusters, cluster sets and their bindings, Placement and PlacementDecision (ocm.md 2.1,
+2.2)."""
 
 from __future__ import annotations
 
