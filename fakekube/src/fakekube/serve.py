@@ -83,7 +83,7 @@ async def serve(
     `rbac` roles are enforced: the administrator may do everything, other users what their roles allow. Equal seeds give
     equal names and UIDs.
     """
-    rng = random.Random(secrets.randbits(64) if seed is None else seed)  # noqa: S311  # for names; let in is who has the token
+    rng = random.Random(secrets.randbits(64) if seed is None else seed)  # noqa: S311  # the administrator's token is not from it
     cluster = Cluster(name, now=now, rng=rng, definitions=definitions, rbac=rbac)
     cluster.users.add(ADMIN, MASTERS, token=secrets.token_hex(16))
     gate = Gate(cluster.api, cluster.authorizer)

@@ -1,5 +1,7 @@
-"""A cache of values derived from JSON objects: by identity for speed, and by content, as clusters share most
-objects."""
+"""A cache of values derived from JSON objects.
+
+Lookups go by identity for speed, and by content, as clusters share most objects.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The storage of one cluster, like etcd: all versions of all objects, one counter of versions, and a history for
-watches.
+"""The storage of one cluster, like etcd: all versions of all objects, their counter, and a history for watches.
 
 Synchronous and single-threaded. Objects are never changed in place, so listeners may keep what they receive.
 """

@@ -1,5 +1,4 @@
-"""Kueue's AdmissionCheck, MultiKueueConfig and MultiKueueCluster, and ProvisioningRequestConfig, the parameters of
-other checks."""
+"""Kueue's AdmissionCheck, MultiKueueConfig, MultiKueueCluster, and ProvisioningRequestConfig for other checks."""
 
 from __future__ import annotations
 

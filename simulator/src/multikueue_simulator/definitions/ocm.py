@@ -1,5 +1,4 @@
-"""OCM's kinds for placement: clusters, cluster sets and their bindings, Placement and PlacementDecision (ocm.md 2.1,
-2.2)."""
+"""OCM's kinds for placement: clusters, cluster sets, and the decisions of Placements (ocm.md 2.1, 2.2)."""
 
 from __future__ import annotations
 

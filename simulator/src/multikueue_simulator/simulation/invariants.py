@@ -220,9 +220,9 @@ class Invariants:
             self.broken("I2", write.at, f"{name} won {_name(write)} and was not nominated")
 
     def _released(self, write: Write, attempt: str) -> None:
-        """Quota is released only when the job runs nowhere, except on a worker where it started a moment ago, or while
-        all managers were frozen, as they read their news in order. A Kueue on the manager cluster decides by the local
-        job, which may lack pods because no manager was there to report them."""
+        """Quota is released only when the job runs nowhere. Exempt are a worker where it started a moment ago, and the
+        time after a manager was frozen, as it reads its news in order. A Kueue on the manager cluster decides by the
+        local job, which may lack pods because no manager was there to report them."""
         for worker in self.world.workers.values():
             job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
             if job is None or seen.attempt(job) != attempt or not seen.is_running(job):
