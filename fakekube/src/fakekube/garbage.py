@@ -1,8 +1,8 @@
-"""What kube-controller-manager does about objects that nobody needs any more, within one cluster.
+"""Controllers of kube-controller-manager that delete objects, within one cluster.
 
-The garbage collector deletes dependents whose owners are gone, in the background or before their owner, or cuts the tie
-if they are to stay. The namespace controller empties namespaces that end, and the controller of CustomResourceDefinitions
-those kinds. All are told of changes and act some moments later, never within the write that they are told of.
+The garbage collector deletes dependents whose owners are gone, in the background or in the foreground, or orphans them.
+The namespace controller empties terminating namespaces; the controller of CustomResourceDefinitions deletes the objects
+of a definition under deletion. All act a short delay after a change, never within the write that caused it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class _Place(NamedTuple):
-    """Where an object is kept."""
+    """The storage and the key of an object."""
 
     storage: str
     key: str
 
 
 class Caretaker:
-    """Cleans up in one cluster. `delay` is the seconds from a change to the work that it makes."""
+    """The controllers of one cluster. `delay` is the time from a change to its effect, in seconds."""
 
     def __init__(self, server: Server, *, delay: float = 0.05) -> None:
         self._server, self._delay = server, delay
         self._dependents: dict[str, dict[_Place, None]] = {}
-        """The objects that name an owner, by the owner's UID."""
+        """The dependents of each owner, by the owner's UID."""
         self._queue: dict[_Place, None] = {}
         self._timer: Timer | None = None
         self._unsubscribe = server.storage.subscribe(self._note)
@@ -47,7 +47,7 @@ class Caretaker:
                 self._learn(_Place(storage, version.key), version.object)
 
     def close(self) -> None:
-        """Do nothing any more."""
+        """Stop for good."""
         self._unsubscribe()
         if self._timer is not None:
             self._timer.cancel()
@@ -57,7 +57,7 @@ class Caretaker:
         return not self._queue
 
     def step(self) -> None:
-        """Do now what there is to do."""
+        """Process the queue now."""
         queue, self._queue = self._queue, {}
         for place in queue:
             version = self._server.storage.get(*place)
@@ -70,7 +70,7 @@ class Caretaker:
             if change.type != DELETED and _is_alike(item, change.old.object):
                 return
             self._unlearn(place, change.old.object)
-            # An owner may have waited for just this tie to be cut.
+            # An owner may have waited for the removal of just this reference.
             if change.old.object["metadata"].get("ownerReferences") != item["metadata"].get("ownerReferences"):
                 self._mind_owners_of(change.old.object)
         if change.type == DELETED:
@@ -82,12 +82,12 @@ class Caretaker:
         metadata = item["metadata"]
         for owner in metadata.get("ownerReferences") or ():
             self._dependents.setdefault(owner["uid"], {})[place] = None
-            # As long as its owners are there, nothing has to be done about a dependent.
+            # A dependent needs work only if an owner is missing.
             if self._owner(owner, metadata.get("namespace", "")) is None:
                 self._enqueue(place)
         if "deletionTimestamp" not in metadata:
             return
-        # An owner that waits for its dependents is work on them before it is work on itself.
+        # In a foreground deletion the dependents are processed before their owner.
         if FOREGROUND in (metadata.get("finalizers") or ()):
             for dependent in self._dependents.get(metadata["uid"], ()):
                 self._enqueue(dependent)
@@ -101,7 +101,7 @@ class Caretaker:
                 self._dependents.pop(owner["uid"], None)
 
     def _mind_end(self, place: _Place, item: Object) -> None:
-        """Whoever waited for the end of an object: its dependents, its owners, its namespace, its kind's definition."""
+        """Enqueue all that waited for the end of an object: its dependents, owners, namespace and definition."""
         metadata = item["metadata"]
         for dependent in self._dependents.get(metadata["uid"], ()):
             self._enqueue(dependent)
@@ -145,7 +145,7 @@ class Caretaker:
             self._end_after_dependents(place, version)
 
     def _mind_owners(self, place: _Place, version: Version) -> None:
-        """Delete a dependent none of whose owners is there and stays; forget those that are gone otherwise."""
+        """Delete a dependent without a lasting owner; otherwise remove the references to missing owners."""
         metadata = version.object["metadata"]
         solid, gone, waiting = _Owners(), _Owners(), _Owners()
         for reference in metadata.get("ownerReferences") or ():
@@ -164,7 +164,7 @@ class Caretaker:
             self._delete(place, version, _policy(metadata.get("finalizers") or ()))
 
     def _owner(self, reference: Object, namespace: str) -> tuple[_Place, Version] | None:
-        """The owner that a reference in a namespace names, if it is there and the same."""
+        """The owner that a reference in a namespace names; None if it is missing or has another UID."""
         resource = self._resource(reference)
         if resource is None:
             return None
@@ -175,7 +175,7 @@ class Caretaker:
         return place, version
 
     def _is_known(self, reference: Object, namespace: str) -> bool:
-        """Whether one can tell that an owner is gone: it is of a kind that is served, and could be where it is looked for."""
+        """Whether a missing owner is proof of its deletion: its kind is served, and its scope fits the dependent's."""
         resource = self._resource(reference)
         return resource is not None and (bool(namespace) or not resource.namespaced)
 
@@ -187,7 +187,7 @@ class Caretaker:
         return next((each for each in self._server.registry if each.storage == storage), None)
 
     def _forget(self, place: _Place, version: Version, references: Iterable[Object]) -> None:
-        """Take owners out of a dependent."""
+        """Remove owner references from a dependent."""
         uids = {reference["uid"] for reference in references}
         before = version.object["metadata"]["ownerReferences"]
         after = [each for each in before if each["uid"] not in uids]
@@ -195,7 +195,7 @@ class Caretaker:
             self._put(place, version, "ownerReferences", after)
 
     def _put(self, place: _Place, version: Version, name: str, value: list[object] | list[Object]) -> None:
-        """Set a list of the metadata; without finalizers a dying object goes."""
+        """Replace a list in the metadata. An object under deletion is removed if nothing holds it any more."""
         metadata = {key: each for key, each in version.object["metadata"].items() if key != name}
         item = {**version.object, "metadata": metadata | ({name: value} if value else {})}
         resource = self._of(place.storage)
@@ -211,10 +211,10 @@ class Caretaker:
         try:
             deleted(self._server, resource, version, DeleteOptions(policy=policy))
         except Refused:
-            return  # a namespace that stays for ever
+            return  # a namespace that cannot be deleted
 
     def _orphan(self, place: _Place, version: Version) -> None:
-        """Cut the ties to all dependents, then let the owner go."""
+        """Remove the references to an owner from all dependents, then its finalizer `orphan`."""
         uid = version.object["metadata"]["uid"]
         for dependent, found in self._present(uid):
             references = found.object["metadata"].get("ownerReferences") or ()
@@ -222,7 +222,7 @@ class Caretaker:
         self._release(place, ORPHAN)
 
     def _end_after_dependents(self, place: _Place, version: Version) -> None:
-        """Let an owner go once no dependent is left that it has to wait for."""
+        """Release an owner once no dependent blocks its deletion."""
         uid = version.object["metadata"]["uid"]
         blocking = False
         for dependent, found in self._present(uid):
@@ -234,21 +234,21 @@ class Caretaker:
             self._release(place, FOREGROUND)
 
     def _present(self, uid: str) -> Iterator[tuple[_Place, Version]]:
-        """The dependents of an owner that are there."""
+        """The existing dependents of an owner."""
         for place in tuple(self._dependents.get(uid, ())):
             version = self._server.storage.get(*place)
             if version is not None:
                 yield place, version
 
     def _release(self, place: _Place, finalizer: str) -> None:
-        """Take a finalizer from an object."""
+        """Remove a finalizer from an object."""
         version = self._server.storage.get(*place)
         if version is not None:
             finalizers = version.object["metadata"].get("finalizers") or []
             self._put(place, version, "finalizers", [each for each in finalizers if each != finalizer])
 
     def _end_namespace(self, place: _Place, version: Version) -> None:
-        """Delete what is in a namespace; once it is empty, give it free."""
+        """Delete the contents of a namespace; once it is empty, remove its finalizer `kubernetes`."""
         finalizers = (version.object.get("spec") or {}).get("finalizers") or []
         if "kubernetes" not in finalizers:
             return
@@ -269,14 +269,14 @@ class Caretaker:
         ]
 
     def _end_definition(self, place: _Place, version: Version) -> None:
-        """Delete all objects of a kind; once there are none, its definition goes."""
+        """Delete all objects of a kind; once none is left, release its definition."""
         kind = place.key
         if self._emptied(lambda: [(_Place(kind, each.key), each) for each in self._server.storage.select(kind)]):
             finalizers = [each for each in version.object["metadata"]["finalizers"] if each != _CLEANUP]
             self._put(place, version, "finalizers", finalizers)
 
     def _emptied(self, contents: Callable[[], list[tuple[_Place, Version]]]) -> bool:
-        """Delete all that is there and not dying already; whether nothing is left."""
+        """Delete the contents that are not under deletion yet. Returns whether nothing is left."""
         for place, version in contents():
             if "deletionTimestamp" not in version.object["metadata"]:
                 self._delete(place, version, "Background")
@@ -287,7 +287,7 @@ _Owners = list[Object]
 
 
 def _is_alike(item: Object, old: Object) -> bool:
-    """Whether a change was none that we look at, as most are."""
+    """Whether a change touches none of the fields that matter here; most changes do not."""
     new, before = item["metadata"], old["metadata"]
     return all(
         new.get(name) == before.get(name) for name in ("uid", "ownerReferences", "deletionTimestamp", "finalizers")
@@ -295,13 +295,13 @@ def _is_alike(item: Object, old: Object) -> bool:
 
 
 def _waits(owner: Object) -> bool:
-    """Whether an owner is about to go and wants its dependents to go before."""
+    """Whether an owner is in a foreground deletion."""
     metadata = owner["metadata"]
     return "deletionTimestamp" in metadata and FOREGROUND in (metadata.get("finalizers") or ())
 
 
 def _policy(finalizers: Iterable[str]) -> str:
-    """How a dependent goes whose owners are gone: as its finalizers say."""
+    """The propagation policy of a dependent without owners, by its finalizers."""
     for finalizer, policy in ((ORPHAN, "Orphan"), (FOREGROUND, "Foreground")):
         if finalizer in finalizers:
             return policy

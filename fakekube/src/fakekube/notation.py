@@ -1,7 +1,7 @@
-"""A short way to write down what a CustomResourceDefinition says.
+"""A short notation for CustomResourceDefinitions.
 
-`of` reads a schema from one of our own types; what those do not know (limits, keys of lists, defaults, rules, fields that
-we never look at) is said beside it, field by field, in the words below. What is said of a field adds to its type.
+`of` derives a schema from a msgspec type. Keyword arguments add, field by field, what the type lacks: limits, list
+keys, defaults, rules, and fields that the type leaves out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUANTITY = (
 )
 
 UNTYPED: Schema = {"x-kubernetes-preserve-unknown-fields": True}
-"""Anything goes, and is kept."""
+"""A value of any type, stored unpruned."""
 
 
 def _said(**keywords: Any) -> Schema:
@@ -56,7 +56,7 @@ def time() -> Schema:
 
 
 def number(least: int | None = None, most: int | None = None, *, bits: int = 32, default: int | None = None) -> Schema:
-    """A whole number; `bits=0` for one whose size is not told."""
+    """An integer; `bits=0` for one without a format."""
     size = _said(format=f"int{bits}" if bits else None)
     return {"type": "integer"} | size | _said(minimum=least, maximum=most, default=default)
 
@@ -74,7 +74,7 @@ def quantities(most: int | None = None) -> Schema:
 
 
 def table(values: Schema, *, most: int | None = None, atomic: bool = False) -> Schema:
-    """A map from any key."""
+    """A map with any keys."""
     whole = "atomic" if atomic else None
     said = _said(maxProperties=most)
     return {"type": "object", "additionalProperties": values} | said | _map_type(whole)
@@ -93,7 +93,7 @@ def array(
     least: int | None = None,
     rules: Sequence[Schema] | None = None,
 ) -> Schema:
-    """A list: with keys it is a map, else of that kind, else of none that is told. Without items they are the type's."""
+    """A list: a map with keys, otherwise of `kind`, or without list type. Without `items` the type gives the items."""
     list_type = "map" if keys else kind
     said: Schema = {"type": "array"} | _said(items=items, maxItems=most, minItems=least)
     said |= {"x-kubernetes-list-type": list_type} if list_type else {}
@@ -110,7 +110,7 @@ def record(
     default: Any = None,
     **more: Schema,
 ) -> Schema:
-    """An object with these fields; those that a keyword cannot name come in a mapping."""
+    """An object with these fields; `fields` takes names that are no keywords."""
     properties = {**(fields or {}), **more}
     made: Schema = {"type": "object", "properties": properties} if properties else {"type": "object"}
     made |= {"required": sorted(needs)} if needs else {}
@@ -120,7 +120,7 @@ def record(
 def rule(
     condition: str, message: str, *, reason: str | None = None, field_path: str | None = None, optional: bool = False
 ) -> Schema:
-    """A rule in CEL. `optional` lets it see that there is no old value."""
+    """A rule in CEL. `optional` makes `oldSelf` optional, so that the rule also runs on create."""
     said = _said(rule=condition, message=message, reason=reason, fieldPath=field_path)
     return said | ({"optionalOldSelf": True} if optional else {})
 
@@ -137,7 +137,7 @@ def of(
     default: Any = None,
     **said: Schema | None,
 ) -> Schema:
-    """The schema of one of our types; what is said of a field adds to it, None takes the field away."""
+    """The schema of a msgspec type. Keywords add to the schema of a field; None removes the field."""
     hints = get_type_hints(model)
     own = {info.encode_name: hints[info.name] for info in msgspec.structs.fields(model)}
     names = [name for name in {**own, **said} if said.get(name, {}) is not None]
@@ -146,7 +146,7 @@ def of(
 
 
 def _joined(hint: Any, said: Schema) -> Schema:
-    """A type and what is said of it; if that is complete in itself, or of another kind, the type does not count."""
+    """A field's type merged with its additions. A complete addition, or one of another type, replaces the type."""
     if hint is None or said.keys() & {"properties", "items", "additionalProperties", *UNTYPED, "anyOf"}:
         return said
     typed = _typed(hint)
@@ -177,7 +177,7 @@ def _typed_union(options: Sequence[Any]) -> Schema:
 
 
 def _condition() -> Schema:
-    """metav1.Condition, with the limits that Kubernetes gives it."""
+    """metav1.Condition, with Kubernetes' limits."""
     return record(
         needs=("lastTransitionTime", "message", "reason", "status", "type"),
         type=text(316, QUALIFIED),
@@ -195,7 +195,7 @@ def conditions(most: int | None = None, *, keyed: bool = True) -> Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """One version of a kind: its schema is that of all but apiVersion, kind and metadata."""
+    """One version of a kind. `schema` covers all fields except apiVersion, kind and metadata."""
 
     name: str
     schema: Schema
@@ -208,7 +208,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind with its names, as a CustomResourceDefinition declares it."""
+    """A kind and its names, as in a CustomResourceDefinition."""
 
     group: str
     kind: str

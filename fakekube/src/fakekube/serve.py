@@ -1,9 +1,10 @@
-"""One cluster over HTTPS on a loopback port, with its administrator: for tests of a controller, and for kubectl.
+"""One cluster over HTTPS on a loopback port, with an administrator: for tests of a controller, and for kubectl.
 
     async with serve(definitions=[my_definition]) as server:
         await run_my_controller(server.kubeconfig())
 
-Whoever needs more (users with few rights, an audit log, several clusters) puts `Cluster`, `Gate` and `Face` together as here.
+Tests that need more (users with few rights, an audit log, several clusters) combine `Cluster`, `Gate` and `Face` as
+here.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class Server:
         return self.face.url
 
     def kubeconfig(self) -> Object:
-        """The administrator's, as a tree."""
+        """The administrator's kubeconfig, as a tree."""
         return self.face.kubeconfig(ADMIN)
 
     async def create(self, api_version: str, kind: str, body: Object, namespace: str = "") -> Object:
-        """Create an object as the administrator, with all that the API server does about it; the object as it was made.
+        """Create an object as the administrator, through admission and validation. Returns the created object.
 
         Raises LookupError if the kind is not served, and Refused.
         """
@@ -61,7 +62,7 @@ class Server:
         return object_of(await self.cluster.api.handle(request))
 
     def find(self, api_version: str, kind: str, name: str, namespace: str = "") -> Object | None:
-        """An object as it is stored."""
+        """An object as stored, without authorization."""
         return self.cluster.find(api_version, kind, name, namespace)
 
 
@@ -76,13 +77,13 @@ async def serve(
     seed: int | None = None,
     now: Callable[[], datetime] = _now,
 ) -> AsyncIterator[Server]:
-    """A cluster that is served for as long as the block lasts, on any port unless one is given. Raises OSError.
+    """Serve a cluster during the block, by default on a free port. Raises OSError.
 
-    `definitions` are CustomResourceDefinitions that are known to be good; others can be created as in life. With `rbac`
-    roles are enforced: the administrator may do everything, others what roles give them. The same `seed` gives the same
-    names and UIDs.
+    `definitions` are CustomResourceDefinitions that are known to be valid; others can be created through the API. With
+    `rbac` roles are enforced: the administrator may do everything, other users what their roles allow. Equal seeds give
+    equal names and UIDs.
     """
-    rng = random.Random(secrets.randbits(64) if seed is None else seed)  # noqa: S311  # for names; let in is who has the token
+    rng = random.Random(secrets.randbits(64) if seed is None else seed)  # noqa: S311  # the administrator's token is not from it
     cluster = Cluster(name, now=now, rng=rng, definitions=definitions, rbac=rbac)
     cluster.users.add(ADMIN, MASTERS, token=secrets.token_hex(16))
     gate = Gate(cluster.api, cluster.authorizer)

@@ -1,4 +1,4 @@
-"""What goes into an API server and what comes out, whatever carries it: HTTP, or a call in the same process."""
+"""Requests to an API server and its answers, over HTTP or by a call in the same process."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import msgspec
 __all__ = ["JSON", "Json", "Object", "Refused", "Request", "Response", "User", "Watch", "object_of", "status_body"]
 
 Json = Any
-"""What JSON decodes to."""
+"""A decoded JSON value."""
 
 Object = dict[str, Any]
-"""A Kubernetes object as JSON decodes it. Never changed once stored: a change makes a new one that shares the rest."""
+"""A decoded Kubernetes object. A stored object is never changed: an update makes a new one that shares unchanged
+parts."""
 
 JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks."""
+    """An authenticated user."""
 
     name: str = "admin"
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")
@@ -31,7 +32,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call. `path` is decoded and without query; of a query parameter given twice the last counts."""
+    """One request. `path` is decoded and has no query; the last value of a repeated query parameter counts."""
 
     method: str
     path: str
@@ -45,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An answer that is complete."""
+    """A complete answer."""
 
     status: int = 200
     body: bytes = b""
@@ -54,9 +55,9 @@ class Response:
 
 
 class Watch:
-    """The answer to a watch: lines that come when there are any, each with its line end.
+    """The answer to a watch: a queue of lines, each with its line end.
 
-    `feed` and `end` are the server's, the rest is the reader's. `wake` is called, if set, after each of the former.
+    The server calls `feed` and `end`, the reader uses the rest. `wake`, if set, is called after each `feed` or `end`.
     """
 
     content_type = JSON
@@ -73,13 +74,13 @@ class Watch:
             self.wake()
 
     def end(self) -> None:
-        """After the lines that are there already the stream ends; nothing comes any more."""
+        """End the stream after the lines already in it."""
         self.ended = True
         if self.wake is not None:
             self.wake()
 
     def close(self) -> None:
-        """The reader is gone."""
+        """Called by the reader when it disconnects."""
         self.ended = True
         if self.on_close is not None:
             self.on_close()
@@ -87,7 +88,7 @@ class Watch:
 
 
 class Refused(Exception):
-    """The server says no: a Kubernetes Status. `causes` are (reason, message, field)."""
+    """A refusal of the server: a Kubernetes Status. `causes` are (reason, message, field)."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class Refused(Exception):
 
 
 def object_of(answer: Response | Watch) -> Object:
-    """What a complete answer has; raises the refusal that came instead."""
+    """The body of a complete answer. Raises Refused for a refusal."""
     assert isinstance(answer, Response)
     decoded: Object = msgspec.json.decode(answer.body)
     if answer.status >= 400:
@@ -121,7 +122,7 @@ def object_of(answer: Response | Watch) -> Object:
 
 
 def status_body(error: Refused) -> Object:
-    """The Status object of an error, as in an answer's body and in a watch's ERROR line."""
+    """The Status object of a refusal, for an answer's body and a watch's ERROR line."""
     details = dict(error.details)
     if error.causes:
         causes = ({"reason": r, "message": m, "field": f} for r, m, f in error.causes)

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
-    logs.configure(Log(level="warning"))  # to standard error: on standard output there are answers
+    logs.configure(Log(level="warning"))  # to standard error, as standard output has the answers
     plan = Plan(
         workers=options.workers,
         port=options.port,
@@ -102,7 +102,7 @@ async def _serve(plan: Plan, folder: Path, authority: Authority | None) -> None:
 
 
 async def _obey(sandbox: Sandbox) -> None:
-    """Carries out commands as they come; whoever closes standard input has no more of them."""
+    """Carry out commands as they arrive, until standard input is closed."""
     async for line in _lines(sys.stdin.fileno()):
         try:
             command = msgspec.json.decode(line, type=_Command)
@@ -114,7 +114,8 @@ async def _obey(sandbox: Sandbox) -> None:
 
 
 async def _lines(descriptor: int) -> AsyncIterator[bytes]:
-    """What comes in, by lines; none from what cannot be waited for, as /dev/null. No thread waits: it would never end."""
+    """The lines of a file descriptor; none of one that cannot be waited for, such as /dev/null. No thread reads, as it
+    could never be ended."""
     rest = b""
     try:
         await anyio.wait_readable(descriptor)
@@ -135,7 +136,7 @@ class _Command(msgspec.Struct):
 
 
 async def _done(sandbox: Sandbox, command: _Command) -> Mapping[str, object]:
-    """Carries out a command; answers what there is to say of it."""
+    """Carry out a command. Returns the facts for its answer."""
     if command.do == "add":
         return (await sandbox.add(command.cluster, port=command.port, definitions=command.definitions)).described
     served = sandbox[command.cluster]

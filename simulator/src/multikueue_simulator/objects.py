@@ -1,4 +1,4 @@
-"""The initial objects of a world: what an administrator applies, as plain dictionaries."""
+"""The initial objects of a world, as an administrator would apply them, in plain dictionaries."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def flavor(name: str = FLAVOR) -> Object:
 
 
 def cluster_queue(name: str, *, cpu: int, checks: Sequence[str] = ()) -> Object:
-    """A ClusterQueue for all namespaces, with that many CPUs of the one flavor."""
+    """A ClusterQueue for all namespaces, with this quota of CPUs in the only flavor."""
     quota = {"name": FLAVOR, "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}
     spec: Object = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]}
     if checks:
@@ -71,12 +71,12 @@ def admission_check(name: str = CHECK, *, config: str = CONFIG, annotations: Map
 
 
 def strategy_annotations(strategy: str, options: Mapping[str, object]) -> dict[str, str]:
-    """The annotations by which an AdmissionCheck asks for a strategy."""
+    """The annotations of an AdmissionCheck that select a strategy."""
     return {STRATEGY_ANNOTATION: strategy, OPTIONS_ANNOTATION: msgspec.json.encode(options).decode()}
 
 
 def multikueue_config(name: str = CONFIG, *, clusters: Sequence[str]) -> Object:
-    """As many clusters as its spec may hold, and the others in the annotation that we read."""
+    """A MultiKueueConfig. Clusters beyond the limit of its spec are in the manager's annotation."""
     body = _object(kinds.MULTIKUEUE_CONFIGS, name, spec={"clusters": list(clusters[:MOST_CLUSTERS])})
     if len(clusters) > MOST_CLUSTERS:
         body["metadata"]["annotations"] = {CLUSTERS_ANNOTATION: ",".join(clusters[MOST_CLUSTERS:])}
@@ -89,14 +89,14 @@ def placement(name: str, namespace: str) -> Object:
 
 
 def placement_decision(placement: str, namespace: str) -> Object:
-    """The decision of an OCM placement controller for that Placement; its clusters are in its status."""
+    """The decision of an OCM placement controller for that Placement; the clusters are in its status."""
     body = _object(kinds.PLACEMENT_DECISIONS, f"{placement}-decision-1", namespace)
     body["metadata"]["labels"] = {PLACEMENT_LABEL: placement, GROUP_INDEX_LABEL: "0"}
     return body
 
 
 def decisions(clusters: Sequence[str]) -> Object:
-    """The status of a PlacementDecision for these clusters."""
+    """The status of a PlacementDecision with these clusters."""
     return {"status": {"decisions": [{"clusterName": name, "reason": ""} for name in clusters]}}
 
 
@@ -122,8 +122,8 @@ cyhMMosN+UPpvxSGaTgcJgdCnT0CIGbGxnXnxe5+ZNUFRFEjQPeKQizXVeGgF5Of
 OnkKVGC9
 -----END CERTIFICATE-----
 """).decode()
-"""Whom a worker's kubeconfig trusts. No line looks at certificates, and nobody has the key of this one; but a client without
-any loads those of the system at each connection, which costs more than all the rest of it."""
+"""The authority in a worker's kubeconfig. No line checks certificates, and its key is lost; but a client without an
+authority loads the system's at each connection, which costs more than everything else in it."""
 
 
 def kubeconfig_secret(cluster: str, namespace: str, *, server: str, token: str) -> Object:
@@ -151,7 +151,8 @@ def job(
     failures: int | str = 0,
     managed: bool = True,
 ) -> Object:
-    """A suspended Job whose pods ask for `cpu` CPUs and run for `seconds`; `failures` of them fail ("true": all)."""
+    """A suspended Job whose pods request `cpu` CPUs each and run for `seconds`; `failures` of them fail ("true":
+    all)."""
     pod = {
         "restartPolicy": "Never",
         "containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": str(cpu)}}}],

@@ -1,4 +1,4 @@
-"""The processes of a world, each on its own line of the network: a cluster's Kueue, a worker's nodes, a manager."""
+"""The processes of a world, each with its own line to the network: a cluster's Kueue, a worker's nodes, a manager."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ MANAGER = "manager"
 """The host name of the manager cluster."""
 
 _CALLS = 32
-"""Calls in flight that a worker's own programs may have."""
+"""The maximum number of concurrent requests of a program."""
 
 
 class Process:
-    """A program on a line of its own, until it is stopped or fails; it may be started again.
+    """A program with a line of its own, which runs until it is stopped or fails, and can be restarted.
 
-    `error` is that of the last run, None if it was stopped; `ended` is called with the name at each end.
+    `error` is the error of the last run, None if it was stopped; `ended` is called with the name after each run.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Process:
         return self._scope is not None
 
     def begin(self, tasks: TaskGroup) -> anyio.Event:
-        """Start it, on a new line; the event is set once it has started."""
+        """Start on a new line. The event is set once the program has started."""
         if self._scope is not None:
             raise RuntimeError(f"{self.name} runs already")
         self.line = self.network.line(self.name, self.observer)
@@ -70,7 +70,7 @@ class Process:
         return started
 
     def kill(self) -> None:
-        """Ends it at once: answers to its calls under way do not reach it."""
+        """End at once. Answers to pending requests do not arrive any more."""
         self.line.dead = True
         if self._scope is not None:
             self._scope.cancel()
@@ -129,7 +129,7 @@ class Kueue(Process):
 
 
 class Runner(Process):
-    """The runner of a worker's jobs."""
+    """The program that runs a worker's jobs."""
 
     def __init__(self, host: str, network: Network, *, clock: Clock, rng: random.Random, lives: Lives | None) -> None:
         super().__init__(f"nodes of {host}", network)
@@ -152,7 +152,7 @@ async def _until_cancelled(work: _Startable, started: anyio.Event) -> None:
 
 
 class ManagerProcess(Process):
-    """A manager. `clock` is its own; `settings` may be changed while it runs, through `in_force`."""
+    """A manager with a `clock` of its own. `in_force` can change its settings while it runs."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class ManagerProcess(Process):
         self.in_force, self.clock, self.on_decision = in_force, clock, on_decision
         self.mandate: Mandate | None = None
         self.begun: list[float] = []
-        """When it began to work, in seconds of the loop: each time."""
+        """The times of all starts, in seconds of the loop."""
         self._stop = anyio.Event()
 
     @property
@@ -178,11 +178,11 @@ class ManagerProcess(Process):
 
     @property
     def acts(self) -> bool:
-        """Whether it may write."""
+        """Whether the manager may write."""
         return self.is_running and self.mandate is not None and self.mandate.valid()
 
     def stop(self) -> None:
-        """As on SIGTERM: it ends by itself, soon."""
+        """End soon and gracefully, as on SIGTERM."""
         self._stop.set()
 
     async def _work(self, started: anyio.Event) -> None:

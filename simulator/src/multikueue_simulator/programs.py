@@ -1,4 +1,4 @@
-"""The programs beside a served cluster, which can be stopped and started: a simulated Kueue, and the runner of jobs.
+"""The programs beside a served cluster, which can be stopped and restarted: a simulated Kueue, and the runner of jobs.
 
 They connect over HTTPS, as any other client.
 """
@@ -28,7 +28,7 @@ __all__ = ["KueueProgram", "Program", "job_runner"]
 
 
 class Started(Protocol):
-    """Runs until it is cancelled, and reports that it has begun."""
+    """A coroutine that runs until it is cancelled, and reports its start."""
 
     def run(self, *, task_status: TaskStatus[None]) -> Awaitable[None]: ...
 
@@ -37,7 +37,7 @@ Made = Callable[[Client], Started]
 
 
 class Program:
-    """One program, made anew for each run. `kubeconfig` says how to reach the cluster, when it starts."""
+    """One program, created again for each run. `kubeconfig` returns the access to the cluster at the start."""
 
     def __init__(self, user: str, kubeconfig: Callable[[str], Object], made: Made) -> None:
         self._user, self._kubeconfig, self._made = user, kubeconfig, made
@@ -49,12 +49,12 @@ class Program:
         return self._scope is not None
 
     async def start(self, tasks: TaskGroup) -> None:
-        """Runs in the group of tasks from now on; what runs already goes on."""
+        """Run in the task group from now on; no effect if it runs already."""
         if not self.running:
             await tasks.start(self._run)
 
     async def stop(self) -> None:
-        """Ends at once, as if killed."""
+        """End at once, as if killed."""
         if self._scope is not None:
             self._scope.cancel()
             await self._ended.wait()
@@ -72,7 +72,7 @@ class Program:
 
 
 class KueueProgram(Program):
-    """A simulated Kueue with its validating webhooks, which fail while it is down, as a real one's do."""
+    """A simulated Kueue with its validating webhooks. While it is stopped the webhooks fail, as Kueue's do."""
 
     def __init__(
         self, cluster: Cluster, kubeconfig: Callable[[str], Object], *, clock: Clock, rng: random.Random
@@ -86,7 +86,7 @@ class KueueProgram(Program):
         await self._write("POST", _WEBHOOKS, kueue_webhooks.configuration())
 
     async def remove(self) -> None:
-        """Stop, and take the webhooks away, so that the cluster works without it."""
+        """Stop, and delete the webhook configuration, so that the cluster works without a Kueue."""
         await self.stop()
         await self._write("DELETE", f"{_WEBHOOKS}/{kueue_webhooks.configuration()['metadata']['name']}")
 
@@ -96,7 +96,7 @@ class KueueProgram(Program):
         return kueue_webhooks.review(asked)
 
     async def _write(self, method: str, path: str, body: Any = None) -> None:
-        """An object that exists already, or is gone already, is no error."""
+        """Create or delete an object. One that exists or is gone already is no error."""
         content = b"" if body is None else msgspec.json.encode(body)
         answer = await self._cluster.api.handle(Request(method=method, path=path, body=content))
         assert isinstance(answer, Response)
@@ -109,7 +109,7 @@ _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfiguratio
 def job_runner(
     kubeconfig: Callable[[str], Object], *, clock: Clock, rng: random.Random, lasts: timedelta | None = None
 ) -> Program:
-    """Runs jobs; their pods last so long where their annotations say nothing else."""
+    """Runs jobs; their pods run for `lasts` unless annotations say otherwise."""
     lives = annotated() if lasts is None else annotated(Life(lasts=lasts))
     return Program(
         "controller-manager",

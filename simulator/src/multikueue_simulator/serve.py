@@ -1,4 +1,4 @@
-"""Clusters served over HTTPS: for kubectl, for a manager in a process of its own, for the tests of either.
+"""Clusters over HTTPS: for kubectl, for a manager in a process of its own, and for tests of either.
 
     async with Sandbox(Plan(workers=2), folder=folder) as sandbox:
         print(sandbox["worker1"].face.url, sandbox["worker1"].kubeconfig)
@@ -46,7 +46,7 @@ USERS: Mapping[str, tuple[str, ...]] = {
     "placement": (MASTERS,),
     "manager": (),
 }
-"""Users and their groups, as on the testbed: each program is one. Where roles are enforced `manager` may do nothing."""
+"""Users and their groups, as on the testbed: one per program. With RBAC `manager` has no permissions by default."""
 
 DEFINITIONS = {
     "kueue": definitions.kueue,
@@ -60,10 +60,10 @@ DEFINITIONS = {
 class Plan:
     """The clusters to serve: a manager, and workers called `worker1`, `worker2`, ...
 
-    With `port` the manager has that port, the workers those after it. `kueue` runs a simulated Kueue on each worker,
-    `jobs` what stands for kube-controller-manager and nodes there; pods run for `job_lasts`, unless annotations of their job
-    say otherwise. `seed` makes names and UIDs the same each time. With
-    `one_store` resource versions tell what came first across all clusters, as over one etcd.
+    With `port` the manager has that port and the workers the next ones. `kueue` runs a simulated Kueue on each worker,
+    `jobs` a substitute for kube-controller-manager and nodes there; pods run for `job_lasts`, unless annotations of
+    their job say otherwise. `seed` makes names and UIDs reproducible. With `one_store` resource versions are ordered
+    across all clusters, as over one etcd.
     """
 
     workers: int = 3
@@ -96,9 +96,9 @@ class _Shared:
 
 
 class Served:
-    """One cluster and its face. The folder has a kubeconfig per user (`USER.kubeconfig`) and `audit.log`.
+    """One cluster and its HTTPS server. The folder has a kubeconfig per user (`USER.kubeconfig`) and `audit.log`.
 
-    `kueue` and `jobs` are programs beside it; they run when they are started.
+    The programs `kueue` and `jobs` run once they are started.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Served:
     ) -> None:
         plan, clock = shared.plan, shared.clock
         seed = secrets.randbits(64) if plan.seed is None else f"{plan.seed}/{name}"
-        self.rng = random.Random(seed)  # noqa: S311  # for names; whoever may call a loopback port is let in by token
+        self.rng = random.Random(seed)  # noqa: S311  # for names, and for tokens of a loopback port
         self.name, self.folder, self._plan = name, shared.folder / name, plan
         self.cluster = Cluster(
             name,
@@ -140,12 +140,12 @@ class Served:
         return self.folder / "audit.log"
 
     def kubeconfig(self, user: str = ADMIN) -> Path:
-        """The file for a user."""
+        """The kubeconfig file of a user."""
         return self.folder / f"{user}.kubeconfig"
 
     @property
     def described(self) -> Object:
-        """The facts that the starting program needs."""
+        """The facts about the cluster for the program that started this one."""
         return {
             "name": self.name,
             "url": self.face.url,
@@ -154,7 +154,7 @@ class Served:
         }
 
     def define(self, *sets: str) -> None:
-        """Install these sets of definitions, each once. Raises KeyError for an unknown set."""
+        """Install sets of definitions that are not installed yet. Raises KeyError for an unknown set."""
         for name in sets:
             definitions = DEFINITIONS[name]
             if name not in self._defined:
@@ -162,14 +162,14 @@ class Served:
                 self.cluster.install(definitions())
 
     async def start(self) -> None:
-        """Listens, and writes the kubeconfigs. Raises OSError."""
+        """Listen, and write the kubeconfigs. Raises OSError."""
         await self.face.start()
         for user in self._plan.users:
             config = yaml.safe_dump(self.face.kubeconfig(user), sort_keys=False)
             await anyio.Path(self.kubeconfig(user)).write_text(config)
 
     async def close(self) -> None:
-        """Stops serving, for good."""
+        """Stop serving, for good."""
         await self.kueue.stop()
         await self.jobs.stop()
         await self.face.stop()
@@ -179,12 +179,12 @@ class Served:
 
 
 class Sandbox(Mapping[str, Served]):
-    """The clusters of a plan by name, the manager first, served for as long as the block lasts."""
+    """The clusters of a plan by name, the manager first, served during the block."""
 
     def __init__(
         self, plan: Plan, *, folder: Path, clock: Clock | None = None, authority: Authority | None = None
     ) -> None:
-        """`authority` issues the certificates of the servers, and vouches for users with one; by default a new one."""
+        """`authority` issues the servers' certificates and verifies client certificates; by default it is a new one."""
         self.plan = plan
         self._shared = _Shared(
             plan=plan,
@@ -210,7 +210,7 @@ class Sandbox(Mapping[str, Served]):
         return len(self._served)
 
     async def add(self, name: str, *, port: int = 0, definitions: tuple[str, ...] | None = None) -> Served:
-        """One more cluster, with these sets of definitions or with the plan's. Raises OSError, KeyError, ValueError."""
+        """Add a cluster, with these sets of definitions or with the plan's. Raises OSError, KeyError, ValueError."""
         if name in self._served:
             raise ValueError(f"there is a cluster {name}")
         served = Served(name, self._shared, port=port, definitions=definitions)

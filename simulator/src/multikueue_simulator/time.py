@@ -1,7 +1,7 @@
-"""Virtual time: an event loop whose clock stands still while any task runs, and jumps to the next timer when none does.
+"""Virtual time: an event loop whose clock stands still while any task runs, and otherwise jumps to the next timer.
 
-A day passes in the time its events take, and the same program does the same things in the same order each time.
-Tasks on the loop may be grouped into processes, each of which can be stopped for a while, as by SIGSTOP.
+A simulated day takes only the time of its events, and a program does the same things in the same order each time. Tasks
+may be grouped into processes, each of which can be stopped for a while, as by SIGSTOP.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
-"""When each world begins."""
+"""The beginning of each world."""
 
 
 class NothingLeft(Exception):
-    """Every task waits for another one: nothing will ever happen again."""
+    """A deadlock: every task waits for another one, and no timer is set."""
 
 
 _process: ContextVar[str] = ContextVar("process", default="")
@@ -38,7 +38,7 @@ _process: ContextVar[str] = ContextVar("process", default="")
 
 @contextmanager
 def process(name: str) -> Iterator[None]:
-    """Tasks that are begun in this block belong to the process of that name, and so do theirs."""
+    """Assign the tasks started in this block, and the tasks they start, to a process."""
     token = _process.set(name)
     try:
         yield
@@ -47,14 +47,14 @@ def process(name: str) -> Iterator[None]:
 
 
 def process_now() -> str:
-    """The process that what runs now belongs to; empty if to none."""
+    """The process of the running code; empty if it has none."""
     return _process.get()
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop without files, sockets and threads, which passes the time instead of waiting.
+    """An event loop without files, sockets and threads, which advances its clock instead of waiting.
 
-    Nothing of a process that is stopped happens until it goes on: then what is due by that time happens at once.
+    A stopped process runs no callbacks. When it continues, all callbacks that are due by then run at once.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._count = 0
         self._stopped: dict[str, deque[asyncio.Handle]] = {}
-        # Those of the base class, which says nothing of them to a type checker.
+        # Attributes of the base class, unknown to type checkers.
         self._ready: deque[asyncio.Handle]
         self._stopping: bool
 
@@ -71,7 +71,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._passed
 
     def jump(self, seconds: float) -> None:
-        """Time passes as if a task had kept the loop busy for so long."""
+        """Advance the clock, as if a task had blocked the loop for that long."""
         self._passed += seconds
 
     def stop_process(self, name: str) -> None:
@@ -91,15 +91,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """The base class's, on a heap that compares no handles: that would take longer than all the rest. Of what is due
-        at the same instant, what was asked for first comes first."""
+        """As in the base class, on a heap that never compares handles, which would dominate the run time. Timers of the
+        same instant run in the order of their creation."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._count += 1
         heappush(self._timers, (when, self._count, handle))
         return handle
 
     def _run_once(self) -> None:
-        """The base class's, without what it does for files and threads."""
+        """As in the base class, without files and threads."""
         ready, timers = self._ready, self._timers
         while timers and timers[0][2]._cancelled:
             heappop(timers)
@@ -123,17 +123,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return held is not None
 
     def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
-        """They are dropped when their time comes."""
+        """Cancelled timers are dropped when they are due."""
 
     def _process_events(self, _events: object) -> None:
-        """There are none."""
+        """No-op, as there are no file events."""
 
     def _write_to_self(self) -> None:
-        """Nobody else could have woken us."""
+        """No-op, as no other thread can wake the loop."""
 
 
 def the_loop() -> VirtualLoop:
-    """The running loop. Raises TypeError if it is of another kind."""
+    """The running loop. Raises TypeError if it is not virtual."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, VirtualLoop):
         raise TypeError(f"expected to run on virtual time, got {type(loop).__name__}")
@@ -141,7 +141,7 @@ def the_loop() -> VirtualLoop:
 
 
 class VirtualClock:
-    """The clock of a virtual loop, as `runtime.Clock`; `skew` is how far it is ahead of the world's."""
+    """The clock of a virtual loop, as `runtime.Clock`; `skew` is its lead over the world's clock."""
 
     def __init__(self, *, start: datetime = EPOCH, skew: timedelta = timedelta()) -> None:
         self._start = start + skew
@@ -157,9 +157,9 @@ class VirtualClock:
 
 
 def run(main: Callable[[], Awaitable[T]]) -> T:
-    """The result of `main`, after as much virtual time as it takes. Work for a thread runs on the spot.
+    """The result of `main`, after as much virtual time as it takes. Work for threads runs in the loop.
 
-    Raises NothingLeft if it waits for an event that can never happen.
+    Raises NothingLeft if `main` waits for an event that can never happen.
     """
     with _backend():
         return anyio.run(main, backend="asyncio", backend_options={"loop_factory": VirtualLoop})
@@ -167,8 +167,8 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
 
 @contextmanager
 def _backend() -> Iterator[None]:
-    """anyio takes its backend from a table, by the name of the library whose loop runs; there is no public way to give it
-    another one for a while. So the entry is exchanged, and nothing within anyio."""
+    """Replace anyio's backend for a while. anyio looks it up in a table, by the name of the running library, and has no
+    public way to replace it temporarily. So only the table entry changes, and nothing within anyio."""
     real = get_async_backend("asyncio")
     loaded_backends["asyncio"] = _Backend
     try:
@@ -178,7 +178,7 @@ def _backend() -> Iterator[None]:
 
 
 class _Backend(AsyncIOBackend):
-    """anyio's for asyncio, without threads and without chance."""
+    """anyio's backend for asyncio, without threads and without randomness."""
 
     @classmethod
     def create_cancel_scope(cls, *, deadline: float = math.inf, shield: bool = False) -> CancelScope:
@@ -193,7 +193,7 @@ class _Backend(AsyncIOBackend):
         cls,
         func: Callable[[Unpack[Ts]], T],
         args: tuple[*Ts],
-        abandon_on_cancel: bool = False,  # noqa: ARG003  # nobody waits for what is done on the spot
+        abandon_on_cancel: bool = False,  # noqa: ARG003  # the work is done at once, so it cannot be abandoned
         limiter: object = None,  # noqa: ARG003
     ) -> T:
         await cls.checkpoint()
@@ -201,8 +201,8 @@ class _Backend(AsyncIOBackend):
 
 
 class _Scope(CancelScope):
-    """anyio keeps the tasks and scopes that a cancellation reaches in sets, whose order depends on addresses in memory;
-    here it is the order in which they were begun."""
+    """A cancel scope with a fixed order of cancellation. anyio keeps tasks and scopes in sets, whose order depends on
+    addresses in memory; here it is their order of creation."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -217,7 +217,7 @@ class _Group(TaskGroup):
 
 
 class _Ordered(dict[Any, None]):
-    """What anyio needs of a set."""
+    """The methods of a set that anyio uses."""
 
     def add(self, item: object) -> None:
         self[item] = None

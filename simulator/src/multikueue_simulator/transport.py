@@ -1,4 +1,4 @@
-"""The manager's own client on a line of a simulated network, instead of on sockets."""
+"""The transport of the manager's own client over a line of a simulated network, instead of sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["over"]
 
 
 def over(line: Line) -> Transport:
-    """The transport of a client's requests over that line, with leave to write asked for as `open_session` asks."""
+    """A transport over the line. As in `open_session`, it asks for leave before each write."""
 
     def opened(*, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session:
         def ask(request: Request) -> None:

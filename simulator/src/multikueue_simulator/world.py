@@ -8,7 +8,8 @@
         tasks.start_soon(manager.run)
         world.manager.create(objects.job("job", NAMESPACE, queue="main"))
 
-It works on any event loop; on a virtual one (`multikueue_simulator.time`) a day of it passes in seconds, the same each time.
+It works on any event loop; on a virtual one (`multikueue_simulator.time`) a day of it passes in seconds, always in the
+same way.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ __all__ = [
 ]
 
 NAMESPACE = "default"
-"""Where the jobs are."""
+"""The namespace of the jobs."""
 
 PLACEMENT = "placement"
-"""The name of the Placement, if there is one; it is where the jobs are."""
+"""The name of the Placement, if there is one, in the namespace of the jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """So many CPUs for a queue of the manager, or of a worker."""
+    """A number of CPUs for a queue of the manager, or for a worker."""
 
     name: str
     cpu: int
@@ -64,20 +65,21 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The clusters and queues. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the manager."""
+    """The clusters and queues. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the
+    manager."""
 
     queues: tuple[Share, ...] = (Share("main", 8),)
     workers: tuple[Share, ...] = (Share("worker1", 4), Share("worker2", 4), Share("worker3", 4))
     secrets: str = "kueue-system"
     """The namespace of the kubeconfigs."""
     placement: tuple[str, ...] = ()
-    """The workers that a Placement of Open Cluster Management decided for; empty: there is none."""
+    """The workers in the decision of an OCM Placement; empty: no Placement."""
     core: bool = False
-    """Whether a Kueue runs on the manager cluster: it keeps jobs and quota then."""
+    """Whether a Kueue on the manager cluster owns jobs and quota."""
 
 
 class Site:
-    """A cluster of the world, with direct calls: carried out at once, over no link."""
+    """A cluster of the world, with direct calls: without a link and without delay."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster, self.name = cluster, name
@@ -91,11 +93,11 @@ class Site:
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Object:
-        """The answer. Raises Refused."""
+        """The answer to a request. Raises Refused."""
         return object_of(on_the_spot(self.cluster.api.handle(_request(method, path, body, content_type, query))))
 
     async def ask(self, method: str, path: str, body: Object | None = None) -> Object:
-        """Like `call`, for requests that wait for an admission webhook. Raises Refused."""
+        """The answer to a request that may wait for an admission webhook. Raises Refused."""
         return object_of(await self.cluster.api.handle(_request(method, path, body, "application/json", None)))
 
     def create(self, kind: Kind[Any], body: Object) -> Object:
@@ -110,12 +112,12 @@ class Site:
             raise
 
     def stored(self, kind: Kind[Any], key: ObjectKey) -> Object | None:
-        """As it is stored: quicker than to ask for it."""
+        """A stored object, faster than by a request; None if it is missing."""
         version = self.cluster.storage.get(f"{kind.plural}.{kind.group}", key_of(key.namespace, key.name))
         return version.object if version is not None else None
 
     def patch(self, kind: Kind[Any], key: ObjectKey, body: Object, *, subresource: str = "") -> Object:
-        """A merge patch."""
+        """Apply a merge patch. Raises Refused."""
         path = kind.path(key, subresource=subresource)
         return self.call("PATCH", path, body, content_type="application/merge-patch+json")
 
@@ -123,7 +125,7 @@ class Site:
         return self.call("DELETE", kind.path(key), query={"propagationPolicy": "Background"})
 
     def all(self, kind: Kind[Any], namespace: str = "") -> list[Object]:
-        """As they are stored (in a namespace), in the order of their keys."""
+        """The stored objects (of a namespace), in the order of their keys."""
         found = self.cluster.storage.select(f"{kind.plural}.{kind.group}", namespace)
         return [version.object for version in found]
 
@@ -144,7 +146,7 @@ def _request(
 
 @dataclass(slots=True)
 class Worker:
-    """A worker cluster with its Kueue and what runs its jobs."""
+    """A worker cluster with its Kueue and the runner of its jobs."""
 
     site: Site
     kueue: Kueue
@@ -156,8 +158,8 @@ class Worker:
 
 
 class World:
-    """Owner of the clusters, the network between them, and the programs on the workers. `clock` is that of all
-    but managers with clocks of their own; `seed` is that of all random choices."""
+    """Owner of the clusters, the network between them, and the programs on the workers. `clock` is the clock of all but
+    managers with clocks of their own; `seed` determines all randomness."""
 
     def __init__(self, layout: Layout, *, clock: Clock, seed: int, lives: Lives | None = None) -> None:
         self.layout, self.clock = layout, clock
@@ -177,7 +179,7 @@ class World:
         return self.manager if host == MANAGER else self.workers[host].site
 
     def furnish(self, *, annotations: Mapping[str, str] | None = None) -> None:
-        """Applies the initial objects of an administrator. `annotations` are those of the AdmissionCheck."""
+        """Create the initial objects of an administrator. `annotations` are those of the AdmissionCheck."""
         for worker, share in zip(self.workers.values(), self.layout.workers, strict=True):
             self._furnish_worker(worker, share)
         make = self.manager.create
@@ -198,7 +200,7 @@ class World:
             self.decide(self.layout.placement)
 
     def decide(self, clusters: Sequence[str]) -> None:
-        """Sets the decisions of OCM's placement controller."""
+        """Set the decisions of OCM's placement controller."""
         key = ObjectKey(NAMESPACE, objects.placement_decision(PLACEMENT, NAMESPACE)["metadata"]["name"])
         self.manager.patch(kinds.PLACEMENT_DECISIONS, key, objects.decisions(clusters), subresource="status")
 
@@ -223,7 +225,7 @@ class World:
         ended: Callable[[str], None] | None = None,
         on_decision: OnDecision | None = None,
     ) -> ManagerProcess:
-        """A manager, not begun yet."""
+        """Add a manager, which is not started yet."""
         clock = clock or self.clock
         made = ManagerProcess(
             name, self.network, in_force, clock=clock, observer=observer, ended=ended, on_decision=on_decision
@@ -232,7 +234,7 @@ class World:
         return made
 
     def trust(self, worker: str, token: str) -> None:
-        """Have the manager use that token with a worker from now on; whether the worker takes it is another matter."""
+        """Set the token that the manager uses for a worker, whether or not the worker accepts it."""
         namespace = self.layout.secrets
         body = objects.kubeconfig_secret(worker, namespace, server=f"https://{worker}", token=token)
         key = ObjectKey(namespace, body["metadata"]["name"])
@@ -242,7 +244,7 @@ class World:
             self.manager.patch(kinds.SECRETS, key, {"data": body["data"]})
 
     def accept(self, worker: str, *tokens: str) -> None:
-        """Have a worker take these tokens of managers, and no others."""
+        """Replace the manager tokens that a worker accepts."""
         users = {f"Bearer {each}": User("multikueue") for each in tokens}
         programs = self.workers[worker].kueue, self.workers[worker].runner
         self.network.hosts[worker].users = users | {f"Bearer {each.name}": User(each.name) for each in programs}
@@ -259,7 +261,8 @@ class World:
         return random.Random(self._rng.getrandbits(64))  # noqa: S311  # not a secret
 
     def _site(self, name: str, *, managed_fields: bool = False) -> Site:
-        """Field owners are tracked only where a client applies: tracking makes each write dearer."""
+        """Create a cluster. Field owners are tracked only where clients apply, as tracking makes each write more
+        expensive."""
         cluster = Cluster(
             name, now=self.clock.now, rng=self._luck(), definitions=definitions.kueue(), managed_fields=managed_fields
         )

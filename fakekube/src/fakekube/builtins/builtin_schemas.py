@@ -171,7 +171,7 @@ _SPECIAL: Mapping[tuple[str, str], Schema] = {
     **_fields(_BYTES, ".caBundle"),
     **_fields(_both("rule"), "V1JSONSchemaProps.x-kubernetes-validations"),
     **_fields({"type": "object"} | _OPEN, "V1CustomResourceSubresources.status"),
-    # Values that the library's types do not tell.
+    # Values whose form the library's types leave open.
     **_fields(_MAP_OF_BYTES, "V1Secret.data", "V1ConfigMap.binaryData"),
     **_fields(
         _INT_OR_STRING,

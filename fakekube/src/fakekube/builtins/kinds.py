@@ -17,7 +17,7 @@ __all__ = ["CRDS", "DEFAULT_NAMESPACES", "RULES", "SYSTEM_PRIORITIES", "resource
 
 DEFAULT_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
-"""Where CustomResourceDefinitions are stored."""
+"""The storage key of CustomResourceDefinitions."""
 
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"

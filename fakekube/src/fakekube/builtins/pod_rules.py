@@ -53,12 +53,12 @@ Part = dict[str, Any]
 
 
 def defaulted_template(template: Part) -> Part:
-    """A pod template with the defaults of its pods; itself if it has them."""
+    """A pod template with the defaults of its pods; the same template if they are set."""
     return _with(template, {"spec": defaulted_spec})
 
 
 def defaulted_spec(spec: Part) -> Part:
-    """The spec of a pod with its defaults; itself if it has them."""
+    """The spec of a pod with its defaults; the same spec if they are set."""
     spec = _filled(_said(spec, _QUIET), _SPEC)
     if "serviceAccountName" in spec and spec.get("serviceAccount") != spec["serviceAccountName"]:
         spec = {**spec, "serviceAccount": spec["serviceAccountName"]}
@@ -151,7 +151,7 @@ def _filled(value: Part, wanted: Mapping[str, Any]) -> Part:
 
 
 def _with(value: Part, changes: Mapping[str, Callable[[Any], Any]]) -> Part:
-    """The value with some of its parts changed; itself if none of them changes."""
+    """The value with some of its parts changed; the same value if none changes."""
     changed = {
         name: made
         for name, change in changes.items()

@@ -1,1 +1,1 @@
-"""What stands before the API server: HTTPS, who asks, whether they may, and the audit record."""
+"""The HTTPS front end of an API server: authentication, authorization and the audit log."""

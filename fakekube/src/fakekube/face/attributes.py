@@ -1,6 +1,6 @@
-"""What a request is about: verb, resource, namespace and name, as authorization and the audit log see it.
+"""The attributes of a request: verb, resource, namespace and name, as authorization and the audit log use them.
 
-It is read off the path alone, as the real server does: a resource that does not exist may be asked for, and refused.
+They come from the path and the query alone, as in kube-apiserver: a request for an unknown resource is authorized too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ __all__ = ["Attributes", "attributes"]
 
 
 class Attributes(NamedTuple):
-    """A request for a resource has one; any other has only its path and, as its verb, the HTTP method in lower case."""
+    """The attributes of a request. A non-resource request has only a path and, as its verb, the HTTP method in lower
+    case."""
 
     verb: str
     path: str
@@ -33,12 +34,12 @@ class Attributes(NamedTuple):
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
-# Of a namespace these are parts, not the resources in it.
+# Subresources of a namespace; any other segment here is a resource inside the namespace.
 _OF_NAMESPACES = frozenset({"status", "finalize"})
 
 
 def attributes(request: Request) -> Attributes:
-    """What the request is about."""
+    """The attributes of a request."""
     parts = [part for part in request.path.split("/") if part]
     group, rest = _rooted(parts)
     if not rest or not rest[1:]:
@@ -56,7 +57,7 @@ def attributes(request: Request) -> Attributes:
 
 
 def _rooted(parts: list[str]) -> tuple[str, list[str]]:
-    """The group, and version and resource after it; nothing for a path that is of no group."""
+    """The group, and the segments from the version on; no segments for a non-resource path."""
     match parts:
         case ["api", *rest]:
             return "", rest
@@ -66,11 +67,11 @@ def _rooted(parts: list[str]) -> tuple[str, list[str]]:
 
 
 def _place(rest: list[str]) -> tuple[str, list[str]]:
-    """The namespace, and resource, name and subresource in it."""
+    """The namespace, and the segments of resource, name and subresource."""
     if rest[0] != "namespaces" or len(rest) == 1:
         return "", rest
     if len(rest) == 2 or rest[2] in _OF_NAMESPACES:
-        return rest[1], rest  # the namespace itself, which counts as being in itself
+        return rest[1], rest  # the namespace object itself, which counts as inside itself
     return rest[1], rest[2:]
 
 
@@ -85,11 +86,11 @@ def _verb(request: Request, *, single: bool, watching: bool) -> str:
 
 
 def _name_in(request: Request) -> str:
-    """Who asks for a collection with one name in the field selector is taken to ask for that object."""
+    """The name that a field selector on `metadata.name` gives to a request for a collection."""
     text = request.query.get("fieldSelector", "")
     if not text or request.method not in ("GET", "DELETE"):
         return ""
     try:
         return field_selector(text).exactly("metadata.name") or ""
     except Refused:
-        return ""  # the selector is refused when it is used
+        return ""  # the handler refuses the invalid selector

@@ -1,6 +1,6 @@
-"""What a server was asked to do: one event per call for a resource, to be counted, or written as kube-apiserver does.
+"""Audit events of one API server: one per resource request, to count, or to log in kube-apiserver's format.
 
-A watch counts once, when it begins. Everything else counts when it is answered.
+A watch is recorded when it begins, any other request when it is answered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 class Call(NamedTuple):
-    """What calls are counted by; `agent` is the user agent up to the first slash."""
+    """The key by which requests are counted; `agent` is the user agent up to the first slash."""
 
     user: str
     agent: str
@@ -40,7 +40,8 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One call. `resource` includes the subresource: `jobs/status`; `received` is a time as JSON has it."""
+    """One request. `resource` includes the subresource: `jobs/status`; `received` is an RFC 3339 time with
+    microseconds."""
 
     user: str
     user_agent: str
@@ -59,11 +60,11 @@ class Event:
 
 
 Record = Callable[[Event], None]
-"""Takes each event as it happens: `list.append`, or a Log."""
+"""Receives each event: `list.append`, or a Log."""
 
 
 def event(request: Request, code: int, *, received: datetime) -> Event | None:
-    """The event of an answered request (a begun watch); None if it was for no resource."""
+    """The event of an answered request or a begun watch; None for a non-resource request."""
     asked = attributes(request)
     if not asked.resource:
         return None
@@ -93,7 +94,7 @@ _decode = msgspec.json.Decoder(_Body).decode
 
 
 def _name_in(request: Request, asked: Attributes) -> str:
-    """The name of an object that is to be created is in the body only."""
+    """The name in the body of a create, whose path has none."""
     if asked.verb != "create":
         return ""
     try:
@@ -103,7 +104,7 @@ def _name_in(request: Request, asked: Attributes) -> str:
 
 
 class Log:
-    """Writes events to a file, a line of JSON each, in the format of kube-apiserver's audit log."""
+    """Appends events to a file, one line of JSON each, in the format of kube-apiserver's audit log."""
 
     def __init__(self, path: Path) -> None:
         self._file: IO[bytes] = path.open("ab", buffering=0)

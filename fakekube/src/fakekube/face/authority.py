@@ -1,4 +1,4 @@
-"""A certificate authority in memory: for the servers, and for users who prove themselves by a certificate."""
+"""A certificate authority in memory, which issues serving certificates and client certificates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 __all__ = ["Authority", "Certificate"]
 
-# TLS checks certificates by the clock on the wall, whatever time it is in the cluster.
+# TLS checks validity by the system clock, whatever the time in the cluster.
 _NOT_BEFORE = datetime(2020, 1, 1, tzinfo=UTC)
 _NOT_AFTER = datetime(2120, 1, 1, tzinfo=UTC)
 
@@ -30,14 +30,14 @@ _Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate and its key, PEM each."""
+    """A certificate and its key, both PEM."""
 
     certificate: bytes
     key: bytes
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Have a server or a client prove itself by it. The standard library loads keys from files only: from one that is
-        gone at once."""
+        """Use the certificate in a TLS context. The standard library loads keys from files only, so a temporary file
+        holds the key during the call."""
         with NamedTemporaryFile() as file:
             file.write(self.certificate + self.key)
             file.flush()
@@ -45,7 +45,7 @@ class Certificate:
 
 
 class Authority:
-    """Issues certificates; `pem` is what to trust. A new one, unless a `given` one is to be used."""
+    """Issues certificates. `pem` is the authority's certificate; without a `given` authority a new one is generated."""
 
     def __init__(self, name: str = "fakekube-ca", *, given: Certificate | None = None) -> None:
         self._key: _Key = ec.generate_private_key(ec.SECP256R1()) if given is None else _key(given)
@@ -57,7 +57,8 @@ class Authority:
         self.pem = self._certificate.public_bytes(Encoding.PEM)
 
     def issue(self, name: str, *hosts: str, groups: tuple[str, ...] = ()) -> Certificate:
-        """A certificate for the hosts (names or addresses); as a client's it means user `name` in `groups`."""
+        """A certificate for the hosts (names or addresses); as a client certificate it stands for user `name` in
+        `groups`."""
         key = ec.generate_private_key(ec.SECP256R1())
         issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (

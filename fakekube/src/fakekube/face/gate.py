@@ -1,4 +1,4 @@
-"""What stands before an API: health, who may do what, and acting in the name of others. It is a handler like the API.
+"""Health checks, authorization and impersonation in front of an API. A gate is a handler like the API.
 
 gate = Gate(api, Authorizer(storage, enforced=True))
 answer = await gate.handle(request)
@@ -20,17 +20,17 @@ _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _OK = Response(body=b"ok", content_type="text/plain; charset=utf-8")
 
 _PUBLIC = _HEALTH | {"/version", "/version/"}
-"""What one may ask for without saying who one is."""
+"""Paths that need no authentication."""
 
 
 class Handler(Protocol):
-    """An API server, or something before it."""
+    """An API server, or a layer in front of one."""
 
     async def handle(self, request: Request) -> Response | Watch: ...
 
 
 class Gate:
-    """Lets through to the API what its users may do."""
+    """Passes authorized requests to the API, and refuses the others."""
 
     def __init__(self, api: Handler, authorizer: Authorizer) -> None:
         self._api, self._authorizer = api, authorizer
@@ -43,7 +43,7 @@ class Gate:
         return _OK if request.path in _HEALTH else await self._api.handle(request)
 
     def acting(self, user: User, name: str, groups: Sequence[str]) -> User:
-        """The user that somebody asks to be taken for. Raises Refused (403) if they may not."""
+        """The impersonated user. Raises Refused (403) if `user` may not impersonate it."""
         self._demand(user, Attributes("impersonate", "", version="v1", resource="users", name=name))
         for group in groups:
             self._demand(user, Attributes("impersonate", "", version="v1", resource="groups", name=group))

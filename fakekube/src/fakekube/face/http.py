@@ -1,10 +1,10 @@
-"""An API server's face: HTTPS on a loopback port, with users by token and certificate, streams, and an audit record.
+"""An HTTPS server for one API on a loopback port: tokens, client certificates, watches, and audit events.
 
     async with Face(gate, users, authority=authority) as face:
         print(face.url, face.kubeconfig("admin"))
 
-Bodies come in JSON, YAML or protobuf; answers go out in JSON or YAML, large ones compressed. A watch is a stream that
-waits for its reader; how far a reader may be behind is the API's business.
+Request bodies are JSON, YAML or protobuf; answers are JSON or YAML, large ones compressed. A watch is written at the
+pace of its reader; the API decides when a slow reader loses it.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ __all__ = ["Face"]
 
 _WORTH_COMPRESSING = 128 * 2**10
 _PIECE = 256 * 2**10
-"""Bytes of a stream that are written at once, before its reader is waited for."""
+"""Bytes of a watch that are written at once, before the write waits for its reader."""
 
 _GRACE_SECONDS = 1.0
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _STORE_SECONDS = 0.003
-"""What a store takes for a write. Who has gone by then, as those whose call was held up on the way, has changed nothing."""
+"""Seconds between a write request and its effect, as of a store. A client that disconnects in this time, for example
+because its request was delayed on the way, has changed nothing."""
 
 
 class Face:
@@ -73,7 +74,7 @@ class Face:
 
     @property
     def ca(self) -> bytes:
-        """The authority to trust, as PEM."""
+        """The certificate of the authority, as PEM."""
         return self._authority.pem
 
     def kubeconfig(self, user: str = "admin") -> Object:
@@ -81,7 +82,7 @@ class Face:
         return kubeconfig(self.url, ca=self.ca, token=self._users.token(user), name=self.name)
 
     def certified_kubeconfig(self, user: str, *groups: str) -> Object:
-        """A kubeconfig with a new client certificate, for a user that need not be known here."""
+        """A kubeconfig with a new client certificate; the user need not be in `users`."""
         certificate = self._authority.issue(user, groups=groups)
         return kubeconfig(self.url, ca=self.ca, certificate=certificate, name=self.name)
 
@@ -95,7 +96,7 @@ class Face:
         await self.stop()
 
     async def start(self) -> None:
-        """Listens. Raises OSError if it cannot. After `stop` it may start again, on the same port."""
+        """Listen. Raises OSError if the port is taken. A start after `stop` uses the same port again."""
         loop = asyncio.get_running_loop()
 
         def requested(
@@ -116,7 +117,7 @@ class Face:
         self.port = int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """Ends all watches, lets what is under way finish for a moment, and closes the port."""
+        """End all watches, give running requests a second to finish, and close the port."""
         runner, self._runner = self._runner, None
         if runner is None:
             return
@@ -148,7 +149,7 @@ class Face:
         return _complete(asked, answer)
 
     async def _request(self, asked: web.BaseRequest) -> Request:
-        """The request as the API takes it. Raises Refused."""
+        """The API's form of an HTTP request. Raises Refused."""
         user = self._user(asked)
         try:
             body = await asked.read()
@@ -184,7 +185,7 @@ class Face:
             self._record(event)
 
     async def _stream(self, asked: web.BaseRequest, watch: Watch) -> web.StreamResponse:
-        """Lines as they come, until the watch ends or the reader goes."""
+        """Write lines as they arrive, until the watch ends or its reader disconnects."""
         response = web.StreamResponse(headers={"Content-Type": watch.content_type, "Cache-Control": _NO_CACHE})
         response.enable_chunked_encoding()
         changed = asyncio.Event()
@@ -200,7 +201,7 @@ class Face:
                 await response.write(_piece(watch))
             await response.write_eof()
         except ConnectionResetError:
-            pass  # the reader went while there was something to say
+            pass  # the reader disconnected during a write
         finally:
             self._watches.discard(watch)
             watch.wake = None
@@ -212,7 +213,7 @@ _NO_CACHE = "no-cache, private"
 
 
 def _piece(watch: Watch) -> bytes:
-    """What is there, up to a size."""
+    """The next lines of a watch, `_PIECE` bytes or one line more."""
     lines, size = [], 0
     while watch.lines and size < _PIECE:
         lines.append(watch.lines.popleft())

@@ -1,8 +1,8 @@
-"""Bodies in Kubernetes' protobuf encoding, as kubectl sends them for built-in kinds, turned into JSON's data.
+"""Decoder of request bodies in Kubernetes' protobuf encoding, which kubectl sends for built-in kinds.
 
-Go clients do not fall back to JSON when a server refuses protobuf in a request, though they gladly read JSON in answers.
-So this direction is needed, for the kinds that are created by such clients; a field that is not in the table below is
-refused, never dropped.
+Go clients accept JSON answers, but do not fall back to JSON when a server refuses protobuf in a request. So requests
+need a decoder, for the kinds that such clients create. A field that is not in the table below is refused, never
+dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAGIC = b"k8s\x00"
 
 
 def decoded(body: bytes) -> Object:
-    """The object in a body. Raises Refused: 400 for what is no such body, 415 for a kind or field that is not known here."""
+    """The object in a body. Raises Refused: 400 for a malformed body, 415 for a kind or field that the table lacks."""
     if not body.startswith(_MAGIC):
         raise _malformed("expected the magic number first")
     try:
@@ -51,7 +51,8 @@ def _unknown(what: str) -> Refused:
 
 
 class _Field(NamedTuple):
-    """A field of a message. `keeps_zero` tells pointers from values, which are left out when they are zero."""
+    """A field of a message. `keeps_zero` marks pointers, which are sent even if zero; zero values of other fields are
+    left out."""
 
     name: str
     type: str
@@ -61,7 +62,8 @@ class _Field(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> tuple[int, _Field]:
-        """`3 command [s]`: number, name in JSON (`<` for the fields of another message), and type (a text if none)."""
+        """`3 command [s]`: number, name in JSON (`<` inlines the fields of another message), and type (default: a
+        string)."""
         number, name, *rest = text.split()
         type_ = rest[0] if rest else "s"
         field = cls(name, type_.strip("[]{}*"), "[" in type_, "{" in type_, type_.endswith("*"))
@@ -70,7 +72,7 @@ class _Field(NamedTuple):
 
 @cache
 def _messages() -> Mapping[str, Mapping[int, _Field]]:
-    """The table, read."""
+    """The parsed table: fields by number, by name of the message."""
     entries = _MESSAGES.replace("\n  ", " ").strip().splitlines()
     split = (entry.partition(": ") for entry in entries)
     return {name: dict(_Field.parse(text) for text in fields.split(", ")) for name, _, fields in split}
@@ -121,7 +123,7 @@ def _integer(value: int | bytes) -> int:
 
 
 def _time(value: int | bytes, *, digits: str = "seconds") -> str | None:
-    """A time as JSON has it; None for the zero time, which is an empty message."""
+    """A time in RFC 3339; None for the zero time, which is an empty message."""
     parts = dict(_wire(_bytes(value)))
     if not parts:
         return None
@@ -154,7 +156,7 @@ _SCALARS: Mapping[str, Callable[[int | bytes], Json]] = {
 
 
 def _wire(content: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Field numbers and values of one message. Raises IndexError if it ends too early."""
+    """Field numbers and values of one message. Raises IndexError for a truncated message."""
     position = 0
     while position < len(content):
         key, position = _varint(content, position)

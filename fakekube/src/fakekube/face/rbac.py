@@ -1,4 +1,4 @@
-"""Who may do what, by the Roles and bindings in storage: ClusterRoles, Roles and their bindings, without aggregation."""
+"""RBAC: decisions from the ClusterRoles, Roles and bindings in storage. ClusterRoles are not aggregated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fakekube.wire import Object, Refused, User
 __all__ = ["MASTERS", "Authorizer", "Decision", "refusal"]
 
 MASTERS = "system:masters"
-"""Members of this group may do everything, whatever the roles say."""
+"""The group whose members may do everything, whatever the roles say."""
 
 _GROUP = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES, _ROLES = f"clusterroles.{_GROUP}", f"roles.{_GROUP}"
@@ -25,7 +25,7 @@ Rule = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether it is allowed, and if a binding is why, which one."""
+    """Whether a request is allowed, and the binding that allows it, if any."""
 
     allowed: bool
     reason: str = ""
@@ -52,12 +52,12 @@ _AUTHENTICATED: tuple[Rule, ...] = (
         "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"],
     },
 )
-"""What a cluster's first bindings give to everybody, and to everybody who is known."""
+"""The default bindings of a cluster: the rules of every user (`_PUBLIC`), and of every authenticated user."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """A binding read once: to whom, in which namespace (empty for all), and what its role says."""
+    """A parsed binding: subjects, namespace (empty for all), and the rules of its role."""
 
     users: frozenset[str]
     groups: frozenset[str]
@@ -66,14 +66,14 @@ class _Binding:
     described: str
 
     def holds(self, user: User, namespace: str) -> bool:
-        """Whether it is about the user, and there."""
+        """Whether the binding applies to the user in the namespace."""
         if self.namespace not in ("", namespace):
             return False
         return user.name in self.users or not self.groups.isdisjoint(user.groups)
 
 
 class Authorizer:
-    """Decides by what is in storage now; with `enforced` false everything is allowed."""
+    """Decides by the roles and bindings in storage; with `enforced` false every request is allowed."""
 
     def __init__(self, storage: Storage, *, enforced: bool) -> None:
         self._storage, self.enforced = storage, enforced
@@ -81,7 +81,7 @@ class Authorizer:
             storage.subscribe(lambda _change: self._forget(), kept)
 
     def decide(self, user: User, asked: Attributes) -> Decision:
-        """Whether the user may do it."""
+        """Whether the user may make the request."""
         if not self.enforced or MASTERS in user.groups:
             return Decision(True)
         if any(_allows(rule, asked) for rule in _standing(user)):
@@ -92,7 +92,7 @@ class Authorizer:
         return Decision(False)
 
     def rules(self, user: User, namespace: str) -> Iterator[Rule]:
-        """All rules that hold for the user in a namespace."""
+        """All rules of the user in a namespace."""
         if not self.enforced or MASTERS in user.groups:
             yield from _EVERYTHING
         yield from _standing(user)
@@ -154,7 +154,7 @@ def _among(value: str, listed: Iterable[str] | None) -> bool:
 
 
 def _of_any(asked: Attributes, listed: Iterable[str] | None) -> bool:
-    """`*/status` is the status of every resource."""
+    """Whether a rule names the subresource of every resource: `*/status`."""
     return bool(asked.subresource) and f"*/{asked.subresource}" in (listed or ())
 
 
@@ -163,7 +163,7 @@ def _is_path(pattern: str, path: str) -> bool:
 
 
 def refusal(user: User, asked: Attributes) -> Refused:
-    """The 403 for what a user may not do, in the real server's words."""
+    """The 403 for a forbidden request, in kube-apiserver's words."""
     who = f'User "{user.name}" cannot {asked.verb}'
     if not asked.resource:
         return Refused(403, "Forbidden", f'forbidden: {who} path "{asked.path}"')

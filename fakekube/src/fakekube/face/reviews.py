@@ -1,6 +1,6 @@
-"""Questions to the API server about users: what they may do, who they are, and tokens for service accounts.
+"""Reviews: SubjectAccessReviews and their variants, SelfSubjectReviews, TokenReviews, and TokenRequests.
 
-They look like objects that are created, and are answered instead of stored.
+A client creates a review like an object; the server fills in its status and stores nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 
 
 def reviews(users: Users, authorizer: Authorizer, now: Callable[[], datetime]) -> Mapping[tuple[str, str], Virtual]:
-    """The reviews by group and plural, for the `virtual` of an Api."""
+    """The reviews by (group, plural), for the `virtual` of an Api."""
 
     def self_subject_access(asked: Object, request: Request) -> Object:
         return _decided(asked, authorizer.decide(request.user, _asked_for(asked)))
@@ -67,7 +67,7 @@ def _decided(asked: Object, decision: Decision) -> Object:
 
 
 def _asked_for(asked: Object) -> Attributes:
-    """What the review is about. Raises Refused (422) unless that is one thing."""
+    """The attributes under review. Raises Refused (422) unless the review has exactly one sort of them."""
     spec = _spec(asked)
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (resource is None) == (path is None):
@@ -93,7 +93,8 @@ def _subject(asked: Object) -> User:
 
 
 def _local(asked: Object, request: Request) -> Object:
-    """The review with its namespace, which what it asks about must be in."""
+    """A LocalSubjectAccessReview in the namespace of its path. Raises Refused (422) for attributes in another
+    namespace."""
     namespace = attributes(request).namespace
     wanted = (_spec(asked).get("resourceAttributes") or {}).get("namespace", "")
     if wanted != namespace:
@@ -130,7 +131,8 @@ _SHORTEST, _USUAL, _LONGEST = 600, 3600, 2**32
 
 
 def token_request(users: Users, account: Object, asked: Json, *, now: datetime, serial: str) -> Object:
-    """The TokenRequest with a token of the service account. Raises Refused (422) for a life too short or too long."""
+    """A TokenRequest with a new token of the service account. Raises Refused (422) for a lifetime outside 10 minutes to
+    2^32 seconds."""
     seconds = _spec(asked).get("expirationSeconds", _USUAL)
     if problem := _lifetime_problem(seconds):
         raise invalid(AUTHENTICATION, "TokenRequest", "", [invalid_value("spec.expirationSeconds", seconds, problem)])

@@ -1,7 +1,7 @@
-"""Who asks: users by bearer token, by client certificate, and service accounts by tokens that the API issued.
+"""Authentication: bearer tokens, client certificates, and tokens of service accounts.
 
-A service account's token says who it is and until when, signed with the cluster's key; it is worth nothing once the
-account is gone, at once.
+The cluster's key signs a service account token, which names the account and an expiry. The token is invalid as soon as
+the account is deleted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def unauthorized() -> Refused:
 
 
 class _Claims(NamedTuple):
-    """What a service account's token says, besides the times."""
+    """The identity in a service account's token."""
 
     namespace: str
     name: str
@@ -46,12 +46,12 @@ class Users:
         self._tokens: dict[str, User] = {}
 
     def add(self, name: str, *groups: str, token: str) -> User:
-        """A user with a bearer token, in the groups and in `system:authenticated`."""
+        """Add a user with a bearer token, in the groups and in `system:authenticated`."""
         user = self._tokens[token] = User(name, (*groups, AUTHENTICATED), name)
         return user
 
     def remove(self, token: str) -> None:
-        """The token means nobody any more."""
+        """Revoke a token."""
         self._tokens.pop(token, None)
 
     def token(self, name: str) -> str:
@@ -62,9 +62,10 @@ class Users:
         raise KeyError(f"no user {name}")
 
     def identify(self, authorization: str, certificate: Mapping[str, Any] | None = None) -> User:
-        """Who an Authorization header and a verified client certificate stand for, as `ssl` decodes it.
+        """The user of an Authorization header and a verified client certificate (in the form of `ssl`); the certificate
+        wins.
 
-        Anonymous without either. Raises Refused (401) for a token that is none, or not any more.
+        Without either: the anonymous user. Raises Refused (401) for an unknown, revoked or expired token.
         """
         user = certified(certificate)
         if user is not None:
@@ -78,11 +79,11 @@ class Users:
         return user
 
     def by_token(self, token: str) -> User | None:
-        """The user or service account that a token stands for now."""
+        """The user or service account of a valid token."""
         return self._tokens.get(token) or self._account(token)
 
     def issue(self, account: Object, *, seconds: int, serial: str) -> str:
-        """A token of a stored ServiceAccount, good for so long from now; `serial` tells tokens apart."""
+        """A token of a stored ServiceAccount, valid from now for `seconds`; `serial` makes it unique."""
         now, metadata = int(self._now().timestamp()), account["metadata"]
         claims = {
             "aud": [self.issuer],
@@ -111,7 +112,7 @@ class Users:
         return User(f"system:serviceaccount:{claims.namespace}:{claims.name}", groups, claims.uid)
 
     def _claims(self, token: str) -> _Claims | None:
-        """What a token says, if we signed it and its time is not over."""
+        """The identity in a token; None if the signature is wrong or the token is not valid now."""
         signed, _, signature = token.rpartition(".")
         if not signed or not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
             return None
@@ -127,7 +128,7 @@ class Users:
 
 
 def certified(certificate: Mapping[str, Any] | None) -> User | None:
-    """The user of a client certificate: its common name, in its organizations."""
+    """The user of a client certificate: the common name is the user, organizations are groups."""
     pairs = [pair for part in (certificate or {}).get("subject", ()) for pair in part]
     name = next((value for key, value in pairs if key == "commonName"), "")
     if not name:
@@ -150,7 +151,7 @@ def _decoded(text: str) -> Any:
 def kubeconfig(
     server: str, *, ca: bytes, token: str = "", certificate: Certificate | None = None, name: str = "fakekube"
 ) -> Object:
-    """A kubeconfig with everything inline: one cluster, one user and one context, all called `name`."""
+    """A self-contained kubeconfig: one cluster, one user and one context, all called `name`."""
     cluster: Object = {"server": server}
     if ca:
         cluster["certificate-authority-data"] = b64encode(ca).decode()

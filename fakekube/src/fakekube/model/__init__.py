@@ -1,1 +1,1 @@
-"""What an API server is made of: resources, storage, metadata, names, selectors, and how it says no."""
+"""The parts of an API server that need no server: resources, storage, metadata, names, selectors, and errors."""

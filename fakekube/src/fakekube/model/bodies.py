@@ -34,7 +34,7 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 BODY_LIMIT = 3 * 2**20
-"""Bytes of a request's body, as kube-apiserver has it."""
+"""The maximum size of a request body in bytes, as in kube-apiserver."""
 
 _JSON = frozenset({"", "application/json"})
 _YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
@@ -47,13 +47,13 @@ def media_type(content_type: str) -> str:
 
 
 def check_size(body: bytes) -> None:
-    """Raises Refused (413)."""
+    """Raise Refused (413) for a body above the limit."""
     if len(body) > BODY_LIMIT:
         raise too_large(BODY_LIMIT)
 
 
 def parsed(body: bytes, content_type: str) -> Json:
-    """The body as data. Raises Refused: 413, 415 or 400."""
+    """The decoded body. Raises Refused: 413, 415 or 400."""
     check_size(body)
     media = content_type if content_type == "application/json" else media_type(content_type)
     if media in _JSON:
@@ -68,7 +68,7 @@ def parsed(body: bytes, content_type: str) -> Json:
 
 
 def parsed_yaml(body: bytes) -> Json:
-    """A body that may be YAML: times and the like stay texts, as JSON has none."""
+    """A decoded JSON or YAML body. YAML timestamps stay strings, as JSON has no timestamps."""
     try:
         return _decode(body)
     except msgspec.DecodeError:
@@ -80,10 +80,10 @@ def parsed_yaml(body: bytes) -> Json:
 
 
 class _Loader(yaml.SafeLoader):
-    """Without times."""
+    """A safe loader without timestamps."""
 
 
-# The resolvers are a class's own only after it was given them; before, they are its parent's.
+# PyYAML shares the resolvers of a class with its parent until the class has its own.
 _Loader.yaml_implicit_resolvers = {
     sign: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for sign, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -96,7 +96,7 @@ def unknown_format(accepted: str) -> Refused:
 
 
 def repeated_fields(body: bytes) -> list[str]:
-    """The paths of what is there twice in a JSON body."""
+    """The paths of duplicate fields in a JSON body."""
 
     def looked_at(pairs: list[tuple[str, Any]]) -> _Seen:
         seen = _Seen(pairs)
@@ -144,7 +144,7 @@ def _unrecognized(resource: Resource) -> str:
 
 
 def typed(item: Object, resource: Resource) -> Object:
-    """The object with its kind and version, which built-in kinds may leave out. Raises Refused."""
+    """The object with its kind and version, which requests for built-in kinds may leave out. Raises Refused."""
     kind, version = item.get("kind"), item.get("apiVersion")
     if kind == resource.kind and version == resource.api_version:
         return item

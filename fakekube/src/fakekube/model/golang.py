@@ -1,4 +1,4 @@
-"""How Go writes values: Kubernetes' errors show them so, and paths and annotations hold them so."""
+"""Go's formats of values, which Kubernetes uses in errors, paths and annotations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JSON_KINDS: dict[type, str] = {dict: "object", list: "array", str: "string", bo
 
 
 def shown(value: Json) -> str:
-    """As `%v` prints it."""
+    """The value as `%v` prints it."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -34,7 +34,7 @@ def shown(value: Json) -> str:
 
 
 def literal(value: Json) -> str:
-    """As `%#v` prints it."""
+    """The value as `%#v` prints it."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False)
@@ -49,17 +49,17 @@ def literal(value: Json) -> str:
 
 
 def type_name(value: Json) -> str:
-    """Of the type that decoded JSON has."""
+    """The Go type of a decoded JSON value."""
     return _TYPES.get(type(value), "<nil>")
 
 
 def json_kind(value: Json) -> str:
-    """What an error of the JSON decoder calls it."""
+    """The name of a JSON type in errors of Go's decoder."""
     return _JSON_KINDS.get(type(value), "number")
 
 
 def json_text(value: Json) -> str:
-    """Compact JSON with sorted keys, in which what is special in HTML is escaped."""
+    """Compact JSON with sorted keys, and with the special characters of HTML escaped, as Go does."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""The metadata that all objects have: its types, what is taken, and what an update may change."""
+"""Object metadata: types, defaults, validation, and immutable fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fakekube.wire import Json, Object
 __all__ = ["FOREGROUND", "ORPHAN", "cleaned", "problems", "timestamp", "unknown_fields", "update_problems", "warnings"]
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-"""The finalizers by which the garbage collector is told what to do with dependents."""
+"""The finalizers that select a propagation policy for the garbage collector."""
 
 _STANDARD_FINALIZERS = frozenset({ORPHAN, FOREGROUND, "kubernetes"})
 _ANNOTATIONS_LIMIT = 256 * 1024
@@ -62,7 +62,7 @@ _POINTERS = frozenset({"deletionGracePeriodSeconds"})
 
 
 def cleaned(item: Object, resource: Resource) -> Object:
-    """The object with metadata of the right types, without what is empty or unknown. Raises Refused (400)."""
+    """The object with metadata of the right types, without empty and unknown fields. Raises Refused (400)."""
     metadata = item.get("metadata")
     if metadata is None:
         return {**item, "metadata": {}}
@@ -81,23 +81,23 @@ def cleaned(item: Object, resource: Resource) -> Object:
 
 
 def _told(value: Json) -> Json:
-    """A value of labels and annotations that is null counts as empty."""
+    """Labels and annotations with "" in the place of null."""
     return {k: "" if v is None else v for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _is_told(name: str, value: Json) -> bool:
-    # An empty list of managers is told: it asks for tracking to end.
+    # An empty list of managers stays: it is a request to end field tracking.
     return bool(value) or (value is not None and (name in _POINTERS or name == "managedFields"))
 
 
 def unknown_fields(item: Object) -> list[str]:
-    """The paths of what `cleaned` drops because nobody knows it."""
+    """The paths of the unknown fields that `cleaned` drops."""
     metadata = item.get("metadata")
     return [f"metadata.{name}" for name in metadata if name not in _FIELDS] if isinstance(metadata, dict) else []
 
 
 def problems(metadata: Object, *, rule: NameRule, namespaced: bool, plain_finalizers: bool) -> list[Problem]:
-    """What is wrong with the metadata of a new object."""
+    """Problems of the metadata of a new object."""
     found = list(_name_problems(metadata, rule))
     if namespaced and not metadata.get("namespace"):
         found.append(required("metadata.namespace"))
@@ -106,7 +106,7 @@ def problems(metadata: Object, *, rule: NameRule, namespaced: bool, plain_finali
 
 def _name_problems(metadata: Object, rule: NameRule) -> Iterator[Problem]:
     if prefix := metadata.get("generateName"):
-        # It gets an ending, so its own last sign need not be a proper end.
+        # The server appends a suffix, so the prefix may end with a dash.
         whole = prefix[:-1] + "a" if prefix.endswith("-") else prefix
         yield from (invalid_value("metadata.generateName", prefix, each) for each in rule(whole))
     name = metadata.get("name")
@@ -170,7 +170,7 @@ def _finalizer_problems(finalizers: list[str], *, plain_finalizers: bool) -> Ite
     path = "metadata.finalizers"
     for index, name in enumerate(finalizers):
         yield from (invalid_value(path, name, each) for each in qualified_name(name))
-        # Where plain ones are taken there is a warning at most.
+        # kube-apiserver only warns about plain finalizers of these kinds.
         if not plain_finalizers and "/" not in name and name not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid_value(f"{path}[{index}]", name, detail)
@@ -179,7 +179,7 @@ def _finalizer_problems(finalizers: list[str], *, plain_finalizers: bool) -> Ite
 
 
 def warnings(new: Object, old: Object | None = None) -> list[str]:
-    """What is taken from custom kinds and should not be."""
+    """Warnings about accepted but discouraged metadata of custom kinds."""
     finalizers = new.get("finalizers") or ()
     if old is not None and finalizers == (old.get("finalizers") or ()):
         return []
@@ -189,7 +189,7 @@ def warnings(new: Object, old: Object | None = None) -> list[str]:
 
 
 def update_problems(new: Object, old: Object, *, plain_finalizers: bool) -> list[Problem]:
-    """What is wrong with an update of metadata; name and namespace were compared with the path before."""
+    """Problems of an update of metadata. The caller has compared name and namespace with the path."""
     if new is old:
         return []
     found = []
@@ -200,7 +200,7 @@ def update_problems(new: Object, old: Object, *, plain_finalizers: bool) -> list
     if new.get("deletionGracePeriodSeconds") != old.get("deletionGracePeriodSeconds"):
         found.append(immutable("metadata.deletionGracePeriodSeconds", new.get("deletionGracePeriodSeconds")))
     if added := _finalizers_added_late(new, old):
-        # Go's way to print a list of strings.
+        # Go's `%#v` format of a list of strings.
         listed = ", ".join(shown(each) for each in added)
         detail = (
             f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
@@ -221,5 +221,5 @@ def _finalizers_added_late(new: Object, old: Object) -> list[str]:
 
 
 def timestamp(moment: datetime) -> str:
-    """As Kubernetes writes times: whole seconds, UTC."""
+    """A time as Kubernetes writes it: UTC, in whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

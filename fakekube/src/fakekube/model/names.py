@@ -1,4 +1,4 @@
-"""Which names, labels and qualified names Kubernetes takes, and how it words what is wrong with others."""
+"""Validation of names, label values and qualified names, with Kubernetes' messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 __all__ = ["NameRule", "dns_label", "dns_subdomain", "label_value", "path_segment", "qualified_name"]
 
 NameRule = Callable[[str], Sequence[str]]
-"""A name to what is wrong with it; empty if nothing is."""
+"""From a name to the messages about it; none for a valid name."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -45,7 +45,7 @@ _BAD_QUALIFIED = (
 
 @lru_cache(4096)
 def dns_label(name: str) -> tuple[str, ...]:
-    """As of namespaces: at most 63 characters, no dots."""
+    """The rule of namespaces: at most 63 characters, no dots."""
     if _is_label(name):
         return _length(name, _LONGEST_LABEL)
     return _length(name, _LONGEST_LABEL) + (("must not contain dots",) if _is_subdomain(name) else (_BAD_LABEL,))
@@ -53,13 +53,13 @@ def dns_label(name: str) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def dns_subdomain(name: str) -> tuple[str, ...]:
-    """As of most kinds: labels joined by dots, at most 253 characters."""
+    """The rule of most kinds: labels joined by dots, at most 253 characters."""
     return _length(name, _LONGEST_SUBDOMAIN) + (() if _is_subdomain(name) else (_BAD_SUBDOMAIN,))
 
 
 @lru_cache(4096)
 def path_segment(name: str) -> tuple[str, ...]:
-    """As of RBAC's kinds: whatever can be one step of a path."""
+    """The rule of RBAC's kinds: any segment of a path."""
     if name in (".", ".."):
         return (f"may not be '{name}'",)
     return tuple(f"may not contain '{each}'" for each in "/%" if each in name)
@@ -72,7 +72,7 @@ def label_value(value: str) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def qualified_name(name: str) -> tuple[str, ...]:
-    """As of keys of labels: `[DNS subdomain/]name`."""
+    """The rule of label keys: `[DNS subdomain/]name`."""
     prefix, slash, rest = name.rpartition("/")
     if "/" in prefix:
         return (

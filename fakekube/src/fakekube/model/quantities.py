@@ -1,4 +1,4 @@
-"""Quantities as Kubernetes writes them: the shortest form in the notation that they came in."""
+"""Quantities in Kubernetes' canonical form: the shortest form in the notation of the input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([A-Za-z]{0
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _LONGEST, _LONGEST_EXPONENT = 24, len("e+18")
-"""Characters of a quantity that is written anew. What is longer is no amount of anything, and stays as it is."""
+"""The maximum length of a quantity that is converted. A longer one is no sensible amount, and stays as it is."""
 
 _SMALLEST = Decimal(1).scaleb(-9)
 
@@ -26,7 +26,7 @@ def canonical_map(amounts: Mapping[str, Json]) -> dict[str, Json]:
 
 @lru_cache(4096)
 def canonical(text: str) -> str:
-    """`1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`. What is no quantity stays as it is."""
+    """`1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`. Any other text stays as it is."""
     match = _QUANTITY(text)
     if match is None:
         return text
@@ -44,7 +44,7 @@ def canonical(text: str) -> str:
 
 
 def _scaled(value: Decimal, suffix: Callable[[int], str]) -> str:
-    """With the largest power of a thousand that leaves a whole number; what is too small is rounded up."""
+    """The value with the largest power of 1000 that leaves an integer; a fraction of a nano unit is rounded up."""
     if not value:
         return "0"
     power = -9

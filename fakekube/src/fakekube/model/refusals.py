@@ -1,4 +1,4 @@
-"""How an API server says no: one function per reason, with Kubernetes' codes, wording and details."""
+"""Errors of an API server: one function per reason, with Kubernetes' codes, messages and details."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class FieldLike(Protocol):
-    """Something wrong with one field: `reason` as in a cause (FieldValueInvalid, ...), the message without the field."""
+    """A problem of one field: `reason` as in a cause (FieldValueInvalid, ...), and the message without the field."""
 
     @property
     def reason(self) -> str: ...
@@ -45,7 +45,7 @@ class FieldLike(Protocol):
 
 
 class Problem(NamedTuple):
-    """What is wrong with one field."""
+    """A problem of one field."""
 
     reason: str
     field: str
@@ -74,7 +74,7 @@ def immutable(field: str, value: Json) -> Problem:
 
 
 def shown(value: Json) -> str:
-    """A value as an error shows it. A missing one is Go's null."""
+    """A value as it appears in an error. A missing value is Go's null."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -89,7 +89,7 @@ def already_exists(resource: Resource, name: str, *, is_dying: bool = False) -> 
 
 
 def conflict(resource: Resource, name: str, why: str, *, noun: str = "") -> Refused:
-    """`noun` is what is said in the place of the plural."""
+    """A 409. `noun` replaces the plural in the message."""
     called = noun or resource.plural
     qualified = f"{called}.{resource.group}" if resource.group else called
     message = f"Operation cannot be fulfilled on {qualified} {_quoted(name)}: {why}"
@@ -97,7 +97,7 @@ def conflict(resource: Resource, name: str, why: str, *, noun: str = "") -> Refu
 
 
 def modified(resource: Resource, name: str) -> Refused:
-    """The resource version that the client gave is not the present one."""
+    """The 409 for an outdated resource version."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(resource, name, why)
 
@@ -120,7 +120,7 @@ def invalid(group: str, kind: str, name: str, problems: Iterable[FieldLike]) -> 
 
 
 def invalid_options(kind: str, problems: Iterable[FieldLike]) -> Refused:
-    """The query parameters or the options in the body do not fit."""
+    """The 422 for invalid query parameters or options in the body."""
     return invalid("meta.k8s.io", kind, "", problems)
 
 
@@ -142,12 +142,12 @@ def too_large(limit: int) -> Refused:
 
 
 def expired(message: str, *, token: str = "") -> Refused:
-    """`token` is what a list goes on with that need not be consistent."""
+    """The 410 for an expired version or token. `token` continues the list, without consistency with its first pages."""
     return Refused(410, "Expired", message, metadata={"continue": token} if token else {})
 
 
 def too_large_version(wanted: int, current: int) -> Refused:
-    """The client has seen a version that we never reached."""
+    """The 504 for a resource version that this server has not reached."""
     message = f"Too large resource version: {wanted}, current: {current}"
     causes = [("ResourceVersionTooLarge", "Too large resource version", "")]
     return Refused(504, "Timeout", f"Timeout: {message}", causes=causes, retry_after=1)

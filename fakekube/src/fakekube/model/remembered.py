@@ -1,4 +1,7 @@
-"""What was made of a JSON value, remembered: by identity, which is quick, and by content, as many clusters are alike."""
+"""A cache of values derived from JSON objects.
+
+Lookups go by identity for speed, and by content, as clusters share most objects.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _MOST = 1024
 
 
 class Remembered(Generic[T]):
-    """A function of JSON objects that are not changed, with a bounded memory. Equal objects give the same result."""
+    """A cached function of immutable JSON objects, with bounded memory. Equal objects share one result."""
 
     def __init__(self, make: Callable[[Mapping[str, Any]], T]) -> None:
         self._make = make
@@ -28,7 +31,7 @@ class Remembered(Generic[T]):
         if known is not None:
             return known[1]
         made = self._of_content(source)
-        self._by_identity[id(source)] = source, made  # the source is kept, and so its identity is its own
+        self._by_identity[id(source)] = source, made  # holds the source, so that its id is not reused
         if len(self._by_identity) > _MOST:
             self._by_identity.popitem(last=False)
         return made

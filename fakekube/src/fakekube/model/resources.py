@@ -1,4 +1,4 @@
-"""The resources an API server has: what is served where, and what is known of each."""
+"""The resources of an API server, and their properties."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GroupVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that `kubectl get` prints: a JSONPath as in a CRD's additionalPrinterColumns. Priority 0 is always shown,
+    """A printer column of `kubectl get`: a JSONPath as in a CRD's additionalPrinterColumns. Priority 0 is always shown,
     others with `-o wide`."""
 
     name: str
@@ -36,13 +36,12 @@ class Column:
 class Resource:
     """One kind as one API server serves it in one version. All versions of a resource share their stored objects.
 
-    `schema` is an OpenAPI v3 schema with Kubernetes' extensions (`x-kubernetes-*`); empty lets everything pass.
-    `custom` tells kinds made by a CustomResourceDefinition from built-in ones: no strategic merge patch for them,
-    validation, pruning and defaulting by the schema, generation counted by it all but metadata and status.
-    `served` may be false for a version that is only stored. `selectable` are field paths for field selectors besides
-    metadata.name and metadata.namespace. `scale` has the field paths behind the subresource of that name: the size wanted,
-    the size that is, and a selector (empty for none). `kept_with` is the group whose resource of the same plural keeps
-    the objects, in its own form, if that is not this one.
+    `schema` is an OpenAPI v3 schema with Kubernetes' extensions (`x-kubernetes-*`); an empty schema accepts everything.
+    `custom` marks kinds of a CustomResourceDefinition. They have no strategic merge patch; the schema validates, prunes
+    and defaults them; their generation counts changes outside metadata and status. `served` is false for a version that
+    is only stored. `selectable` are field selectors besides metadata.name and metadata.namespace. `scale` has the field
+    paths behind the subresource of that name: desired size, actual size, and selector (empty for none). `kept_with` is
+    the group of the resource of the same plural that stores the objects, in its own form; None: this one.
     """
 
     group: str
@@ -63,12 +62,12 @@ class Resource:
     kept_with: str | None = None
 
     api_version: str = field(init=False, repr=False, compare=False)
-    """Group and version."""
+    """`group/version`, or only the version in the core group."""
     storage: str = field(init=False, repr=False, compare=False)
-    """What all versions of it have in common: where its objects are kept."""
+    """The key of the stored objects, which all versions share."""
 
     def __post_init__(self) -> None:
-        # Asked for several times in each request, so made once.
+        # Computed once, as each request uses them several times.
         object.__setattr__(self, "api_version", str(GroupVersion(self.group, self.version)))
         kept = self.group if self.kept_with is None else self.kept_with
         object.__setattr__(self, "storage", f"{self.plural}.{kept}")
@@ -79,18 +78,18 @@ class Resource:
 
 
 class Registry:
-    """What an API server serves now. CustomResourceDefinitions come and go while it runs."""
+    """The resources that an API server serves now. CustomResourceDefinitions add and remove resources at run time."""
 
     def __init__(self, resources: tuple[Resource, ...]) -> None:
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._stored: dict[tuple[str, str], Resource] = {}
         self.generation = 0
-        """Goes up with each change, for whoever keeps something derived from it."""
+        """Increments with each change, for users of derived values."""
         for resource in resources:
             self.add(resource)
 
     def add(self, resource: Resource) -> None:
-        """Serve it; in the place of one with the same group, version and plural."""
+        """Serve a resource, in the place of one with the same group, version and plural."""
         self._resources[resource.group, resource.version, resource.plural] = resource
         first = self._stored.setdefault((resource.group, resource.plural), resource)
         if first.version == resource.version:
@@ -98,7 +97,7 @@ class Registry:
         self.generation += 1
 
     def remove(self, group: str, plural: str) -> None:
-        """Serve no version of it any more."""
+        """Stop serving all versions of a resource."""
         for key in [k for k in self._resources if (k[0], k[2]) == (group, plural)]:
             del self._resources[key]
         self._stored.pop((group, plural), None)
@@ -108,11 +107,11 @@ class Registry:
         return self._resources.get((group, version, plural))
 
     def stored(self, resource: Resource) -> Resource:
-        """The version in which its objects are kept: the first that was added."""
+        """The storage version of a resource: the first version that was added."""
         return self._stored.get((resource.group, resource.plural), resource)
 
     def of_kind(self, group: str, kind: str) -> Resource | None:
-        """Some version of a kind: the first that was added."""
+        """The first added version of a kind."""
         return next((r for r in self._resources.values() if r.group == group and r.kind == kind), None)
 
     def __iter__(self) -> Iterator[Resource]:

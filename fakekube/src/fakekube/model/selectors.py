@@ -1,4 +1,4 @@
-"""Label selectors and field selectors: text or object in, something that answers `matches` out."""
+"""Label selectors and field selectors: parsed from text or an object, with a method `matches`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class Alias(NamedTuple):
-    """Where a field is that selectors know by another name, and the value that it has if it is not there."""
+    """The path behind a field selector whose name is not a path, and the value of an absent field."""
 
     path: str
     missing: str = ""
@@ -62,7 +62,7 @@ class _Requirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All requirements must hold; with none, everything matches."""
+    """A conjunction of requirements; without any, every object matches."""
 
     requirements: tuple[_Requirement, ...] = ()
 
@@ -96,7 +96,8 @@ def label_selector(text: str) -> LabelSelector:
 
 
 def selector_of(selector: Mapping[str, Any] | None) -> LabelSelector:
-    """Of a LabelSelector object with `matchLabels` and `matchExpressions`; an empty one matches everything."""
+    """The selector of a LabelSelector object with `matchLabels` and `matchExpressions`; an empty one matches
+    everything."""
     if not selector:
         return EVERYTHING
     exact = [_Requirement(key, IN, frozenset({value})) for key, value in (selector.get("matchLabels") or {}).items()]
@@ -114,14 +115,14 @@ def _expression(expression: Mapping[str, Any]) -> _Requirement:
 
 
 class _Tokens:
-    """The words and signs of a selector, with a look at the next one."""
+    """The tokens of a selector, with a lookahead of one."""
 
     def __init__(self, text: str) -> None:
         self.text, self._position, self.next = text, 0, ""
         self.take()
 
     def take(self) -> str:
-        """The next one; what comes after it is next. Empty at the end."""
+        """Consume and return the next token; empty at the end."""
         taken = self.next
         match = _TOKEN.match(self.text, self._position)
         assert match is not None, "any character begins some token"
@@ -134,11 +135,11 @@ class _Tokens:
         return self.take()
 
     def unexpected(self, expected: str) -> Exception:
-        """Within a requirement."""
+        """The error for a wrong token within a requirement."""
         return bad_request(f"unable to parse requirement: found '{self.next}', expected: {expected}")
 
     def out_of_place(self, expected: str) -> Exception:
-        """Before or after one."""
+        """The error for a wrong token before or after a requirement."""
         return bad_request(f"found '{self.next}', expected: {expected}")
 
 
@@ -212,7 +213,7 @@ class _Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All terms must hold. A field that is missing has the value ''."""
+    """A conjunction of terms. A missing field has the value ''."""
 
     terms: tuple[_Term, ...] = ()
 
@@ -221,11 +222,11 @@ class FieldSelector:
         return tuple(term.path for term in self.terms)
 
     def matches(self, item: Object, aliases: Mapping[str, Alias] = _NO_ALIASES) -> bool:
-        """`aliases` say where a field is that the selector knows by another name."""
+        """Whether an object matches. `aliases` are the selectors whose names are not paths."""
         return all((_value_of(item, term.path, aliases) == term.value) == term.equal for term in self.terms)
 
     def exactly(self, path: str) -> str | None:
-        """The one value that the field must have, if the selector says so."""
+        """The value that the selector demands of a field; None if it demands none."""
         return next((term.value for term in self.terms if term.path == path and term.equal), None)
 
 
@@ -238,7 +239,7 @@ def _value_of(item: Object, path: str, aliases: Mapping[str, Alias]) -> str:
 
 @lru_cache(2048)
 def field_selector(text: str) -> FieldSelector:
-    r"""Parse `a.b=c,d!=e`; `\,`, `\=` and `\\` stand for themselves in values. Raises Refused (400)."""
+    r"""Parse `a.b=c,d!=e`. In values `\,`, `\=` and `\\` are escapes. Raises Refused (400)."""
     return FieldSelector(tuple(_term(each, text) for each in _split(text) if each))
 
 
@@ -269,7 +270,7 @@ def _unescaped(value: str) -> str:
 
 
 def field_value(item: Object, path: str) -> str:
-    """The text of the field at `a.b.c`, as selectors compare it."""
+    """The value of the field at `a.b.c` as text, as selectors compare it."""
     value: Any = item
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None

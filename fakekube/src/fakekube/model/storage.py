@@ -1,6 +1,6 @@
-"""Where the objects of one cluster are: every version of them, one counter of versions, and a history to watch from.
+"""The storage of one cluster, like etcd: all versions of all objects, their counter, and a history for watches.
 
-Synchronous and in one thread. Objects are never changed in place; whoever is told of a change may keep what it is told.
+Synchronous and single-threaded. Objects are never changed in place, so listeners may keep what they receive.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def key_of(namespace: str, name: str) -> str:
-    """The key of an object among those of its resource; keys sort as lists are sorted."""
+    """The key of an object within its resource. The order of keys is the order of lists."""
     return f"{namespace}/{name}" if namespace else name
 
 
 class Version:
-    """An object as it is from resource version `rv` on."""
+    """An object from resource version `rv` on."""
 
     __slots__ = ("_rest", "key", "object", "rv")
 
@@ -54,7 +54,7 @@ class Version:
     def rest(self) -> bytes:
         """The object's JSON without apiVersion and kind, from the first key to the last brace; encoded once.
 
-        So all versions of its API share the bytes: `{"apiVersion":...,"kind":...,` before it makes a whole object.
+        So all API versions share the bytes: a prefix `{"apiVersion":...,"kind":...,` makes a whole object.
         """
         if self._rest is None:
             self._rest = _encode({k: v for k, v in self.object.items() if k not in ("apiVersion", "kind")})[1:]
@@ -62,7 +62,7 @@ class Version:
 
 
 class Change:
-    """One write: the version it made (for DELETED the last state under a new resource version) and what was before."""
+    """One write: the new version (for DELETED the last state under a new resource version), and the old one."""
 
     __slots__ = ("old", "storage", "type", "version")
 
@@ -81,7 +81,7 @@ class Backup(NamedTuple):
 
 
 class Compacted(Exception):
-    """The history does not reach back that far. `oldest` is the oldest version from which it is whole."""
+    """The history does not reach back to the version. `oldest` is the oldest version from which it is complete."""
 
     def __init__(self, wanted: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {wanted} ({oldest})")
@@ -102,9 +102,9 @@ class _Shelf:
 
 
 class Revisions:
-    """The counter of resource versions. As in etcd an empty store has one already.
+    """The counter of resource versions. As in etcd, an empty store is at 1.
 
-    Clusters that share it are like API servers over one etcd: versions tell what came first, across all of them.
+    Clusters that share a counter are like API servers over one etcd: versions order their writes across all of them.
     """
 
     __slots__ = ("latest",)
@@ -114,7 +114,8 @@ class Revisions:
 
 
 class Storage:
-    """All objects of one cluster, by `Resource.storage` and key. `history` is the number of changes kept per resource."""
+    """All objects of one cluster, by `Resource.storage` and key. `history` is the number of changes kept per
+    resource."""
 
     def __init__(self, *, history: int = 10_000, revisions: Revisions | None = None) -> None:
         self._revisions = revisions or Revisions()
@@ -134,7 +135,7 @@ class Storage:
         return None if shelf is None else shelf.versions.get(key)
 
     def put(self, storage: str, key: str, item: Object) -> Version:
-        """Store a new object, or a new version of one: as given, with the next resource version stamped on it."""
+        """Store an object, new or updated, stamped with the next resource version."""
         shelf = self._shelf(storage)
         old = shelf.versions.get(key)
         if old is None:
@@ -144,7 +145,7 @@ class Storage:
         return version
 
     def remove(self, storage: str, key: str, last: Object | None = None) -> Version:
-        """Take an object away; answers its last state under a new resource version. Raises KeyError if there is none."""
+        """Remove an object. Returns its last state under a new resource version. Raises KeyError if it is missing."""
         shelf = self._shelf(storage)
         old = shelf.versions.pop(key)
         del shelf.keys[bisect_left(shelf.keys, key)]
@@ -153,7 +154,7 @@ class Storage:
         return version
 
     def select(self, storage: str, namespace: str = "", *, after: str = "") -> list[Version]:
-        """The present objects (of a namespace) in the order of their keys, those after a key only."""
+        """The stored objects (of a namespace) in the order of their keys, from after a key on."""
         shelf = self._shelves.get(storage)
         if shelf is None:
             return []
@@ -164,7 +165,7 @@ class Storage:
         return [versions[key] for key in shelf.keys[start:end]]
 
     def select_at(self, storage: str, rv: int, namespace: str = "", *, after: str = "") -> list[Version]:
-        """Like `select`, as it was at a resource version. Raises Compacted."""
+        """The result of `select` as of a resource version. Raises Compacted."""
         state = {version.key: version for version in self.select(storage, namespace, after=after)}
         later = self.since(storage, rv)
         if not later:
@@ -179,7 +180,7 @@ class Storage:
         return [state[key] for key in keys[start:end]]
 
     def since(self, storage: str, rv: int) -> list[Change]:
-        """The changes after a resource version, in order; none for one that is not reached yet. Raises Compacted."""
+        """The changes after a resource version, in order; none for a future version. Raises Compacted."""
         shelf = self._shelves.get(storage)
         if shelf is None:
             return []
@@ -188,24 +189,24 @@ class Storage:
         return shelf.history[bisect_right(shelf.history, rv, key=_rv_of) :]
 
     def compact(self, rv: int | None = None) -> None:
-        """Forget the history up to a resource version, all of it by default: who asks for older ones gets Compacted."""
+        """Drop the history up to a resource version, by default all of it. Reads of older versions raise Compacted."""
         limit = self.rv if rv is None else rv
         for shelf in self._shelves.values():
             del shelf.history[: bisect_right(shelf.history, limit, key=_rv_of)]
             shelf.compacted = max(shelf.compacted, limit)
 
     def backup(self) -> Backup:
-        """What is there now, for `restore`."""
+        """The current state, for `restore`."""
         return Backup(self.rv, {name: dict(shelf.versions) for name, shelf in self._shelves.items()})
 
     def skip(self, versions: int) -> None:
-        """As if so many things had been written that nobody looks at."""
+        """Advance the counter, as writes of unrelated objects would."""
         self._revisions.latest += versions
 
     def restore(self, backup: Backup) -> None:
-        """Be as it was then: the same objects under the same versions, the counter set back, and no history.
+        """Return to the state of a backup: objects and their versions, the counter set back, and no history.
 
-        Listeners are told of the differences under the versions that the objects had or have.
+        Listeners receive the differences, under the versions that the objects had or have.
         """
         changes: list[Change] = []
         for name, shelf in self._shelves.items():
@@ -219,9 +220,10 @@ class Storage:
             self._tell()
 
     def subscribe(self, listener: Listener, storage: str | None = None) -> Callable[[], None]:
-        """Have each change told, of one resource or of all, right after it is made; answers how to stop that.
+        """Call `listener` right after each change of one resource, or of all. Returns the function that unsubscribes
+        it.
 
-        A listener may write: what it changes is told after this change has been told to everybody.
+        A listener may write: listeners receive its changes after all of them have received the current one.
         """
         if storage is None:
             self._listeners = (*self._listeners, listener)
@@ -231,7 +233,7 @@ class Storage:
         return lambda: _drop(shelf, listener)
 
     def storages(self) -> Iterator[str]:
-        """The names of the resources of which there is, or was, something."""
+        """The names of the resources that have, or had, objects."""
         return iter(tuple(self._shelves))
 
     def _unsubscribe(self, listener: Listener) -> None:
@@ -250,7 +252,7 @@ class Storage:
 
     def _changed(self, shelf: _Shelf, change: Change) -> None:
         shelf.history.append(change)
-        # A quarter more than asked for is kept at times, so that not every write moves the whole list.
+        # The history may exceed the limit by a quarter, so that not every write moves the whole list.
         if len(shelf.history) > self._limit + self._limit // 4:
             excess = len(shelf.history) - self._limit
             shelf.compacted = shelf.history[excess - 1].version.rv
@@ -273,7 +275,7 @@ class Storage:
 
 
 def _differences(storage: str, now: Mapping[str, Version], then: Mapping[str, Version]) -> Iterator[Change]:
-    """The changes that lead from one state of a resource to another."""
+    """The changes from one state of a resource to another."""
     for key, version in now.items():
         if key not in then:
             yield Change(DELETED, storage, version, version)
@@ -292,9 +294,9 @@ def _drop(shelf: _Shelf, listener: Listener) -> None:
 
 
 def _span(keys: list[str], namespace: str, after: str) -> tuple[int, int]:
-    """Where the keys of a namespace, or those after a key, begin and end in the sorted list."""
+    """The slice of the sorted keys that is in a namespace and after a key."""
     if not namespace:
         return (bisect_right(keys, after) if after else 0), len(keys)
-    # "0" comes right after "/".
+    # "0" is the character after "/".
     start = bisect_right(keys, after) if after else bisect_left(keys, f"{namespace}/")
     return start, bisect_left(keys, f"{namespace}0")

@@ -1,1 +1,1 @@
-"""Links between clients and clusters, and everything that can go wrong on them."""
+"""Links between clients and clusters, with network faults."""

@@ -1,4 +1,4 @@
-"""A place in front of an API server where a test hears what is asked, and has something go wrong.
+"""A layer in front of an API server, in which a test observes requests and injects faults.
 
     async def refuse_secrets(request: Request) -> None:
         if "/secrets" in request.path:
@@ -6,7 +6,7 @@
 
     api = Interceptor(cluster.api, before=refuse_secrets)
 
-Links (`network.link`) break by chance, and for all that goes over them; here a test says which request fails, and how.
+Links (`network.link`) inject faults at random into all their traffic; here a test selects the request and the fault.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fakekube.wire import Refused, Request, Response, Watch
 __all__ = ["After", "Before", "Interceptor"]
 
 Before = Callable[[Request], Awaitable[Response | Watch | None]]
-"""What it answers, if anything, is the answer; a Refused that it raises, too. Whatever else it raises reaches whoever
-called, as a broken connection would. The request hangs for as long as it waits, and what it does happens meanwhile."""
+"""Returns an answer in the place of the server's, or None. A Refused that it raises is an answer too; any other error
+reaches the client, as a broken connection would. The request waits for it, and sees the changes it makes meanwhile."""
 
 After = Callable[[Request, Response | Watch], Awaitable[Response | Watch | None]]
-"""The same, with the answer that there would be."""
+"""Returns an answer in the place of the server's, which it receives, or None. Errors count as in `Before`."""
 
 
 async def _nothing(*_: object) -> None:
@@ -33,8 +33,7 @@ async def _nothing(*_: object) -> None:
 class Interceptor:
     """Answers as `api` does, with `before` awaited ahead of each request and `after` ahead of its answer.
 
-    What `before` answers or raises leaves a request undone; what `after` answers or raises hides the answer of one that
-    is done.
+    If `before` returns or raises, the request is not carried out; if `after` does, it is, but its answer is hidden.
     """
 
     def __init__(self, api: Handler, *, before: Before = _nothing, after: After = _nothing) -> None:

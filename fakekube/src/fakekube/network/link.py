@@ -1,4 +1,4 @@
-"""Links between a client and an API server, and what can go wrong on the way."""
+"""Links between a client and an API server, and their faults."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ __all__ = ["Fate", "Link", "State", "Weather"]
 
 
 class State(Enum):
-    """How a link is. What breaks a link breaks the watches that are open on it, except HANG: there they fall silent."""
+    """The state of a link. A fault breaks the open watches, except HANG and MUTE, which only silence them."""
 
     UP = "up"
     REFUSE = "refuse"
-    """No connection can be made: nothing was sent."""
+    """Connections are refused: no request arrives."""
     RESET = "reset"
-    """Connections break: the request may have arrived or not, and no answer comes."""
+    """Connections break: the request may have arrived or not, and no answer returns."""
     HANG = "hang"
-    """Nothing arrives and nothing is said. Who still waits when the link is up again is served then, late."""
+    """No request arrives and no answer returns. When the link is up again, requests whose client still waits arrive,
+    late."""
     MUTE = "mute"
-    """Requests arrive and are carried out; answers come when the link is up again, to who still waits."""
+    """Requests arrive and are carried out; answers return when the link is up again, to clients that still wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """What goes wrong now and then on a link that is up. Chances in [0, 1], times in seconds."""
+    """Random faults of a link that is up. Probabilities in [0, 1], times in seconds."""
 
     latency: tuple[float, float] = (0.0005, 0.003)
-    """The shortest and the longest way, each direction drawn anew."""
+    """The shortest and the longest delay; each direction is drawn separately."""
     lost_request: float = 0.0
     lost_answer: float = 0.0
-    """The request was carried out, and the connection breaks before its answer is here."""
+    """The request is carried out, but the connection breaks before the answer returns."""
     late: float = 0.0
-    """The answer takes some `lateness` longer."""
+    """The answer is delayed by up to `lateness`."""
     lateness: float = 5.0
     unwilling: float = 0.0
     """The server answers with one of `answers` and does nothing."""
     answers: tuple[int, ...] = (429, 500, 503)
     broken_watch: float = 0.0
-    """After a line of a watch: the stream breaks off."""
+    """The stream breaks before a line of a watch."""
     torn_line: float = 0.0
-    """A line of a watch comes in half, and the stream breaks off."""
+    """Half a line of a watch arrives, then the stream breaks."""
     doubled_line: float = 0.0
     slow_line: float = 0.0
-    """A line, and so all after it, takes some `lateness` longer."""
+    """A line of a watch, and so all lines after it, is delayed by up to `lateness`."""
 
 
 CALM = Weather()
@@ -55,7 +56,8 @@ CALM = Weather()
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of one request. Times in seconds; `answer` is what the server says instead of doing it."""
+    """The course of one request. Times in seconds; `answer` is the server's answer if it does not carry out the
+    request."""
 
     there: float = 0.0
     back: float = 0.0
@@ -67,24 +69,25 @@ class Fate:
 
 @dataclass(slots=True)
 class Link:
-    """The way from one client to one server. Its owner changes `state` (through `become`) and `weather` at any time."""
+    """The link from one client to one server. Its owner changes `state` (through `become`) and `weather` at any
+    time."""
 
     rng: random.Random
     weather: Weather = CALM
     state: State = State.UP
     age: int = field(default=0, init=False)
-    """Goes up when the connections that are open now break."""
+    """Increments when the open connections break."""
     watchers: dict[object, Callable[[], None]] = field(default_factory=dict, init=False)
-    """Who is called when the state changes or connections break: the open streams."""
+    """Callbacks of the open streams and waiting requests, on a change of the state or a break of connections."""
 
     @property
     def deaf(self) -> bool:
-        """Whether nothing arrives now."""
+        """Whether no request arrives now."""
         return self.state is State.HANG
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is answered now."""
+        """Whether no answer returns now."""
         return self.state in (State.HANG, State.MUTE)
 
     def become(self, state: State) -> None:
@@ -94,7 +97,7 @@ class Link:
         self._tell()
 
     def cut(self) -> None:
-        """Break the connections that are open; new ones can be made."""
+        """Break the open connections. New ones can be made."""
         self.age += 1
         self._tell()
 
@@ -111,7 +114,7 @@ class Link:
         return self._fate_in_weather(request)
 
     def line_delay(self) -> float | None:
-        """Seconds until the next line of a watch is here; None if the stream breaks instead."""
+        """Seconds until the next line of a watch arrives; None if the stream breaks instead."""
         weather = self.weather
         if weather.broken_watch and self.rng.random() < weather.broken_watch:
             return None

@@ -1,12 +1,12 @@
-"""Carries requests to API servers in the same process, over links for sockets: one file, a class for each step.
+"""Carries requests to API servers in the same process, over simulated links: one file, a class for each step.
 
     network = Network(rng)
     network.add("worker1", cluster.api)
     session = network.line("manager").session()
     async with session.request("GET", URL("http://worker1/api/v1/pods"), timeout=ClientTimeout(total=5)) as answer: ...
 
-It raises what aiohttp raises, at the point where aiohttp would, so that all of a client works as in life. Requests and
-answers are carried by callbacks of the network's own: what was sent arrives, whatever becomes of the sender.
+It raises aiohttp's errors where aiohttp would, so that the whole client runs as in production. Callbacks of the network
+carry requests and answers, so that a request that was sent arrives even if its sender is cancelled.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 
 
 def is_write(request: Request) -> bool:
-    """Whether a request may change anything. Reviews are questions, though they are sent as POST."""
+    """Whether a request may change anything. Reviews do not, although they are POST requests."""
     return request.method != "GET" and not request.path.startswith(QUESTIONS)
 
 
 class Handler(Protocol):
-    """An API server, as `server.api.Api`, that answers on the spot: in here nothing of it may wait."""
+    """An API server, as `server.api.Api`. Its `handle` must finish without waiting."""
 
     def handle(self, request: Request) -> Coroutine[Any, Any, Response | Watch]: ...
 
 
 class Observer(Protocol):
-    """Told of each request of a line around its arrival; it may let the line die (see `Line.dead`)."""
+    """Called around the arrival of each request of a line. It may end the line (see `Line.dead`)."""
 
     def arriving(self, line: Line, host: str, request: Request, /) -> None: ...
 
@@ -54,7 +54,7 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Host:
-    """An API server with the users it knows by their Authorization header; without any, everybody is the administrator."""
+    """An API server and its users by Authorization header. Without users every client is the administrator."""
 
     api: Handler
     users: dict[str, User] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Network:
     def __init__(self, rng: random.Random) -> None:
         self.hosts: dict[str, Host] = {}
         self.context = Context()
-        """What happens on the way belongs to no process."""
+        """The context of callbacks in transit, which belong to no process."""
         self._rng = rng
         self._links: dict[tuple[str, str], Link] = {}
 
@@ -78,7 +78,7 @@ class Network:
         return self.hosts[name]
 
     def link(self, source: str, host: str) -> Link:
-        """The link from a line's name to a host; made when first asked for, with luck of its own."""
+        """The link from a line's name to a host, created at first use with a random generator of its own."""
         if (source, host) not in self._links:
             self._links[source, host] = Link(random.Random(self._rng.getrandbits(64)))  # noqa: S311  # not a secret
         return self._links[source, host]
@@ -92,9 +92,9 @@ class Network:
 
 
 class Line:
-    """What one process has of a network.
+    """The network as one process uses it.
 
-    Once it is `dead` nothing is answered, and nothing that is sent arrives; of what was on its way by then, half does.
+    A `dead` line receives no answers and sends no requests; of the requests in transit at its death, half arrive.
     """
 
     def __init__(self, network: Network, source: str, observer: Observer | None) -> None:
@@ -104,13 +104,13 @@ class Line:
     def session(
         self, *, user_agent: str = "", limit: int = 0, before_sending: Callable[[Request], None] | None = None
     ) -> Session:
-        """A session of at most so many connections (0: unlimited). `before_sending` is told of each request when it has a
-        connection, and may raise: then it is not sent."""
+        """A session of at most `limit` connections (0: unlimited). `before_sending` receives each request once it has a
+        connection; if it raises, the request is not sent."""
         return Session(self, user_agent=user_agent, limit=limit, before_sending=before_sending)
 
 
 class Session:
-    """aiohttp's session, as far as clients of Kubernetes use it."""
+    """The part of aiohttp's session that clients of Kubernetes use."""
 
     def __init__(
         self, line: Line, *, user_agent: str, limit: int, before_sending: Callable[[Request], None] | None
@@ -130,7 +130,7 @@ class Session:
 
 
 class _Slots:
-    """Connections, of which there are only so many: who comes first gets one first."""
+    """A bounded number of connections, granted in the order of requests."""
 
     def __init__(self, number: int) -> None:
         self._free = number
@@ -159,7 +159,7 @@ class _Slots:
 
 
 class _Asked:
-    """One request; the slot of its connection is kept until its answer is here, or the answer of a watch has ended."""
+    """One request. It keeps its connection until the answer arrives; a watch does not count afterwards."""
 
     def __init__(self, session: Session, method: str, url: URL, options: Mapping[str, Any]) -> None:
         self._session, self._url = session, url
@@ -214,7 +214,7 @@ class _Asked:
 
 
 class _Flight:
-    """A request on its way there, and its answer on its way back."""
+    """A request in transit, and then its answer."""
 
     __slots__ = ("_age", "_answer", "_authorization", "_fate", "_line", "_loop", "_request", "_url", "answered", "link")
 
@@ -265,7 +265,8 @@ class _Flight:
             self._answer.close()
 
     def _wait_for_link(self, step: Callable[[], None]) -> None:
-        """Go on when it changes; who gave up meanwhile has closed the connection hard, and nothing goes on."""
+        """Repeat a step when the link changes. A client that gave up meanwhile has reset the connection: its request is
+        lost."""
 
         def on_change() -> None:
             if self.link.deaf or (self.link.silent and step == self._return):
@@ -299,7 +300,7 @@ class _Flight:
 
 
 def on_the_spot(coroutine: Coroutine[Any, Any, Response | Watch]) -> Response | Watch:
-    """The answer of an API server that has it at once. Raises RuntimeError if it does not."""
+    """The answer of an API server that finishes without waiting. Raises RuntimeError if it waits."""
     try:
         coroutine.send(None)
     except StopIteration as done:
@@ -324,7 +325,7 @@ def _as(request: Request, user: User) -> Request:
 
 
 class _Answer:
-    """aiohttp's response, as far as clients of Kubernetes use it."""
+    """The part of aiohttp's response that clients of Kubernetes use."""
 
     def __init__(self, answer: Response | Watch, link: Link, *, idle: float | None) -> None:
         self._answer = answer
@@ -337,7 +338,7 @@ class _Answer:
 
 
 class _Body:
-    """A body that is here as a whole."""
+    """A complete body."""
 
     def __init__(self, body: bytes) -> None:
         self._rest = body
@@ -351,7 +352,8 @@ class _Body:
 
 
 class _Lines:
-    """The lines of a watch, as they arrive over the link: in order, each in its time; none while the link is silent."""
+    """The lines of a watch, as they arrive over the link: in order, each after its delay; none while the link is
+    silent."""
 
     def __init__(self, watch: Watch, link: Link, idle: float | None) -> None:
         self._watch, self._link, self._idle = watch, link, idle
@@ -384,7 +386,7 @@ class _Lines:
     readany = readline
 
     async def _news(self, deadline: float | None) -> None:
-        """Wait until something may have changed."""
+        """Wait for a wake-up, the arrival of the next line, or the deadline."""
         self._reader = self._loop.create_future()
         due = self._under_way[0][0] if self._under_way and not self._link.silent else None
         when = min((at for at in (due, deadline) if at is not None), default=None)
@@ -397,7 +399,7 @@ class _Lines:
                 timer.cancel()
 
     def _take(self) -> None:
-        """What the server says now will be here in a while."""
+        """Put the server's new lines in transit, with their delays and faults."""
         lines, earliest = self._watch.lines, self._loop.time()
         while lines and not self._breaks:
             line, delay = lines.popleft(), self._link.line_delay()
@@ -417,7 +419,7 @@ class _Lines:
             self._reader.set_result(None)
 
     def _now(self) -> bytes | None:
-        """The next line, or the end, if it is here."""
+        """The next line if it has arrived, b"" at the end of the watch, otherwise None."""
         if self._link.age != self._age:
             self._broken()
         if self._watch.ended and not self._under_way and not self._watch.lines:

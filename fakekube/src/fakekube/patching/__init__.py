@@ -1,1 +1,1 @@
-"""Patches of all four sorts, and who owns which field."""
+"""The four types of patches, and managed fields."""

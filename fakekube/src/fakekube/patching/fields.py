@@ -1,8 +1,8 @@
-"""Sets of fields as `metadata.managedFields` writes them (FieldsV1), and the algebra of such sets.
+"""Sets of fields in the format of `metadata.managedFields` (FieldsV1), and their algebra.
 
 A set is a nested dict whose keys are the steps of a path: `f:NAME` for a field, `k:{...}` for the item of a list with
-keys, `v:...` for a value in a set. The node of a member holds `"."`, or nothing at all where nothing below it is a
-member; the empty dict as a whole is the empty set. Sets are never changed: results share what is the same.
+keys, `v:...` for a value in a set. The node of a member contains `"."`, or is empty if nothing below it is a member;
+the empty dict as a whole is the empty set. Sets are immutable: results share unchanged parts.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = [
 Fields = dict[str, Any]
 
 MEMBER: Fields = {}
-"""The node of a member with nothing below it."""
+"""The node of a member without members below it."""
 
 _KINDS = "fkvi"
-"""Kinds of steps in the order in which sets list them: field, key, value, index."""
+"""The kinds of steps in the order of sets: field, key, value, index."""
 
 
 def is_member(node: Fields) -> bool:
@@ -44,21 +44,21 @@ def is_member(node: Fields) -> bool:
 
 
 def member(node: Fields | None) -> Fields:
-    """The node made a member, if it was none."""
+    """The node as a member."""
     if not node:
         return MEMBER
     return node if "." in node else {".": MEMBER, **node}
 
 
 def union(first: Fields, second: Fields) -> Fields:
-    """What is in one of them."""
+    """The union of two sets."""
     if not first or not second:
         return first or second
     return _united(first, second)
 
 
 def _united(first: Fields, second: Fields) -> Fields:
-    """Of two nodes, neither of which stands for an empty set."""
+    """The union of two nodes; an empty node is a member here, not the empty set."""
     if first is second:
         return first
     if not first or not second:
@@ -74,7 +74,7 @@ def _united(first: Fields, second: Fields) -> Fields:
 
 
 def minus(fields: Fields, taken: Fields) -> Fields:
-    """What is in the first only. What lies below a member stays unless it is taken itself."""
+    """The difference of two sets. Members below a removed member stay unless they are removed themselves."""
     result = fields
     for step, node in taken.items():
         had = fields.get(step)
@@ -93,7 +93,7 @@ def minus(fields: Fields, taken: Fields) -> Fields:
 
 
 def _rest(node: Fields, taken: Fields) -> Fields | None:
-    """A node without what is taken; None if nothing is left."""
+    """The difference of two nodes; None if nothing is left."""
     if not node:
         return None if is_member(taken) else node
     left = minus(node, taken)
@@ -107,14 +107,14 @@ def _rest(node: Fields, taken: Fields) -> Fields | None:
 
 
 def besides(fields: Fields, names: Collection[str]) -> Fields:
-    """Without the fields on top of these names and all below them."""
+    """The set without these top-level fields and all members below them."""
     if not any(f"f:{name}" in fields for name in names):
         return fields
     return {step: node for step, node in fields.items() if step[2:] not in names}
 
 
 def common(first: Fields, second: Fields) -> Fields:
-    """What is in both."""
+    """The intersection of two sets."""
     result: Fields = {}
     for step, node in first.items():
         other = second.get(step)
@@ -129,7 +129,7 @@ def common(first: Fields, second: Fields) -> Fields:
 
 
 def paths(fields: Fields) -> Iterator[tuple[str, ...]]:
-    """All members, each as the steps to it: those of a node before those below it, each sorted as Kubernetes does."""
+    """All members as tuples of steps: a node before those below it, siblings in Kubernetes' order."""
     steps = sorted((step for step in fields if step != "."), key=_rank)
     for step in steps:
         if is_member(fields[step]):
@@ -149,14 +149,14 @@ def _rank(step: str) -> tuple[Any, ...]:
 
 
 def _sortable(value: Json) -> tuple[int, Any]:
-    """Numbers come before strings, these before booleans."""
+    """A sort key: numbers before strings before booleans."""
     if isinstance(value, bool):
         return (2, value)
     return (1, value) if isinstance(value, str) else (0, value or 0)
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """As a person reads it: `.spec.ports[port=80,protocol="TCP"].name`."""
+    """A path in the notation of conflict messages: `.spec.ports[port=80,protocol="TCP"].name`."""
     return "".join(map(_step_text, path))
 
 
@@ -176,21 +176,21 @@ def _shown(value: Json) -> str:
 
 @lru_cache(maxsize=4096, typed=True)
 def encoded(kind: str, names: tuple[str, ...] | None, *values: Json) -> str:
-    """The step to an item of a list: by the named keys, sorted, or, without names, by the one value itself."""
+    """The step to an item of a list: by the named keys, sorted, or, without names, by the single value itself."""
     content = values[0] if names is None else dict(zip(names, values, strict=True))
     return f"{kind}:{json_text(content)}"
 
 
 def canonical(fields: Fields) -> Fields:
-    """A set that a client wrote, in the one form in which sets can be compared; steps of unknown kinds are dropped.
+    """A client's set in canonical form, which makes sets comparable. Steps of unknown kinds are dropped.
 
-    Raises ValueError for what is no set.
+    Raises ValueError for a malformed set.
     """
     return _canonical(fields) or {}
 
 
 def _canonical(node: Fields) -> Fields | None:
-    """None for a node with nothing below it."""
+    """The canonical node; None if nothing is below it."""
     if not isinstance(node, dict):
         raise ValueError("fields must be objects")
     below: Fields = {}
@@ -201,7 +201,7 @@ def _canonical(node: Fields) -> Fields | None:
 
 
 def _canonical_step(step: str) -> str:
-    """Empty for an unknown kind."""
+    """The canonical step; empty for an unknown kind."""
     if step[1:2] != ":":
         raise ValueError(f"missing colon: {step}")
     kind, text = step[0], step[2:]

@@ -1,7 +1,8 @@
-"""Who owns which fields of an object: `metadata.managedFields`, kept up to date by updates and used by server-side apply.
+"""Managed fields: `metadata.managedFields`, maintained by all writes and used by server-side apply.
 
-An owner is a manager with its operation, its subresource and, for updates, its version. An update takes what it changes
-from whoever had it; an apply owns what it names, and is refused where another owner has set something else.
+An owner is a manager with its operation, its subresource and, for updates, its version. An update takes the ownership
+of the fields that it changes; an apply owns the fields that it names, and is refused if another owner set one to
+another value.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ from fakekube.wire import Object, Refused
 __all__ = ["RESETS", "apply", "settled", "track"]
 
 ANYTHING: Mapping[str, Any] = {}
-"""A schema that says nothing."""
+"""A schema without rules."""
 
 RESETS: Mapping[str, Collection[str]] = {"": ("status",), "status": ("spec",)}
-"""What the server puts back after a request to an object (``""``) or one of its subresources: nobody owns it by that."""
+"""Top-level fields that the server restores after a request to an object (``""``) or one of its subresources, so that
+the request does not own them."""
 
 _UNTRACKED: Fields = {
     **dict.fromkeys(("f:apiVersion", "f:kind"), MEMBER),
@@ -48,7 +50,7 @@ _UNTRACKED: Fields = {
         MEMBER,
     ),
 }
-"""What nobody owns."""
+"""Fields that have no owners."""
 
 _KUBECTL = "kubectl"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -67,12 +69,12 @@ def track(
     resets: Collection[str] | None = None,
     blank: Object = {},  # noqa: B006  # never changed
 ) -> Object:
-    """`new`, the object that a create, update or patch makes of `old`, with its managedFields brought up to date.
+    """The result `new` of a create, update or patch of `old`, with updated managedFields.
 
-    `old` is None on create. To be called before what the server itself does to the object. `managedFields` that the
-    request brings count on the main resource only; an empty list, or a list of one empty entry, ends the tracking, and
-    an object without owners is not tracked until it is applied. `resets` are the fields on top that the server does not
-    take from this request, by default those of `RESETS`. `blank` is what an object of the kind has before anything is said.
+    `old` is None on create. Call it before the server's own changes to the object. `managedFields` in the request count
+    on the main resource only. An empty list, or a list of one empty entry, ends the tracking; an object without owners
+    stays untracked until an apply. `resets` are the top-level fields that the server ignores in this request, by
+    default those of `RESETS`. `blank` is the zero value of the kind.
     """
     owners = _before(old, new, subresource)
     if old is not None and not owners:
@@ -89,7 +91,7 @@ def track(
 
 
 class _Scope(NamedTuple):
-    """What of an object a request is about: which version, which subresource, and what of it the server puts back."""
+    """The scope of a request: API version, subresource, and the fields that the server restores."""
 
     api_version: str
     subresource: str
@@ -100,12 +102,12 @@ class _Scope(NamedTuple):
         return cls(api_version, subresource, RESETS.get(subresource, ()) if resets is None else resets)
 
     def sees_all(self, entry: Entry) -> bool:
-        """Whether an owner loses even what is put back: on the main resource, one that uses another version does."""
+        """Whether an owner loses even restored fields: owners in another version do, on the main resource."""
         return not self.subresource and entry["apiVersion"] != self.api_version
 
 
 class _Change:
-    """What a request makes of an object: the fields it sets (`made`), and with these the ones it removes (`taken`)."""
+    """The effect of a request: the fields it sets (`made`), and these with the fields it removes (`taken`)."""
 
     def __init__(self, old: Object, new: Object, shape: Shape, scope: _Scope) -> None:
         self._scope = scope
@@ -122,7 +124,7 @@ class _Change:
 
 
 def _before(old: Object | None, new: Object, subresource: str) -> Owners:
-    """The owners before an update: those the request names, if it may and does so properly, otherwise the object's."""
+    """The owners before an update: the request's, if they are valid and allowed there, otherwise the object's."""
     entries = new["metadata"].get("managedFields")
     if entries is None or subresource or (old and entries is old["metadata"].get("managedFields")):
         return owners_of(old)
@@ -144,9 +146,9 @@ def apply(
 ) -> Object:
     """The live object (None: a new one) after a server-side apply of the given fields, with its managedFields.
 
-    Where nothing changes, not even an owner, it is the live object itself. Raises Refused: 409 Conflict with causes
-    FieldManagerConflict where another owner set a field to something else, unless `force`; 400 for another version or
-    given managedFields; 500, as the real server, where the applied object does not fit the schema.
+    The live object itself if nothing changes, not even an owner. Raises Refused: 409 Conflict with causes
+    FieldManagerConflict if another owner set a field to another value, unless `force`; 400 for another version or for
+    managedFields in the request; 500, as kube-apiserver, if the applied object does not fit the schema.
     """
     shape, scope = shape_of(schema), _Scope.of(api_version, subresource, resets)
     _check(live, applied, api_version, shape)
@@ -174,7 +176,7 @@ def apply(
 
 
 def _owned(first: str, named: Mapping[str, Fields], others: Owners) -> list[Fields]:
-    """What is owned by anybody after an apply that names these fields, by version; that version comes first."""
+    """The fields with an owner after an apply of the `named` fields, by version, `first` first."""
     found = dict(named)
     for entry in others.values():
         version = entry["apiVersion"]
@@ -183,9 +185,9 @@ def _owned(first: str, named: Mapping[str, Fields], others: Owners) -> list[Fiel
 
 
 def settled(old: Object, new: Object) -> Object:
-    """`new`, or `old` if they differ in nothing but times of managedFields: such a write is none.
+    """`new`, or `old` if they differ only in times of managedFields: such a write stores nothing.
 
-    To be asked last before the object is stored.
+    Call it last before the object is stored.
     """
     before, after = old["metadata"].get("managedFields"), new["metadata"].get("managedFields")
     if before == after:
@@ -215,14 +217,14 @@ def _shown(api_version: str, kind: str) -> str:
 
 
 def _before_first_apply(live: Object | None, shape: Shape, scope: _Scope, now: datetime) -> Owners:
-    """The owner of all that is in an object that nobody owns, when it is applied for the first time."""
+    """The owner of all fields of an object without owners, at the first apply to it."""
     owner = Owner("before-first-apply", "Update", scope.api_version, scope.subresource)
     fields = minus(_Change({}, live or {}, shape, scope).made, _UNTRACKED)
     return {owner: entry_of(owner, fields, scope.api_version, now)} if fields else {}
 
 
 def _refuse_conflicts(others: Owners, change: _Change, spared: Fields) -> None:
-    """Raise Refused if others own what changes, besides what is spared."""
+    """Raise Refused if other owners own a changed field that is not in `spared`."""
     conflicts = {owner: common(others[owner]["fieldsV1"], change.made_for(others[owner])) for owner in others}
     yielded = set(paths(spared))
     left = [
@@ -248,7 +250,8 @@ def _conflict_message(conflicts: list[tuple[str, str]]) -> str:
 
 
 def _yielded(live: Object | None, shape: Shape, api_version: str) -> Fields:
-    """What kubectl applied by itself, without the server's help, and nobody has changed since: it may take it over."""
+    """The fields of a client-side `kubectl apply` that are unchanged since; a server-side apply by kubectl may take
+    them."""
     text = (live["metadata"].get("annotations") or {}).get(_LAST_APPLIED) if live else None
     if live is None or not text:
         return {}
@@ -263,7 +266,7 @@ def _yielded(live: Object | None, shape: Shape, api_version: str) -> Fields:
 
 
 def _with_last_applied(result: Object, applied: Object) -> Object:
-    """The annotation of a former client-side `kubectl apply` follows its server-side one."""
+    """Update the annotation of an earlier client-side `kubectl apply`, if there is one."""
     metadata = result["metadata"]
     annotations = metadata.get("annotations") or {}
     if not annotations.get(_LAST_APPLIED):

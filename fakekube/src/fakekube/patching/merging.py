@@ -1,6 +1,6 @@
-"""Objects and sets of fields: what changed, what an applied object claims, how it merges, and what goes away with it.
+"""Operations of server-side apply on objects and sets of fields: changes, claims, merge, and removal.
 
-All of it by the `Shape` of the kind. Nothing is changed in place; what is the same is shared.
+The `Shape` of the kind decides. Nothing is changed in place; results share unchanged parts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["changes", "claims", "merged", "names_empty", "pruned"]
 _CONTAINERS = (dict, list)
 
 Node = Fields | None
-"""The node of a place in a set; None where neither it nor anything below it is in the set."""
+"""The node of a place in a set; None if neither the place nor anything below it is in the set."""
 
 
 def changes(old: Object, new: Object, shape: Shape) -> tuple[Fields, Fields]:
-    """The fields that are new or other than before, and those that are gone."""
+    """The new and changed fields, and the removed fields."""
     if old is new or old == new:
         return {}, {}
     changed, removed = _map_changes(old, new, shape)
@@ -28,8 +28,8 @@ def changes(old: Object, new: Object, shape: Shape) -> tuple[Fields, Fields]:
 
 
 def _changes(old: Json, new: Json, shape: Shape) -> tuple[Node, Node]:
-    """Of two values that differ."""
-    if old or new:  # two empty ones that differ, null and {} say, are a leaf that changed
+    """Changed and removed nodes of two different values."""
+    if old or new:  # a change between two empty values, such as null and {}, is the change of a leaf
         if shape.map_merges and _is(old, dict) and _is(new, dict):
             return _map_changes(old or {}, new or {}, shape)
         if shape.list_merges and _is(old, list) and _is(new, list):
@@ -38,7 +38,7 @@ def _changes(old: Json, new: Json, shape: Shape) -> tuple[Node, Node]:
 
 
 def _is(value: Json, type_: type) -> bool:
-    """Null may be any container."""
+    """Whether a value is of the type, or null, which stands for any container."""
     return value is None or isinstance(value, type_)
 
 
@@ -88,7 +88,7 @@ def _by_step(items: list[Json], shape: Shape) -> dict[str, list[Json]]:
 
 
 def _item_changes(old: list[Json], new: list[Json], shape: Shape) -> tuple[Node, Node]:
-    """Of the items that have one key; items that are there twice count as one leaf."""
+    """Changed and removed nodes of the items with one key. Duplicate items count as one leaf."""
     if old == new:
         return None, None
     if len(old) > 1 and len(new) > 1:
@@ -105,13 +105,13 @@ def _all_items(items: list[Json], shape: Shape) -> Node:
 
 
 def _all(value: Json, shape: Shape) -> Fields:
-    """The place itself and everything below it."""
+    """The node of a place and of all places below it."""
     below = _below(value, shape)
     return {".": MEMBER, **below} if below else MEMBER
 
 
 def _all_of_field(name: str, value: Json, shape: Shape) -> Fields:
-    """Of a field of a map with this shape."""
+    """The node of a field in a map of this shape."""
     return _all(value, shape.field(name) or DEDUCED) if isinstance(value, _CONTAINERS) else MEMBER
 
 
@@ -125,7 +125,7 @@ def _below(value: Json, shape: Shape) -> Fields:
 
 
 def claims(value: Object, shape: Shape) -> Fields:
-    """The fields that an applied object lays claim to: leaves, items, and entries of maps, but no declared containers."""
+    """The fields that an applied object claims: leaves, items, and map entries, but no declared containers."""
     return _claims(value, shape) or {}
 
 
@@ -149,7 +149,7 @@ def _field_claims(value: Object, shape: Shape) -> Iterator[tuple[str, Fields]]:
 
 
 def merged(live: Json, applied: Json, shape: Shape) -> Json:
-    """The live value with the applied one laid over it; nothing goes away by that."""
+    """The live value with the applied one merged in. A merge removes nothing."""
     if live is applied or live == applied:
         return live
     if shape.map_merges and isinstance(live, dict) and live:
@@ -181,7 +181,7 @@ def _merged_map(live: Object, applied: Object, shape: Shape) -> Object:
 
 
 def _merged_list(live: list[Json], applied: list[Json], shape: Shape) -> list[Json]:
-    """Items of both come in the applied order, the others where they were among them."""
+    """The merged list. Applied items come in the applied order; other live items keep their places."""
     before = _by_step(live, shape)
     wanted = {step: _merged_item(before.get(step), items[0], shape) for step, items in _by_step(applied, shape).items()}
     shared = iter([step for step in wanted if step in before])
@@ -207,15 +207,15 @@ def _until(items: Iterator[tuple[str, Json]], last: str | None) -> Iterator[Json
 
 
 def _merged_item(live: list[Json] | None, applied: Json, shape: Shape) -> Json:
-    """An item that is there twice is replaced."""
+    """The merged item. Duplicate live items are replaced."""
     return merged(live[0], applied, shape.item) if live and len(live) == 1 else applied
 
 
 def pruned(value: Object, last: Fields, owned: Iterable[Fields], shape: Shape) -> Object:
-    """A merged object without what its applier applied last time and nobody owns now.
+    """A merged object without the fields that its applier applied last time and that have no owner now.
 
-    `last` is what the applier owned before; `owned` what anybody owns now, the applier's new claims among it, as one set
-    for each version in which fields are owned, that of `last` first.
+    `last` are the fields that the applier owned before. `owned` are the fields with an owner now, including the
+    applier's new claims: one set per version that owners use, the version of `last` first.
     """
     last = _with_containers(last, shape)
     everything = _with_containers(claims(value, shape), shape)
@@ -223,21 +223,22 @@ def pruned(value: Object, last: Fields, owned: Iterable[Fields], shape: Shape) -
     for fields in owned:
         left = _with_containers(claims(kept, shape), shape)
         kept = _without(value, minus(everything, union(left, _with_containers(fields, shape))), shape)
-    # What goes must have been the applier's: the above also drops what nobody owns inside of what went.
+    # Only the applier's fields may go: the steps above also drop unowned fields inside of removed ones.
     gone = minus(everything, _with_containers(claims(kept, shape), shape))
     result: Object = _without(value, common(gone, last), shape)
     return result
 
 
 def names_empty(value: Json) -> bool:
-    """Whether there is a null or an empty map in it: to claim these may claim, later, a container that others filled."""
+    """Whether the value contains a null or an empty map. Such a claim may later cover a container that other owners
+    filled."""
     if isinstance(value, dict):
         return not value or any(map(names_empty, value.values()))
     return value is None or (isinstance(value, list) and any(map(names_empty, value)))
 
 
 def _with_containers(fields: Fields, shape: Shape) -> Fields:
-    """The set with the declared fields in it that only contain members."""
+    """The set with the declared fields that contain its members."""
     result: Fields = {}
     for step, node in fields.items():
         place = _place(step, shape)
@@ -254,7 +255,7 @@ def _place(step: str, shape: Shape) -> Shape:
 
 
 def _without(value: Json, fields: Fields, shape: Shape) -> Json:
-    """The value without these items and fields; containers that become empty stay."""
+    """The value without these items and fields. Emptied containers stay."""
     if isinstance(value, dict) and shape.map_merges:
         return _map_without(value, fields, shape)
     if isinstance(value, list) and shape.list_merges:

@@ -1,4 +1,4 @@
-"""The owners of an object's fields: the entries of `metadata.managedFields`, read, taken from, put together and sorted."""
+"""Owners of fields, as entries of `metadata.managedFields`: parse, take fields, merge and sort."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _MOST_UPDATERS = 10
 _ANCIENT = "ancient-changes"
 
 Entry = dict[str, Any]
-"""One of `metadata.managedFields`."""
+"""An entry of `metadata.managedFields`."""
 
 
 class Owner(NamedTuple):
-    """An owner. `version` is empty for one that applies: it is the same in all versions."""
+    """An owner. `version` is empty for an apply, whose owner is the same in all versions."""
 
     manager: str
     operation: str
@@ -48,23 +48,24 @@ class Owner(NamedTuple):
 
     @property
     def rank(self) -> str:
-        """What owners are sorted by: JSON with what is not empty, in this order."""
+        """The sort key of owners: JSON of the fields that are not empty, in this order."""
         names = ("manager", "operation", "apiVersion", "subresource")
         return json.dumps({name: value for name, value in zip(names, self, strict=True) if value}, ensure_ascii=False)
 
 
 Owners = dict[Owner, Entry]
-"""In the order of the entries. Entries are never changed."""
+"""Entries by owner, in the order of the entries. Entries are immutable."""
 
 
 def owners_of(obj: Object | None) -> Owners:
-    """Those of an object as the server has it."""
+    """The owners of a stored object."""
     entries = obj["metadata"].get("managedFields") or () if obj else ()
     return {_owner(entry): entry for entry in entries}
 
 
 def given(entries: Json) -> Owners | None:
-    """Those that a client wrote; None for a list that is none or names nobody, empty for one that ends the tracking."""
+    """The owners in a request; None for an invalid list or one without owners, empty for a list that ends the
+    tracking."""
     if entries in ([], [{}]):
         return {}
     try:
@@ -109,14 +110,14 @@ def _seconds(time: datetime) -> str:
 
 
 def fields_of(owners: Owners, owner: Owner) -> Fields:
-    """What it owns; empty for one that is not among them."""
+    """The fields of an owner; empty for an unknown owner."""
     entry = owners.get(owner)
     fields: Fields = entry["fieldsV1"] if entry else {}
     return fields
 
 
 def take(owners: Owners, taken: Callable[[Entry], Fields]) -> None:
-    """Take fields from all, from each its own; who owns nothing any more goes."""
+    """Take fields from all owners, computed for each entry. An owner without fields is removed."""
     for owner, entry in list(owners.items()):
         left = minus(entry["fieldsV1"], taken(entry))
         if not left:
@@ -126,7 +127,7 @@ def take(owners: Owners, taken: Callable[[Entry], Fields]) -> None:
 
 
 def cap(owners: Owners) -> None:
-    """Put the oldest updates of a version together where there are too many."""
+    """Merge the oldest update entries of a version if there are too many."""
     updaters = [owner for owner in owners if owner.operation == "Update"]
     excess = len(updaters) - _MOST_UPDATERS
     firsts: dict[str, Owner] = {}
@@ -146,7 +147,7 @@ def cap(owners: Owners) -> None:
 
 
 def listed(owners: Owners) -> list[Entry]:
-    """The entries in the order in which an object has them."""
+    """The entries in the order of managedFields."""
     return sorted(owners.values(), key=_order)
 
 
@@ -156,7 +157,7 @@ def _order(entry: Entry) -> tuple[str, ...]:
 
 
 def with_entries(obj: Object, entries: list[Entry]) -> Object:
-    """The object with these managedFields; itself if it has them."""
+    """The object with these managedFields; the same object if they are equal."""
     metadata = obj["metadata"]
     if metadata.get("managedFields", []) == entries and (entries or "managedFields" not in metadata):
         return obj

@@ -1,6 +1,6 @@
-"""The patches of the Kubernetes API that are not apply: JSON patch, merge patch and strategic merge patch.
+"""JSON patch, merge patch and strategic merge patch.
 
-None changes what it is given: the result shares with the object whatever the patch left alone.
+No patch changes its input: the result shares the unchanged parts of the object.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ _MOST_OPERATIONS = 10_000
 
 
 def json_patch(obj: Object, operations: Json) -> Object:
-    """RFC 6902, as lenient as kube-apiserver: `replace` also adds a field, and a missing field passes as null in `test`.
+    """RFC 6902, as lenient as kube-apiserver: `replace` also adds a field, and a missing field passes as null in
+    `test`.
 
-    Raises Refused: 400 for what is no list of operations, 413 for too many of them, 422 where one does not apply or a
-    `test` fails.
+    Raises Refused: 400 for an invalid list of operations, 413 for too many operations, 422 if an operation does not
+    apply or a `test` fails.
     """
     _check_operations(operations)
     document: Json = obj
@@ -51,7 +52,8 @@ def _check_operations(operations: Json) -> None:
 
 
 def _operated(document: Json, operation: Object) -> Json:
-    """The document after one operation. What it changes is copied before, so the library may change it in place."""
+    """The document after one operation. The containers on its path are copied first, so the library may change them in
+    place."""
     kind, path = operation.get("op"), JsonPointer(operation["path"])
     sources = [JsonPointer(operation["from"])] if kind in ("copy", "move") else []
     for pointer in (path, *sources):
@@ -65,7 +67,7 @@ def _operated(document: Json, operation: Object) -> Json:
 
 
 def _opened(value: Json, parts: list[str]) -> Json:
-    """The value with copies of the containers on a way into it."""
+    """The value with copies of the containers on the path into it."""
     if isinstance(value, dict):
         opened = dict(value)
         if parts and parts[0] in opened:
@@ -85,7 +87,7 @@ def _is_missing_field(document: Json, path: JsonPointer) -> bool:
 
 
 def merge_patch(obj: Object, patch: Json) -> Object:
-    """RFC 7386; nulls go also from objects in lists. Raises Refused, 400, for what is no JSON object."""
+    """RFC 7386, which also removes nulls from objects in lists. Raises Refused (400) if the patch is not an object."""
     if patch is None:
         raise Refused(400, "BadRequest", "Invalid JSON Patch")
     if not isinstance(patch, dict):

@@ -1,7 +1,7 @@
-"""What server-side apply needs to know of a kind: which maps and lists merge, by what, and which are taken whole.
+"""The merge rules of a kind for server-side apply: which maps and lists merge, by which keys, and which are atomic.
 
-Made from an OpenAPI v3 schema with Kubernetes' extensions. Parts are made when first needed, so a schema may be large
-or refer to itself.
+They come from an OpenAPI v3 schema with Kubernetes' extensions. Shapes are created at first use, so a schema may be
+large or refer to itself.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ OBJECT_META: Schema = {
         },
     },
 }
-"""The metadata of any object, of which the schema of a custom kind says nothing."""
+"""The metadata of any object, which schemas of custom kinds leave out."""
 
 _EVERY_OBJECT: Schema = {"apiVersion": _STRING, "kind": _STRING, "metadata": OBJECT_META}
 
 
 class Shape:
-    """How one place of a kind may look and how it merges.
+    """The types of values at a place of a kind, and how they merge.
 
-    `scalar` is the type of scalar it may be (`untyped` for any, empty for none). `is_map` and `is_list` say that it may
-    be one; of each it may be true that it `merges`: then its parts have owners of their own.
+    `scalar` is the permitted scalar type (`untyped` for any, empty for none). `is_map` and `is_list` permit maps and
+    lists. A map or list that merges is not atomic: its parts have owners of their own.
     """
 
     __slots__ = ("_children", "_open", "_schema", "is_list", "is_map", "keys", "list_merges", "map_merges", "scalar")
 
     def __init__(self, schema: Schema, *, open_: bool = False, whole: bool = False) -> None:
-        """`open_` lets unknown fields pass, here and below. `whole` marks an object with metadata of its own."""
+        """`open_` permits unknown fields, here and below. `whole` marks an object with metadata of its own."""
         type_ = schema.get("type", "")
         if whole or schema.get("x-kubernetes-embedded-resource") is True:
             schema = {**schema, "properties": {**schema.get("properties", {}), **_EVERY_OBJECT}}
@@ -89,7 +89,7 @@ class Shape:
         return name in self._properties
 
     def field(self, name: str) -> Shape | None:
-        """The shape of a field of the map; None if the schema knows none of that name."""
+        """The shape of a field of the map; None for an unknown field."""
         try:
             return self._children[name]
         except KeyError:
@@ -109,21 +109,21 @@ class Shape:
     @property
     def item(self) -> Shape:
         """The shape of the list's items."""
-        found = self._children.get("[]")  # no field is called so
+        found = self._children.get("[]")  # no field has this name
         if found is None:
             items = self._schema.get("items")
             found = self._children["[]"] = Shape(items, open_=self._open) if items is not None else UNTYPED
         return found
 
     def step(self, item: Json) -> str | None:
-        """The step to an item of a list that merges; None for an item that has none."""
+        """The step to an item of a list that merges; None for an item without one."""
         try:
             if not self.keys:
                 return None if item is None else encoded("v", None, item)
             if len(self.keys) == 1 and self.keys[0] in item:
                 return encoded("k", self.keys, item[self.keys[0]])
             return self._keyed(item) if isinstance(item, dict) else None
-        except TypeError:  # a container where a scalar should be cannot be looked up, nor a scalar be looked into
+        except TypeError:  # a container in the place of a scalar cannot be looked up, nor a scalar be looked into
             return None
 
     def _keyed(self, item: Object) -> str | None:
@@ -132,7 +132,7 @@ class Shape:
         return encoded("k", known, *(values[key] for key in known)) if known else None
 
     def _default(self, key: str) -> Json:
-        """The value of a key that an item leaves out."""
+        """The default of a key that an item leaves out."""
         return self._schema.get("items", {}).get("properties", {}).get(key, {}).get("default")
 
 
@@ -150,7 +150,7 @@ def _scalar(type_: str, format_: str) -> str:
 
 
 def _list_kind(schema: Schema) -> tuple[bool, tuple[str, ...]]:
-    """Whether a list merges, and the keys of its items, sorted; a set has none."""
+    """Whether a list merges, and the sorted keys of its items; a set has none."""
     match schema.get("x-kubernetes-list-type"):
         case "map":
             return True, tuple(sorted(schema["x-kubernetes-list-map-keys"]))
@@ -158,7 +158,7 @@ def _list_kind(schema: Schema) -> tuple[bool, tuple[str, ...]]:
             return True, ()
         case "atomic":
             return False, ()
-    # Built-in kinds that do not say how they are applied merge as they are patched.
+    # Built-in kinds without list types for apply use their patch strategy.
     if schema.get("x-kubernetes-patch-strategy") in ("merge", "merge,retainKeys"):
         key = schema.get("x-kubernetes-patch-merge-key")
         return True, (key,) if key else ()
@@ -166,7 +166,7 @@ def _list_kind(schema: Schema) -> tuple[bool, tuple[str, ...]]:
 
 
 DEDUCED = Shape({})
-"""Where the schema says nothing: maps merge, lists do not."""
+"""The shape of values without a schema: maps merge, lists do not."""
 
 UNTYPED = Shape({"x-kubernetes-map-type": "atomic"})
 
@@ -175,7 +175,7 @@ shape_of: Remembered[Shape] = Remembered(lambda schema: Shape(schema, whole=True
 
 
 def problems(value: Object, shape: Shape) -> list[str]:
-    """What keeps an applied object from fitting its kind, as kube-apiserver words it: `.spec.x: field not declared ...`."""
+    """The misfits of an applied object, in kube-apiserver's words: `.spec.x: field not declared ...`."""
     return [f"{path}: {text}" if path else text for path, text in _problems(value, shape)]
 
 

@@ -1,7 +1,7 @@
-"""Strategic merge patch: a merge patch that knows the lists of built-in kinds.
+"""Strategic merge patch: a merge patch with rules for the lists of built-in kinds.
 
-Lists whose schema says `x-kubernetes-patch-strategy: merge` merge by `x-kubernetes-patch-merge-key`, or as sets; the
-others are replaced. Directives in the patch: `$patch` (`replace`, `delete`) in a map or an item, `$retainKeys`,
+Lists whose schema says `x-kubernetes-patch-strategy: merge` merge by `x-kubernetes-patch-merge-key`, or as sets; other
+lists are replaced. Directives in the patch: `$patch` (`replace`, `delete`) in a map or an item, `$retainKeys`,
 `$deleteFromPrimitiveList/NAME` and `$setElementOrder/NAME` beside a field.
 """
 
@@ -27,9 +27,9 @@ _UNKNOWN: Schema = {}
 
 
 def strategic_merge(obj: Object, patch: Json, schema: Schema) -> Object:
-    """The object with the patch merged in; shares with it what is the same.
+    """The object with the patch merged in. It shares the unchanged parts.
 
-    Raises Refused: 400 for a patch of the wrong form, 500 (as kube-apiserver does) for one that does not fit the kind.
+    Raises Refused: 400 for a malformed patch, 500 (as kube-apiserver does) for a patch that does not fit the kind.
     """
     if not isinstance(patch, dict):
         text = f"json: cannot unmarshal {json_kind(patch)} into Go value of type map[string]interface {{}}"
@@ -71,7 +71,7 @@ def _directed(patch: Object) -> Object:
 
 
 def _retained(patch: Object) -> list[Json]:
-    """The fields that stay. All that the patch sets must be among them."""
+    """The fields that stay. Raises Refused (400) unless they include all fields that the patch sets."""
     names = patch[_RETAIN]
     set_ = [k for k, v in patch.items() if v is not None and k != _RETAIN and not k.startswith((_DELETE, _ORDER))]
     if not isinstance(names, list) or not all(name in names for name in set_):
@@ -80,7 +80,7 @@ def _retained(patch: Object) -> list[Json]:
 
 
 def _merge_field(result: Object, name: str, value: Json, schema: Schema) -> None:
-    """Merge one field of a patch into a map that is ours."""
+    """Merge one field of a patch into a map, which is changed in place."""
     if value is None:
         result.pop(name, None)
         return
@@ -96,7 +96,7 @@ def _merge_field(result: Object, name: str, value: Json, schema: Schema) -> None
 
 
 def _merged_list(old: list[Json], patch: list[Json], schema: Schema) -> list[Json]:
-    """Two lists of a field that merges. What the patch names comes in its order, the rest where it was."""
+    """The merge of a list. Items of the patch come in its order, other items keep their places."""
     if not old and not patch:
         return old
     _check_alike(old, patch)
@@ -120,7 +120,7 @@ def _merged_items(old: list[Json], patch: list[Json], key: str, schema: Schema) 
 
 
 def _directed_items(old: list[Json], patch: list[Json], key: str) -> tuple[list[Json], list[Json]]:
-    """Both lists after the items of the patch that are directives."""
+    """Both lists after the directives among the items of the patch."""
     plain = [item for item in patch if _PATCH not in item]
     directives = [item for item in patch if _PATCH in item]
     for item in directives:
@@ -140,7 +140,7 @@ def _directed_items(old: list[Json], patch: list[Json], key: str) -> tuple[list[
 
 
 def _merge_ordered(result: Object, name: str, patch: Object, schema: Schema) -> None:
-    """Merge a list whose order the patch gives, of all items that it knows, changed or not."""
+    """Merge a list whose order the patch gives for all items it knows, changed or not."""
     order, old, new = patch[_ORDER + name], result.get(name), patch.get(name)
     for value in (order, old, new):
         if value is not None and not isinstance(value, list):
@@ -160,7 +160,7 @@ def _merge_ordered(result: Object, name: str, patch: Object, schema: Schema) -> 
 
 
 def _check_order(patch: list[Json], order: list[Json], key: str) -> None:
-    """The items of a patch must be in the order it gives."""
+    """Raise Refused unless the items of a patch are in the order that it gives."""
     if not patch or not order:
         return
     places = iter(order)
@@ -174,9 +174,9 @@ def _check_order(patch: list[Json], order: list[Json], key: str) -> None:
 
 
 def _ordered(items: list[Json], first: list[Json], before: list[Json], key: str) -> list[Json]:
-    """The items in a new order: those that `first` names in its order, the others as they were `before`.
+    """The items in a new order: those in `first` in its order, the others in their order `before`.
 
-    Of one of either kind the one that was in front stays in front, if both were there; otherwise the named one comes.
+    Of a named and another item, the other one precedes only if both were there and it did so before.
     """
     wanted = [_key(item, key) for item in first]
     places = {place: index for index, place in reversed(list(enumerate(_key(item, key) for item in before)))}
@@ -206,7 +206,7 @@ def _delete_values(result: Object, name: str, values: Json) -> None:
 
 
 def _plain(value: Json) -> Json:
-    """A value of a patch where nothing is to merge it with: without nulls in maps, and without directives."""
+    """A value of a patch that has no counterpart: without nulls in maps, and without directives."""
     if isinstance(value, dict):
         kept = {name: part for name, part in value.items() if part is not None and not name.startswith(_DIRECTIVES)}
         return {name: _plain(part) for name, part in kept.items() if not _is_directive(part)}
@@ -227,7 +227,7 @@ def _field(schema: Schema, name: str) -> Schema:
 
 
 def _strategy(schema: Schema) -> str:
-    """How a field is patched besides `retainKeys`, which only says what the client may send."""
+    """The patch strategy of a field. `retainKeys` is left out: it only limits what a client may send."""
     listed = schema.get("x-kubernetes-patch-strategy", "").split(",")
     return next((each for each in listed if each != "retainKeys"), "")
 

@@ -1,1 +1,1 @@
-"""Structural schemas: what they prune, default and refuse, their rules in CEL, and the definitions that bring them."""
+"""Structural schemas: pruning, defaults, validation with CEL rules, and CustomResourceDefinitions."""

@@ -1,7 +1,7 @@
 """The CEL library without its command line.
 
-Its package imports the command line first, and that a terminal toolkit: half a second for nothing. An empty module in its
-place spares us that; whoever has imported the library before has it whole.
+Its package imports the command line first, and with it a terminal toolkit, which takes half a second. An empty module
+in the place of the command line avoids that; an earlier import of the library leaves it whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From a CustomResourceDefinition to what it makes the server serve, and whether it may.
+"""CustomResourceDefinitions: validation, defaults, status, and the resources that they define.
 
-The server stores a definition with its defaults (`defaulted`) if nothing is wrong with it (`problems`); what the real
-one's controllers then write into its status is there at once (`accepted`).
+The server stores a definition with its defaults (`defaulted`) if it has no `problems`. The status that controllers of a
+real cluster write is there at once (`accepted`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fakekube.wire import Object
 __all__ = ["accepted", "defaulted", "problems", "resources_of"]
 
 _AGE = Column("Age", ".metadata.creationTimestamp", "date")
-"""What is shown of a kind that declares no columns."""
+"""The printer column of a kind that declares none."""
 
 
 def resources_of(crd: Object) -> tuple[Resource, ...]:
-    """The kind in each of its versions, the stored one first; versions that are not served are left out."""
+    """The resources of a kind: one per served version, the storage version first."""
     versions = sorted(crd["spec"]["versions"], key=lambda version: not version["storage"])
     return tuple(_resource(crd["spec"], version) for version in versions if version["served"])
 
@@ -89,7 +89,7 @@ def _names(spec: Object) -> Object:
 
 
 def defaulted(crd: Object) -> Object:
-    """The definition with what may be left out of it: two names, the conversion, and of versions what is false."""
+    """The definition with defaults: singular and list kind, conversion, and false flags of versions."""
     spec = crd.get("spec") or {}
     versions = [{"served": False, "storage": False, **version} for version in spec.get("versions") or ()]
     filled = {
@@ -102,7 +102,7 @@ def defaulted(crd: Object) -> Object:
 
 
 def accepted(crd: Object, now: datetime, others: Iterable[Object] = ()) -> Object:
-    """The definition with its status brought up to date: names accepted and established, or in use by others."""
+    """The definition with an updated status: names accepted and established, or in conflict with other definitions."""
     spec, old = crd["spec"], crd.get("status") or {}
     clash = _clash(spec, others)
     names = ("NamesAccepted", "True", "NoConflicts", "no conflicts found")
@@ -138,7 +138,7 @@ _CLASHES = (("plural", "Plural"), ("singular", "Singular"), ("kind", "Kind"), ("
 
 
 def _clash(spec: Object, others: Iterable[Object]) -> tuple[str, str] | None:
-    """Reason and message of the last of the names that other definitions of the group use."""
+    """Reason and message of the last name that another definition of the group uses."""
     mine, found = _names(spec), None
     taken: set[str] = set()
     for other in others:
@@ -152,7 +152,7 @@ def _clash(spec: Object, others: Iterable[Object]) -> tuple[str, str] | None:
 
 
 def problems(crd: Object) -> list[FieldProblem]:
-    """What is against a definition, with its defaults, on its way in."""
+    """Problems of a definition that has its defaults."""
     return [*_of_names(crd), *_of_versions(crd["spec"]), *_checked(crd["spec"])]
 
 
@@ -204,7 +204,7 @@ def _told(versions: Sequence[Object]) -> list[str]:
 
 def _of_schemas(spec: Mapping[str, Any]) -> Iterator[FieldProblem]:
     schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in spec.get("versions") or []]
-    shared = all(schema == schemas[0] for schema in schemas)  # told as what old servers had in their place
+    shared = all(schema == schemas[0] for schema in schemas)  # a shared schema is reported at the field of v1beta1
     for index, schema in enumerate(schemas[:1] if shared else schemas):
         if schema is None:
             yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
@@ -216,11 +216,11 @@ def _of_schemas(spec: Mapping[str, Any]) -> Iterator[FieldProblem]:
 
 
 _checked = Remembered(lambda spec: tuple(_of_schemas(spec)))
-"""It compiles all rules and judges all defaults, and most clusters define the same."""
+"""Cached, as it compiles all rules and validates all defaults, and most clusters have the same definitions."""
 
 
 def _of_schema(schema: Mapping[str, Any], where: str, *, root: bool = False) -> Iterator[FieldProblem]:
-    """What keeps a schema from being structural, and rules and defaults that cannot be."""
+    """Problems of a schema: parts that are not structural, invalid rules and invalid defaults."""
     free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
     if not root and not schema.get("type") and not free:
         yield required(f"{where}.type", "must not be empty for specified object fields")

@@ -1,8 +1,8 @@
-"""The rules of a schema in CEL (`x-kubernetes-validations`): when one must be asked, about what, and what it says.
+"""The CEL rules of a schema (`x-kubernetes-validations`): when to evaluate them, on which fields, and their messages.
 
-Turning an object into CEL's values costs a hundred times more than checking its structure. So a rule is given only the
-fields that its text names, and is not asked at all when its answer is known: nothing it reads has changed, or one of the
-things that it joins by `||` is of a simple form and seen to hold ("it is not there, or as it was, or ...").
+The conversion of an object into CEL's values costs a hundred times more than the check of its structure. So a rule gets
+only the fields that its text names, and is not evaluated if its result is known: if no field it reads has changed, or
+if an operand of its `||` is of a simple form and holds ("absent, or unchanged, or ...").
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fakekube.wire import Json
 __all__ = ["ABSENT", "MapKey", "Rule", "render_cel_path", "unchanged"]
 
 ABSENT: Any = object()
-"""In the place of an old value where there was none."""
+"""Stands for the missing old value."""
 
 Names = tuple[str, ...]
 
 
 def unchanged(path: str) -> str:
-    """CEL for: the field of `self` (as `spec.queueName`) is what it was, be it absent. One of the simple forms."""
+    """CEL for: a field of `self` (as `spec.queueName`) is unchanged, which includes absent. One of the simple forms."""
     return f"(has(self.{path}) == has(oldSelf.{path}) && (!has(self.{path}) || self.{path} == oldSelf.{path}))"
 
 
@@ -40,7 +40,7 @@ _READ = re.compile(
 
 
 class _Read(NamedTuple):
-    """A field that a rule names: its value, or only whether it is there. `path` is as the rule writes it."""
+    """A field that a rule reads: its value, or only its presence. `path` is as the rule writes it."""
 
     old: bool
     path: Names
@@ -52,11 +52,11 @@ class _Read(NamedTuple):
 
 
 Known = Callable[[Json, Json], bool]
-"""Whether something simple holds of a new value and an old one (or ABSENT), without asking CEL. No is not known."""
+"""Whether a simple condition holds for a new and an old value (or ABSENT), without CEL. False means unknown."""
 
 
 def _known(part: str) -> Known | None:
-    """The meaning of a part of a rule, if it has one of the simple forms."""
+    """The check for a part of a rule; None unless the part has one of the simple forms."""
     for form, meaning in _FORMS:
         if match := re.fullmatch(form, part):
             return meaning(*(_names(group) for group in match.groups()))
@@ -64,7 +64,7 @@ def _known(part: str) -> Known | None:
 
 
 def _names(path: str) -> Names:
-    """A path as it is in objects, not as it is written in rules."""
+    """The path in objects for a path in a rule, which escapes some names."""
     return tuple(_unescaped(name) for name in path.split(".") if name)
 
 
@@ -73,7 +73,7 @@ def _same(path: Names) -> Known:
         if old is ABSENT:
             return False
         for name in path:
-            if new is old:  # and so is all below
+            if new is old:  # so are all fields below
                 return True
             new = new.get(name, ABSENT) if isinstance(new, dict) else new
             old = old.get(name, ABSENT) if isinstance(old, dict) else old
@@ -92,7 +92,8 @@ def _present(path: Names) -> Known:
 
 
 def _missing(path: Names) -> Known:
-    """Of a field whose object is there: to ask for one in an object that is not is an error in CEL."""
+    """The check for an absent field in a present object. In an absent object the check is an error in CEL, so no
+    answer."""
     return lambda new, _old: _at(new, path) is ABSENT and isinstance(_at(new, path[:-1]), dict)
 
 
@@ -118,7 +119,7 @@ def _empty(path: Names) -> Known:
 
 
 def _lets_be(part: str) -> bool:
-    """Whether a part of a rule is true of whatever did not change."""
+    """Whether a part of a rule is true of every unchanged value."""
     return part == "self == oldSelf" or re.fullmatch(_SAME, part) is not None
 
 
@@ -136,7 +137,7 @@ _FORMS: tuple[tuple[str, Callable[..., Known]], ...] = (
 
 
 class Rule:
-    """One rule of one place in a schema."""
+    """One rule at one place of a schema."""
 
     def __init__(self, declared: Mapping[str, Any], *, kind: str) -> None:
         self._declared = declared
@@ -149,10 +150,10 @@ class Rule:
         self.optional_old = bool(declared.get("optionalOldSelf"))
         self.is_transition = reads_old and not self.optional_old
         self.is_reflexive = not reads_old or any(_lets_be(part) for part in _disjuncts(self.text))
-        """Whether it holds of any value that did not change and was valid."""
+        """Whether the rule holds for every unchanged value that was valid."""
 
     def problem(self, new: Json, old: Json, path: Path) -> FieldProblem | None:
-        """What it has against a value in the place of an old one (or of ABSENT), when it is asked."""
+        """Evaluate the rule for a value and the old one (or ABSENT). Returns its problem, if any."""
         variables = self._variables(new, old)
         try:
             if self._program.execute(_context(self._program, variables)) is True:
@@ -162,10 +163,10 @@ class Rule:
         return self._broken(new, variables, path)
 
     def must_be_asked(self, new: Json, old: Json) -> bool:
-        """Whether its answer is not known anyway."""
+        """Whether the result of the rule is unknown."""
         if old is ABSENT and self.is_transition:
             return False
-        for holds in self._knowns:  # a plain loop: this is asked of each rule at each write
+        for holds in self._knowns:  # a plain loop for speed: each write checks each rule
             if holds(new, old):
                 return False
         if old is not ABSENT and self.is_reflexive and self._is_untouched(new, old):
@@ -175,7 +176,7 @@ class Rule:
         return any(_changed(new, old, read.place, presence=read.presence) for read in self._reads)
 
     def _is_untouched(self, new: Json, old: Json) -> bool:
-        """Whether all that it reads is the very same; a quick look at the top."""
+        """Whether all fields that the rule reads are identical; compares only the top level."""
         if not isinstance(new, dict) or not isinstance(old, dict) or "" in self._tops:
             return new is old
         return all(new.get(name) is old.get(name) for name in self._tops)
@@ -229,18 +230,18 @@ class Rule:
 
 
 def render_cel_path(path: Path) -> str:
-    """As CEL's problems tell it, with the keys of maps in brackets. Empty for the root."""
+    """A path as in problems of CEL rules, with map keys in brackets. Empty for the root."""
     return "".join(f"[{part}]" if isinstance(part, int | MapKey) else f".{part}" for part in path)
 
 
 class MapKey(str):
-    """The key of a map on a path, unlike the name of a field."""
+    """A map key in a path, in contrast to a field name."""
 
     __slots__ = ()
 
 
 def _bare(text: str) -> str:
-    """The rule with its string literals blanked, so that words in them are not taken for names."""
+    """The rule with blank string literals, so that words in them are not taken for names."""
     return _STRING.sub(lambda match: "'" + " " * (len(match.group()) - 2) + "'", text)
 
 
@@ -254,7 +255,7 @@ def _reads(text: str) -> Iterator[_Read]:
 
 
 def _disjuncts(text: str) -> list[str]:
-    """The rule split at the `||` outside of all brackets; whole if it has a conditional or an `&&` there."""
+    """The operands of the rule's top-level `||`; the whole rule if it has a conditional or an `&&` there."""
     bare, depth, start, parts = _bare(text), 0, 0, []
     for index, letter in enumerate(bare):
         depth += (letter in "([{") - (letter in ")]}")
@@ -282,7 +283,7 @@ def _at(value: Json, path: Names) -> Json:
 
 
 def _projected(value: Json, reads: list[_Read]) -> Json:
-    """The value with only the fields that are read; of one whose presence alone is asked, no more than that."""
+    """The value reduced to the fields that are read; a field is reduced to True if only its presence is read."""
     if not isinstance(value, dict):
         return _escaped(value)
     if any(not read.path and not read.presence for read in reads):
@@ -297,7 +298,7 @@ def _projected(value: Json, reads: list[_Read]) -> Json:
     return found
 
 
-# Names that are words of CEL's own are written differently in rules, and so are signs that names of CEL's cannot have.
+# Rules escape field names that are reserved words of CEL, and characters that are invalid in CEL's names.
 _RESERVED = frozenset(
     (
         "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
@@ -318,7 +319,8 @@ def _unescaped(name: str) -> str:
 
 
 def _escaped(value: Json) -> Json:
-    """With the fields that are named like words of CEL's renamed; signs in keys stay, as they may be keys of maps."""
+    """The value with fields renamed that have reserved names. Other characters stay, as such keys may be keys of
+    maps."""
     if isinstance(value, dict):
         return {f"__{name}__" if name in _RESERVED else name: _escaped(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""CEL's optional fields, `object.?spec.?size.orValue(1)`, in the words of the CEL that knows none.
+"""Rewrites CEL's optional fields, `object.?spec.?size.orValue(1)`, for a CEL library without optionals.
 
-Plain paths of fields and keys with a plain value for what is absent are known: no calls within, and nothing but `orValue`
-at the end. Whatever else there is stays as it is, and compiling it says what is wrong.
+Supported are plain paths of fields and keys, without calls, that end in `orValue` with a plain value. Any other
+expression stays unchanged, and fails to compile with a message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STEPS = re.compile(_STEP)
 
 
 def without_optionals(expression: str) -> str:
-    """The expression with each optional path as a question whether all of it is there."""
+    """The expression with each optional path as a conditional on the presence of all its steps."""
     return _OPTIONAL.sub(_asked, expression) if ".orValue(" in expression else expression
 
 
@@ -35,7 +35,7 @@ def _asked(found: re.Match[str]) -> str:
 
 
 def _doubts(path: str, step: str, after: str) -> Iterator[str]:
-    """What must hold so that the step can be taken, if that is in doubt."""
+    """The condition for a step that may be missing."""
     if step.startswith(".?"):
         yield f"has({after})"
     elif step.startswith("[?"):

@@ -1,7 +1,7 @@
-"""What a schema does not know goes, and what it has a default for comes: one walk, made when something does either.
+"""Pruning of unknown fields and defaulting, in one walk over the object.
 
-Rules as in kube-apiserver 1.35: a null where none is allowed counts as absent, in objects but not in lists; then defaults
-are set, and those of the objects they make.
+Rules as in kube-apiserver 1.35: a null where none is allowed counts as absent, in objects but not in lists; then
+defaults are set, including defaults inside of them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Schema = Mapping[str, Any]
 
 
 class Pruner:
-    """Prunes and defaults by one schema. What it returns shares all that stays as it was."""
+    """Prunes and defaults by one schema. Results share unchanged parts."""
 
     def __init__(self, openapi: Schema) -> None:
         self._root = _Node(openapi, root=True)
 
     def prune_and_default(self, obj: Object) -> Object:
-        """The object as it would be stored; itself if nothing changes."""
+        """The object as stored; the same object if nothing changes."""
         done: Object = _walk(self._root, obj, (), None, defaults=True)
         return done
 
     def unknown_fields(self, obj: Object) -> list[str]:
-        """The paths of what would be dropped as unknown: of metadata first, then sorted, as kube-apiserver tells them."""
+        """The paths of unknown fields: of metadata first, then sorted, as in kube-apiserver's warnings."""
         unknown: list[Path] = []
         _walk(self._root, obj, (), unknown, defaults=False)
         return [
@@ -39,7 +39,7 @@ class Pruner:
 
 
 class _Node:
-    """What a walk needs to know of one place of the schema."""
+    """The walk's rules at one place of the schema."""
 
     __slots__ = ("defaults", "idle", "items", "nullable", "others", "properties")
 
@@ -56,11 +56,11 @@ class _Node:
             _Node(additional) if isinstance(additional, Mapping) else additional is True or _is_open(schema)
         )
         self.idle = self.others is True and not self.properties and self.items is None
-        """Whether nothing is ever changed below."""
+        """Whether nothing below is ever changed."""
 
 
 def _is_open(schema: Schema) -> bool:
-    """A schema that says nothing of fields is no reason to drop any."""
+    """Whether unknown fields stay: the schema keeps them, or says nothing of fields."""
     says = "properties" in schema or schema.get("type") == "object"
     return keeps_unknown(schema) or not says
 
@@ -98,7 +98,7 @@ def _walk_object(node: _Node, value: Object, path: Path, unknown: list[Path] | N
 
 
 def _with_defaults(node: _Node, value: Object, *, fresh: bool) -> Object:
-    """With the defaults that are missing; `fresh` if the object is the walk's own already."""
+    """The object with missing defaults; `fresh` if the walk may change it in place."""
     missing = [(name, default) for name, default in node.defaults if name not in value]
     if not missing:
         return value

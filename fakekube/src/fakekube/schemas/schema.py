@@ -1,7 +1,7 @@
-"""What a schema makes of an object: pruned, defaulted, and judged as kube-apiserver judges it.
+"""A compiled schema: prunes, defaults and validates objects as kube-apiserver does.
 
-The cost of a write is that of what it changes. Structure is asked of Rust in one question; lists with keys and rules are
-looked at only where something below differs from the old object.
+The cost of a write is in proportion to its changes. One call in Rust checks the structure; list keys and rules are
+checked only where something below differs from the old object.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ __all__ = ["FieldProblem", "Schema"]
 
 
 class Schema:
-    """One OpenAPI v3 schema with Kubernetes' extensions, compiled where it is needed."""
+    """One OpenAPI v3 schema with Kubernetes' extensions, compiled at first use."""
 
     def __init__(self, openapi: Mapping[str, Any]) -> None:
         self.openapi = openapi
 
     @classmethod
     def of(cls, resource: Resource) -> Schema:
-        """The compiled schema of a resource; made once for all that are alike, on whatever server."""
+        """The compiled schema of a resource. Equal schemas share one, across servers."""
         return _compiled(resource.schema)
 
     def accepts(self, obj: Object) -> bool:
-        """Whether nothing would be pruned, defaulted, or found wrong but by rules and keys of lists. A quick question."""
+        """A quick check: nothing to prune or default, and valid except for rules and list keys, which it skips."""
         return not self.openapi or self._structure.accepts(obj)
 
     def prune_and_default(self, obj: Object) -> Object:
-        """The object without what the schema does not know, and with its defaults; itself if that changes nothing."""
+        """The object without unknown fields and with defaults; the same object if nothing changes."""
         if not self.openapi or self._structure.accepts(obj):
             return obj
         return self._pruner.prune_and_default(obj)
 
     def unknown_fields(self, obj: Object) -> list[str]:
-        """The paths of what pruning drops because it is unknown, as `fieldValidation` tells them."""
+        """The paths of the fields that pruning drops, for `fieldValidation`."""
         if not self.openapi or self._structure.accepts(obj):
             return []
         return self._pruner.unknown_fields(obj)
 
     def problems(self, new: Object, old: Object | None) -> list[FieldProblem]:
-        """What is against the object, on an update of `old` or (None) on a create, in the order they are found.
+        """Problems of an object on an update of `old`, or on create (None), in the order of detection.
 
-        The object is expected to be pruned and defaulted. As on kube-apiserver, what was wrong already and is as it was
-        is forgiven, and when types, limits or demands are violated the rules in CEL are not asked, and that is said.
+        The object must be pruned and defaulted. As in kube-apiserver, problems of unchanged values are ignored
+        (ratcheting), and violated types, limits or required fields suppress the CEL rules, which adds a problem that
+        says so.
         """
         if not self.openapi:
             return []
@@ -98,7 +99,7 @@ _UNIQUE = frozenset({"map", "set"})
 
 
 class _Place:
-    """A place of the schema: its rules, the keys of its list, and the places below where there are any."""
+    """A place of the schema: its rules, its list keys, and the places below that have any."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         kind = str(schema.get("type", "object"))
@@ -106,7 +107,7 @@ class _Place:
         self.list_type: str = schema.get("x-kubernetes-list-type", "atomic") if kind == "array" else ""
         self.keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys", ()))
         self.identity = _identity(self.keys) if self.list_type == "map" else _hashable
-        """What tells an item of the list from the others."""
+        """The identity of an item within the list."""
         self.properties = {
             name: place for name, each in schema.get("properties", {}).items() if (place := _Place(each)).matters
         }
@@ -116,7 +117,7 @@ class _Place:
         self.has_rules: bool = bool(self.rules) or any(place.has_rules for place in below)
         self.matters: bool = bool(self.has_rules or below or self.list_type in _UNIQUE)
         self.is_steady: bool = all(rule.is_reflexive for rule in self.rules) and all(place.is_steady for place in below)
-        """Whether a value that did not change need not be looked at."""
+        """Whether an unchanged value needs no check."""
 
     @staticmethod
     def _below(schema: Any) -> _Place | None:
@@ -125,7 +126,7 @@ class _Place:
 
 
 def _look(place: _Place, new: Json, old: Json, path: Path, found: list[FieldProblem], *, rules: bool) -> None:
-    """Add what is wrong with a value in the place of an old one, or of ABSENT."""
+    """Add the problems of a value that replaces an old one, or ABSENT."""
     if not place.is_steady or (new is not old and new != old):
         _look_at(place, new, old, path, found, rules=rules)
 
@@ -169,7 +170,7 @@ def _member(value: Json, name: str) -> Json:
 
 
 def _correlated(place: _Place, new: list[Json], old: Json) -> list[Json]:
-    """For each item the one that it was: known only in lists with keys."""
+    """The old item of each new item; known only in lists with keys."""
     if not isinstance(old, list) or place.list_type != "map":
         return [ABSENT] * len(new)
     before = {place.identity(item): item for item in reversed(old)}
@@ -184,7 +185,7 @@ def _identity(keys: tuple[str, ...]) -> Callable[[Json], Json]:
 
 
 def _duplicates(place: _Place, items: list[Json], path: Path) -> Iterator[FieldProblem]:
-    """The items that came before, each told once."""
+    """A problem for each duplicated item, at its second occurrence."""
     identities = [place.identity(item) for item in items]
     if len(set(identities)) == len(items):
         return
@@ -201,7 +202,7 @@ def _hashable(item: Json) -> Json:
 
 
 def _was_so(place: _Place | None, new: Json, old: Json, path: Iterable[str | int]) -> bool:
-    """Whether the value at that path, or one that it is in, is as it was before; items of lists are known by their keys."""
+    """Whether the value at a path, or one that contains it, is unchanged. Items of lists are matched by their keys."""
     for part in path:
         if new == old:
             return True

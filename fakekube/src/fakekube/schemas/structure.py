@@ -1,8 +1,8 @@
-"""Types, limits, enums and formats of a structural schema: JSON Schema does the work, the words are kube-apiserver's.
+"""Types, limits, enums and formats of a structural schema, checked with JSON Schema, in kube-apiserver's words.
 
-Two validators come of one schema. The strict one lets an object pass only if it is valid and there is nothing to prune
-and nothing to default: one question in Rust, a few microseconds, and true of nearly all that controllers write. The
-plain one finds out what is wrong with the others.
+A schema compiles to two validators. The strict one accepts only valid objects without anything to prune or default: one
+call in Rust, a few microseconds, and enough for nearly all writes of controllers. The plain one finds the problems of
+the other objects.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from fakekube.wire import Json, Object
 __all__ = ["OBJECT_META", "Found", "Path", "Structure", "is_embedded", "keeps_unknown", "render_path"]
 
 Path = tuple[str | int, ...]
-"""Where something is in an object: names of fields and indexes."""
+"""A path in an object: field names and indexes."""
 
 Schema = Mapping[str, Any]
 
 
 class Found(NamedTuple):
-    """A problem and the path of the value that it is about: a missing field is a matter of the object around it."""
+    """A problem, and the path of the value it concerns: the surrounding object for a missing field."""
 
     problem: FieldProblem
     path: Path
@@ -66,7 +66,7 @@ OBJECT_META: Schema = {
         "managedFields": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
     },
 }
-"""What metadata may hold, at the root and in embedded objects; a schema of its own only narrows it."""
+"""The fields of metadata, at the root and in embedded objects. A schema may only narrow them."""
 
 
 def is_embedded(schema: Schema) -> bool:
@@ -78,23 +78,23 @@ def keeps_unknown(schema: Schema) -> bool:
 
 
 def render_path(path: Path) -> str:
-    """`spec.podSets[0].name`; the root itself is `<nil>`, as a field path of Go's that is nil."""
+    """A path in text: `spec.podSets[0].name`; `<nil>` for the root, as for a nil field path in Go."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text[1:] if text else "<nil>"
 
 
 class Structure:
-    """The validators of one schema, made when first asked."""
+    """The validators of one schema, compiled at first use."""
 
     def __init__(self, openapi: Schema) -> None:
         self._openapi = openapi
 
     def accepts(self, obj: Object) -> bool:
-        """Whether it is valid as it stands, with nothing unknown in it and nothing left to default."""
+        """Whether the object is valid, without unknown fields and missing defaults."""
         return self._strict.is_valid(obj)
 
     def problems(self, obj: Object) -> list[Found]:
-        """What is wrong with it; unknown fields and missing defaults are not."""
+        """Problems of the object; unknown fields and missing defaults are none."""
         if self._plain.is_valid(obj):
             return []
         return [found for error in self._plain.iter_errors(obj) for found in _worded(error)]
@@ -114,7 +114,7 @@ def _validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     )
 
 
-# Keywords that mean the same in both languages.
+# Keywords with equal meaning in OpenAPI and JSON Schema.
 _SHARED = (
     "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties",
     "maximum", "minimum", "multipleOf",
@@ -122,10 +122,10 @@ _SHARED = (
 
 
 def _translated(schema: Schema, *, strict: bool, root: bool = True) -> dict[str, Any]:
-    """A JSON Schema for what Kubernetes' dialect of OpenAPI v3 says."""
+    """A JSON Schema for a schema in Kubernetes' dialect of OpenAPI v3."""
     made: dict[str, Any] = {key: schema[key] for key in _SHARED if key in schema}
     made |= _types(schema) | _bounds(schema)
-    if not (strict and schema.get("x-kubernetes-int-or-string")):  # where the junction says what the type says already
+    if not (strict and schema.get("x-kubernetes-int-or-string")):  # where the junction repeats the type
         made |= _junctions(schema)
     if "enum" in schema:
         made["enum"] = [*schema["enum"], *([None] if schema.get("nullable") else [])]
@@ -147,7 +147,7 @@ def _types(schema: Schema) -> dict[str, Any]:
 
 
 def _bounds(schema: Schema) -> dict[str, Any]:
-    """OpenAPI says with a flag what JSON Schema says with the number."""
+    """Exclusive bounds: a flag beside the bound in OpenAPI, the bound itself in JSON Schema."""
     bounds = {}
     if schema.get("exclusiveMinimum"):
         bounds["exclusiveMinimum"] = schema["minimum"]
@@ -157,19 +157,19 @@ def _bounds(schema: Schema) -> dict[str, Any]:
 
 
 def _junctions(schema: Schema) -> dict[str, Any]:
-    """anyOf and the like add conditions; what fields there are is said outside of them."""
+    """anyOf and the like, which add conditions; fields are declared outside of them."""
     found: dict[str, Any] = {
         key: [_translated({"nullable": True, **each}, strict=False, root=False) for each in schema[key]]
         for key in ("anyOf", "oneOf", "allOf")
         if key in schema
     }
-    if "not" in schema:  # in the place of the one that forbids null
+    if "not" in schema:  # replaces the one that forbids null
         found["not"] = _translated({"nullable": True, **schema["not"]}, strict=False, root=False)
     return found
 
 
 def _members(schema: Schema, *, strict: bool, root: bool) -> dict[str, Any]:
-    """Properties, what is required of them, and what else there may be."""
+    """Properties, required fields and additional fields."""
     properties = {name: _translated(each, strict=strict, root=False) for name, each in _properties(schema).items()}
     required = list(schema.get("required", ()))
     if is_embedded(schema) and not root:
@@ -228,7 +228,7 @@ def _is_uri(text: str) -> bool:
 
 
 _FORMATS: dict[str, Callable[..., bool]] = {"duration": _is_duration, "byte": _is_base64, "uri": _is_uri}
-"""Formats whose meaning differs from JSON Schema's."""
+"""Formats that differ from JSON Schema's."""
 
 _KNOWN_FORMATS = frozenset({"date-time", "date", "uuid", "ipv4", "ipv6", "email", "hostname"})
 
@@ -331,7 +331,7 @@ _JUNCTION_WORDS: Mapping[str, str] = {
 
 
 def _worded_junction(error: jsonschema_rs.ValidationError, path: Path) -> Iterator[Found]:
-    """The junction as such, told of the root, and what the first of its branches misses."""
+    """The problem of a junction, reported at the root, and the problems of its first branch."""
     branches = error.kind.as_dict()["context"]
     words = _JUNCTION_WORDS[error.kind.name]
     passed = sum(not branch for branch in branches)

@@ -1,1 +1,1 @@
-"""The API server: every verb from the request to the storage, with admission webhooks and custom kinds."""
+"""The API server: all verbs from the request to the storage, with admission webhooks and custom kinds."""

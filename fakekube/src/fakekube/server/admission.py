@@ -1,7 +1,7 @@
-"""Admission webhooks: which of the configured ones a request concerns, what they make of it, and what that means.
+"""Admission webhooks: the selection for a request, the calls, and the effect of their answers.
 
-Mutating webhooks are asked one after the other, by the name of their configuration and in its order; then the validating
-ones, until one says no. There is no second round of the former (`reinvocationPolicy` is taken for Never).
+Mutating webhooks are called one after the other, by the name of their configuration and in its order; then the
+validating ones, until one refuses. Mutating webhooks are called once only (`reinvocationPolicy` counts as Never).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 def warning_header(warnings: list[str]) -> str:
-    """The value of a Warning header with these texts, as kubectl prints them."""
+    """The value of a Warning header with these texts, in the format that kubectl prints."""
     return ", ".join(f"299 - {msgspec.json.encode(text).decode()}" for text in warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What webhooks are asked about: one write, before it happens. `new` is None on a deletion, `old` on a creation.
+    """One write for review by webhooks, before it happens. `new` is None on a deletion, `old` on a creation.
 
-    `options` are those of the request; `warnings` collects what webhooks have to say besides yes and no.
+    `options` are those of the request; `warnings` collects the warnings of webhooks.
     """
 
     operation: str
@@ -69,9 +69,9 @@ class Write:
 
 
 class Admission:
-    """Asks the webhooks that the cluster's own objects configure. Without any it costs next to nothing.
+    """Calls the admission webhooks that are configured in the cluster. Costs next to nothing without webhooks.
 
-    `local` has webhooks in the same process by the host in their URL, `services` where a service is to be found.
+    `local` has in-process webhooks by the host in their URL, `services` the addresses of services.
     """
 
     def __init__(self, storage: Storage, registry: Registry, *, rng: random.Random) -> None:
@@ -79,7 +79,7 @@ class Admission:
         self._webhooks = Webhooks()
         self._hooks: dict[str, tuple[_Hook, ...]] = {_MUTATING: (), _VALIDATING: ()}
         self.is_asked = False
-        """Whether there are any webhooks; if not, nobody need ask."""
+        """Whether there are webhooks at all; if not, callers skip admission."""
         for kept in self._hooks:
             storage.subscribe(lambda change: self._read(change.storage), kept)
             self._read(kept)
@@ -93,7 +93,7 @@ class Admission:
         return self._webhooks.services
 
     async def aclose(self) -> None:
-        """End the connections to webhooks outside."""
+        """Close the connections to webhooks over HTTPS."""
         await self._webhooks.aclose()
 
     async def admit(
@@ -109,7 +109,8 @@ class Admission:
         options: Mapping[str, Any] | None = None,
         warnings: list[str] | None = None,
     ) -> Object | None:
-        """The object as mutating webhooks leave it, once nobody objects. Raises Refused: a webhook's no, or its failure."""
+        """The object after all mutating webhooks, validated by all others. Raises Refused if a webhook denies it or
+        fails."""
         if not self.is_asked:
             return new
         write = Write(
@@ -128,13 +129,13 @@ class Admission:
         return new
 
     async def mutate(self, write: Write) -> Object | None:
-        """The first half of `admit`, for who has something to do between the halves."""
+        """The mutating half of `admit`, for callers that act between the halves."""
         for hook in self._hooks[_MUTATING]:
             write = replace(write, new=await self._ask(hook, write))
         return write.new
 
     async def validate(self, write: Write) -> None:
-        """The second half of `admit`."""
+        """The validating half of `admit`."""
         for hook in self._hooks[_VALIDATING]:
             await self._ask(hook, write)
 
@@ -148,7 +149,7 @@ class Admission:
         self.is_asked = any(self._hooks.values())
 
     async def _ask(self, hook: _Hook, write: Write) -> Object | None:
-        """The object as the webhook leaves it. Raises Refused."""
+        """The object after one webhook. Raises Refused."""
         resource = self._matched(hook, write)
         if resource is None or not self._selected(hook, write):
             return write.new
@@ -165,10 +166,11 @@ class Admission:
             raise failure.refusal(hook, write) from failure
 
     def _matched(self, hook: _Hook, write: Write) -> Resource | None:
-        """The resource as which the webhook is shown the object: the one asked for, or another version of it."""
+        """The resource in which the webhook sees the object: the requested one, or another version of it; None without
+        match."""
         resource = write.resource
         if resource.storage in (_MUTATING, _VALIDATING):
-            return None  # so that a broken webhook can be taken away
+            return None  # exempt, so that a broken webhook can be removed
         if hook.matches(resource, write):
             return resource
         if not hook.matches_equivalents:
@@ -223,7 +225,7 @@ class Admission:
 
 
 class _Hook:
-    """One webhook of a configuration, read once."""
+    """One webhook of a configuration, parsed."""
 
     def __init__(self, config: Mapping[str, Any], *, mutating: bool) -> None:
         self.config, self.mutating = config, mutating
@@ -239,14 +241,14 @@ class _Hook:
         return any(_rule_matches(rule, resource, write) for rule in self.config.get("rules") or ())
 
     def selects(self, write: Write) -> bool:
-        """Whether the object has the labels, or had them."""
+        """Whether the object selector matches the object, new or old."""
         if not self.objects.requirements:
             return True
         present = (item for item in (write.new, write.old) if item is not None)
         return any(self.objects.matches(item.get("metadata", {}).get("labels")) for item in present)
 
     def wants(self, request: Object) -> bool:
-        """Whether its match conditions hold. Raises _Failed for one that can't be told, if none says no."""
+        """Whether all match conditions hold. Raises _Failed if one fails to evaluate and no other one is false."""
         failure: _Failed | None = None
         for expression, program in self._conditions:
             try:
@@ -301,7 +303,7 @@ def _names(text: str, plural: str, subresource: str) -> bool:
 
 
 class _Failed(Exception):
-    """A webhook could not be asked or did not answer well: its failure policy says what that means."""
+    """A failed call of a webhook. Its failure policy decides about the write."""
 
     def __init__(self, why: str, called: bool = True) -> None:
         super().__init__(why)
@@ -338,7 +340,7 @@ def _without_type(item: Object) -> Object:
 
 
 def _response(answer: Object, uid: str, *, mutating: bool) -> Mapping[str, Any]:
-    """The response in an AdmissionReview. Raises _Failed for one that is none to this request."""
+    """The response in an AdmissionReview. Raises _Failed if it is invalid or answers another request."""
     response = answer.get("response")
     if not isinstance(response, dict):
         raise _invalid("webhook response was absent")
@@ -367,7 +369,7 @@ def _denied(name: str, status: Mapping[str, Any]) -> Refused:
 
 
 def _patch(response: Mapping[str, Any]) -> list[Any]:
-    """The operations of a response's patch. Raises _Failed if it can't be read."""
+    """The operations of a response's patch. Raises _Failed if it cannot be decoded."""
     text = response.get("patch")
     if not text:
         return []

@@ -1,4 +1,4 @@
-"""Answers of the API, made from bytes that are there already where that can be."""
+"""Answers of the API, composed of encoded bytes where possible."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _YAML = "application/yaml"
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, _data: object) -> bool:
-        """What is shared in memory is written wherever it is."""
+        """No YAML aliases: shared objects are written in each place."""
         return True
 
 
 @lru_cache(1024)
 def head(api_version: str, kind: str) -> bytes:
-    """How the JSON of an object begins; `Version.rest` goes on."""
+    """The beginning of an object's JSON; `Version.rest` is the remainder."""
     return _encode({"kind": kind, "apiVersion": api_version})[:-1] + b","
 
 
 def encoded(resource: Resource, version: Version) -> bytes:
-    """The whole object in the resource's version of the API."""
+    """The JSON of an object in the resource's version of the API."""
     if resource.kept_with is not None:
         return _encode(shown(resource, version.object))
     return head(resource.api_version, resource.kind) + version.rest
@@ -50,7 +50,7 @@ def item(
     include: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """One object, stored or not."""
+    """The answer with one object, stored or not."""
     if form is PLAIN and isinstance(answer, Version):
         return Response(status=code, body=encoded(resource, answer), headers=headers or {})
     body = shown(resource, answer.object if isinstance(answer, Version) else answer)
@@ -66,7 +66,7 @@ def listed(
     now: datetime,
     include: str = "",
 ) -> Response:
-    """A list of stored objects."""
+    """The answer with a list of stored objects."""
     if form is PLAIN:
         return Response(body=_list(resource, versions, metadata))
     items = [shown(resource, version.object) for version in versions]
@@ -77,7 +77,7 @@ def _list(resource: Resource, versions: Sequence[Version], metadata: Mapping[str
     if resource.kept_with is not None:
         items = b",".join([encoded(resource, version) for version in versions])
     else:
-        # Built-in kinds leave out in lists what is the same for all items.
+        # Lists of built-in kinds leave apiVersion and kind out of the items.
         beginning = head(resource.api_version, resource.kind) if resource.custom else b"{"
         items = b",".join([beginning + version.rest for version in versions])
     start = head(resource.api_version, resource.list_kind)
@@ -85,14 +85,14 @@ def _list(resource: Resource, versions: Sequence[Version], metadata: Mapping[str
 
 
 def deleted(resource: Resource, name: str, uid: str) -> Object:
-    """The Status that says that an object is gone."""
+    """The Status of a successful deletion."""
     group = {"group": resource.group} if resource.group else {}
     details = {"name": name, **group, "kind": resource.plural, "uid": uid}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
 def status(body: Object, headers: Mapping[str, str] | None = None) -> Response:
-    """A Status that is no error, in JSON whatever was asked for."""
+    """A successful Status, in JSON whatever form the client accepts."""
     return Response(body=_encode(body), headers=headers or {})
 
 

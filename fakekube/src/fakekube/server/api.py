@@ -1,4 +1,4 @@
-"""The API server itself: a request in, an answer or a watch out."""
+"""The API server: from a request to an answer or a watch."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ _OF_ONE: Mapping[str, tuple[str, _Write]] = {
 class Api:
     """Answers requests from a registry and a storage.
 
-    Where no admission webhook is configured, nothing here ever waits: `handle` then returns at its first step. `virtual`
-    and `subresources` are what is answered by somebody else: kinds that are not stored, by group and plural, and
-    subresources, by `Resource.storage` and name.
+    Without admission webhooks `handle` never waits: it returns at its first step. `virtual` has kinds that are answered
+    instead of stored, by (group, plural); `subresources` has handlers by `Resource.storage` and subresource.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Api:
         self._subresources = {**_SUBRESOURCES, **(subresources or {})}
 
     async def handle(self, request: Request) -> Response | Watch:
-        """Answer a request. What the server refuses is an answer, too."""
+        """Answer a request. A refusal is an answer too."""
         try:
             route = self.router.find(request.path)
             if route is None:
@@ -121,7 +120,7 @@ class Api:
         return await handler(self.server, route, request)
 
     def _elsewhere(self, request: Request) -> Response:
-        """What is not about objects."""
+        """The answer to a request for no resource."""
         if request.path in _HEALTH:
             return Response(body=b"ok", content_type=_TEXT)
         registry = self.server.registry
@@ -145,12 +144,12 @@ _SUBRESOURCES: Mapping[tuple[str, str], Subresource] = {
 
 
 def _has_status(route: Route) -> bool:
-    """Whether it is about the status of an object whose status is apart."""
+    """Whether the request is for the status subresource of a kind that has one."""
     return route.is_status and route.subresource in route.resource.subresources
 
 
 def _unsupported(route: Route, method: str) -> Refused:
-    """Custom kinds have their own words for what cannot be done with them."""
+    """The error for a method that a resource does not support; custom kinds have messages of their own."""
     if not route.resource.custom:
         return method_not_allowed()
     if not route.name and method in _OF_ONE:

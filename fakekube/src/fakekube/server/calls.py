@@ -1,4 +1,4 @@
-"""One write on its way: what the client sent, and the steps that all writes have in common."""
+"""One write: the request, and the steps that all writes share."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from fakekube.wire import Object, Refused, Request, Response
 __all__ = ["Call"]
 
 _OBJECT_LIMIT = 3 * 2**19
-"""Bytes that etcd takes in one request."""
+"""The maximum request size of etcd in bytes."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One create, update or patch. `warnings` are what the client is told besides."""
+    """One create, update or patch. `warnings` are for the client."""
 
     server: Server
     route: Route
@@ -44,13 +44,13 @@ class Call:
 
     @property
     def manager(self) -> str:
-        """Who owns the fields that are written."""
+        """The manager that owns the written fields."""
         return self.options.manager or self.request.user_agent.partition("/")[0] or "unknown"
 
     def decoded(self, item: Object, live: Object | None = None) -> Object:
-        """An object as the server reads it: of the right types, without what is unknown, with defaults.
+        """An object as the server decodes it: right types, no unknown fields, with defaults.
 
-        What it shares with a live object is as it should be already. Raises Refused (400).
+        Parts that it shares with a live object are not decoded again. Raises Refused (400).
         """
         if self.options.validation != "Ignore" and (unknown := metadata.unknown_fields(item)):
             self._mind_unknown(unknown)
@@ -66,16 +66,16 @@ class Call:
         return self.rules.defaulted({**kept, **read})
 
     def _typed(self, item: Object) -> Object:
-        """An object of a built-in kind, or the part of it that changed, as Go's types read it."""
+        """An object of a built-in kind, or its changed part, as Go's types decode it."""
         self.rules.check(item)
-        # Metadata has been cleaned, and who owns which fields is a large part of it.
+        # Metadata is clean already, and managedFields are a large part of it.
         told = without_nulls({name: value for name, value in item.items() if name != "metadata"})
         item = {**told, "metadata": item["metadata"]}
         schema = self.server.schema(self.resource)
         if schema.accepts(item):
             return item
         item = self._pruned(item)
-        # Judged by types alone here: what is asked besides, the kind's rules ask later.
+        # Only types count here; the kind's rules validate the rest later.
         for problem in schema.problems(item, None):
             if problem.reason == "FieldValueTypeInvalid":
                 raise bad_request(f"{self._cannot_be_handled()}: {problem.field}: {problem.message}")
@@ -96,7 +96,8 @@ class Call:
         self.warnings.extend(each for each in told if each not in self.warnings)
 
     def _mind_repeated(self) -> None:
-        """Asked only by those who want to know, as it costs a second reading. Patches are not asked."""
+        """Refuse duplicate fields. Only strict validation calls it, as it costs a second parse. Patches are not
+        checked."""
         if self.request.method == "PATCH":
             return
         if paths := repeated_fields(self.request.body):
@@ -108,7 +109,7 @@ class Call:
         return f'{kind} in version "{self.resource.version}" cannot be handled as a {kind}'
 
     def check_name(self, item: Object, *, must_be_there: bool = False) -> None:
-        """Whether the object is the one in the path. Raises Refused (400)."""
+        """Raise Refused (400) unless the object has the name in the path."""
         name, wanted = item["metadata"].get("name"), self.route.name
         if not name and must_be_there:
             raise bad_request(
@@ -118,7 +119,7 @@ class Call:
             raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
 
     def tracked(self, old: Object | None, new: Object) -> Object:
-        """With managedFields brought up to date."""
+        """The object with updated managedFields."""
         if not self.server.managed_fields:
             return new
         return managed.track(
@@ -135,14 +136,14 @@ class Call:
 
     @property
     def resets(self) -> tuple[str, ...]:
-        """The fields on top that this request cannot change, so that nobody owns them by it. Metadata counts as owned
-        even where it is put back."""
+        """The top-level fields that this request cannot change, and so does not own. Metadata is owned even where it is
+        restored."""
         if self.route.is_status:
             return ("spec",)
         return ("status",) if "status" in self.resource.subresources else ()
 
     async def mutated(self, new: Object, old: Object | None) -> Object:
-        """As mutating webhooks leave it, and decoded again; itself if they leave it alone."""
+        """The object after mutating webhooks, decoded again if they changed it."""
         admission = self.server.admission
         if admission is None or not admission.is_asked:
             return new
@@ -151,7 +152,7 @@ class Call:
         return new if mutated == new else self.decoded(mutated)
 
     async def validated(self, new: Object, old: Object | None) -> None:
-        """Once no validating webhook objects."""
+        """Call the validating webhooks. Raises Refused."""
         admission = self.server.admission
         if admission is not None and admission.is_asked:
             await admission.validate(self._write(new, old))
@@ -169,8 +170,8 @@ class Call:
         )
 
     def check_size(self, item: Object, current: Version | None) -> None:
-        """Whether etcd would take it. Raises Refused (500)."""
-        # Encoding is not for free; the sum is an upper bound that is rarely reached.
+        """Raise Refused (500) for an object too large for etcd."""
+        # Encoding costs time, so an upper bound is checked first, which is rarely exceeded.
         most = len(self.request.body) + (len(current.rest) if current is not None else 0)
         if most > _OBJECT_LIMIT and len(Version(0, "", item).rest) > _OBJECT_LIMIT:
             raise Refused(500, "", "etcdserver: request is too large")

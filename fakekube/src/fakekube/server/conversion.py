@@ -1,4 +1,4 @@
-"""Between the form in which an object is kept and the form in which a version of the API shows it."""
+"""Conversion between the stored form of an object and the form of a version of the API."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _RENAMED: Mapping[str, str] = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
-"""Fields of an Event of the core group to what they are called in the group events.k8s.io."""
+"""Fields of an Event of the core group, and their names in the group events.k8s.io."""
 
 _BACK = {new: old for old, new in _RENAMED.items()}
 
 
 def shown(resource: Resource, item: Object) -> Object:
-    """A stored object in the resource's version of the API; itself if it is kept in that one."""
+    """A stored object in the resource's version of the API; the same object if that is the stored form."""
     if item.get("apiVersion") == resource.api_version:
         return item
     if resource.kept_with is not None:
@@ -35,7 +35,7 @@ def shown(resource: Resource, item: Object) -> Object:
 
 
 def kept(registry: Registry, resource: Resource, item: Object) -> Object:
-    """An object as it is kept: the version that is stored drops what it does not know."""
+    """An object in its stored form. The storage version drops unknown fields."""
     if resource.kept_with is not None:
         renamed = {_BACK.get(name, name): value for name, value in item.items()}
         return {"reportingComponent": "", "reportingInstance": "", **renamed, "apiVersion": "v1"}

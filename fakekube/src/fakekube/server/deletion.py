@@ -1,4 +1,4 @@
-"""Deleting: at once, or a mark on the object and whoever has a finalizer on it does the rest."""
+"""Deletion: at once, or by a mark on an object with finalizers, which their controllers remove."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Outcome", "delete", "delete_many", "deleted"]
 
 
 class Outcome(NamedTuple):
-    """What a deletion made of an object: its last or present version, and whether it is gone."""
+    """The result of a deletion: the last or current version of the object, and whether it is gone."""
 
     version: Version
     is_gone: bool
@@ -48,7 +48,7 @@ async def delete(server: Server, route: Route, request: Request) -> Response:
 
 
 async def delete_many(server: Server, route: Route, request: Request) -> Response:
-    """Delete what the selectors choose; the answer lists it as it was."""
+    """Delete the objects that the selectors match. The answer lists them as they were."""
     form, options = wanted(request.accept), delete_options(request)
     chosen = selection(route, list_options(request.query, watch=False), server.rules(route.resource))
     rv = server.storage.rv
@@ -86,7 +86,7 @@ async def _validated(
 
 
 def deleted(server: Server, resource: Resource, current: Version, options: DeleteOptions) -> Outcome:
-    """Delete an object, without asking webhooks. Raises Refused: 403, 409."""
+    """Delete an object without webhooks. Raises Refused: 403, 409."""
     rules, item = server.rules(resource), current.object
     if refusal := rules.refused_deletion(resource, item):
         raise refusal
@@ -106,7 +106,7 @@ def deleted(server: Server, resource: Resource, current: Version, options: Delet
         return Outcome(Version(current.rv, current.key, dying), is_gone=False)
     version = server.storage.put(resource.storage, current.key, dying)
     if not dying["metadata"].get("finalizers") and grace == 0:
-        # Whoever watches sees an end without grace in two steps.
+        # A watch shows a deletion without grace period as two events.
         server.storage.remove(resource.storage, current.key)
         return Outcome(version, is_gone=True)
     return Outcome(version, is_gone=False)
@@ -123,7 +123,7 @@ _PENDING = -1
 
 
 def _remaining(metadata: Object, options: DeleteOptions) -> int | None:
-    """The grace period of an object that is dying already: it can be shortened only. `_PENDING` if it stays as it is."""
+    """The new grace period of an object under deletion, which can only become shorter. `_PENDING` if it stays."""
     running = metadata.get("deletionGracePeriodSeconds")
     if not running:
         return None
@@ -133,7 +133,7 @@ def _remaining(metadata: Object, options: DeleteOptions) -> int | None:
 
 
 def _dying(rules: Rules, item: Object, options: DeleteOptions, grace: int | None, now: datetime) -> Object | None:
-    """The object as it waits for its end; None if nothing keeps it."""
+    """The object with a deletion mark; None if nothing holds it."""
     metadata = item["metadata"]
     finalizers = _finalizers(rules, metadata.get("finalizers") or [], options.policy)
     if grace is None and not finalizers and not rules.lingers(item):
@@ -164,7 +164,7 @@ def _shortened(metadata: Object, grace: int, now: datetime) -> Object:
 
 
 def _finalizers(rules: Rules, finalizers: list[str], policy: str) -> list[str]:
-    """With those by which the garbage collector is told what becomes of dependents."""
+    """The finalizers for a propagation policy, which the garbage collector carries out."""
     if not rules.is_owner:
         return finalizers
     mine = [each for each in (ORPHAN, FOREGROUND) if each in finalizers]

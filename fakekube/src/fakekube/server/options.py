@@ -1,4 +1,4 @@
-"""Options of requests: what the query says, and for deletions the body."""
+"""Options of requests, in the query or, for deletions, in the body."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """Options of a create, update or patch. `manager` owns the fields, `force` takes them from others."""
+    """Options of a create, update or patch. `manager` owns the fields, `force` takes them from other owners."""
 
     dry_run: bool = False
     manager: str = ""
@@ -42,7 +42,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """Options of a deletion. `policy` is Background, Foreground, Orphan or empty for the kind's own."""
+    """Options of a deletion. `policy` is Background, Foreground or Orphan, or empty for the kind's default."""
 
     dry_run: bool = False
     policy: str = ""
@@ -68,7 +68,7 @@ class ListOptions:
 
 
 def is_true(value: str | None) -> bool:
-    """As Go reads the boolean of a query: anything but these words is true."""
+    """A boolean of a query as Go parses it: any text but these words is true."""
     return value is not None and value.lower() not in ("false", "0")
 
 
@@ -80,7 +80,7 @@ def _integer(value: str) -> int:
 
 
 def resource_version(value: str) -> int:
-    """A resource version as a number; 0 if there is none. Raises Refused with the real server's strange 500."""
+    """A resource version as a number; 0 for an empty one. Raises Refused with kube-apiserver's peculiar 500."""
     if not value.isascii() or not value.isdigit():
         if not value:
             return 0
@@ -96,7 +96,8 @@ _NO_OPTIONS = WriteOptions()
 
 
 def write_options(request: Request, kind: str) -> WriteOptions:
-    """Of a create, update or patch; `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises Refused (422)."""
+    """The options of a create, update or patch; `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises Refused
+    (422)."""
     query = request.query
     if not query:
         return _NO_OPTIONS
@@ -149,7 +150,7 @@ class _Deletion(msgspec.Struct, rename="camel"):
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    """From the body, or from the query where there is none. Raises Refused (400, 422)."""
+    """The options of a deletion, from the body, or from the query without a body. Raises Refused (400, 422)."""
     given = _deletion_in_body(request) if request.body else _deletion_in_query(request.query)
     problems = _dry_run_problems(given.dry_run or [])
     policy = given.propagation_policy
@@ -198,7 +199,7 @@ _NO_SELECTION = ListOptions()
 
 
 def list_options(query: Mapping[str, str], *, watch: bool) -> ListOptions:
-    """Of a list or a watch. Raises Refused (400, 422)."""
+    """The options of a list or a watch. Raises Refused (400, 422)."""
     if not query:
         return _NO_SELECTION
     options = ListOptions(
@@ -247,7 +248,7 @@ def _watch_problems(options: ListOptions) -> list[Problem]:
             problems.append(forbidden_value(_MATCH, detail))
         if options.match != "NotOlderThan":
             problems.append(unsupported_value(_MATCH, options.match, ["NotOlderThan"]))
-    # The real server names the other field, too.
+    # kube-apiserver reports the other field too.
     if options.token:
         problems.append(forbidden_value(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
     return problems

@@ -1,4 +1,4 @@
-"""Patches: which kinds a resource takes, and what each makes of the live object."""
+"""Patches: the types that a resource accepts, and their application to the live object."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def patch(server: Server, route: Route, request: Request) -> Response:
 
 
 def _laid(kind: str, resource: Resource, request: Request) -> Make:
-    """What a patch of that kind does. Raises Refused: 400, 415."""
+    """The function of a patch of this type. Raises Refused: 400, 415."""
     if kind not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH) or (kind == STRATEGIC_PATCH and resource.custom):
         accepted = (JSON_PATCH, MERGE_PATCH, *(() if resource.custom else (STRATEGIC_PATCH,)), APPLY_PATCH)
         raise unknown_format(", ".join(accepted))
@@ -79,7 +79,7 @@ def _content(body: bytes) -> Json:
 
 
 def _patched(call: Call, item: Object, live: Object) -> Object:
-    """A live object that a patch was laid on, looked at like one that a client sent."""
+    """A patched live object, decoded and checked like an object in a request."""
     item = _typed(item, call.resource, call.route.name)
     try:
         decoded = call.decoded(item, live)
@@ -90,14 +90,14 @@ def _patched(call: Call, item: Object, live: Object) -> Object:
 
 
 def _unfit(item: Object, error: Refused) -> Refused:
-    """What cannot be read after a patch is the patch's fault."""
+    """The error for an undecodable result, which is an error in the patch."""
     if error.code != 400 or "strict decoding error" in error.message:
         return error
     return invalid("", "", "", [invalid_value("patch", msgspec.json.encode(item).decode(), error.message)])
 
 
 def _typed(item: Object, resource: Resource, name: str) -> Object:
-    """It must still be of the same kind and version. Raises Refused (422)."""
+    """The patched object. Raises Refused (422) if kind or version changed."""
     kind, version = item.get("kind"), item.get("apiVersion")
     if kind == resource.kind and version == resource.api_version:
         return item
@@ -112,11 +112,11 @@ def _typed(item: Object, resource: Resource, name: str) -> Object:
 
 
 async def _apply(call: Call) -> Response:
-    """Server-side apply, which makes an object that is not there."""
+    """Server-side apply. Creates a missing object."""
     if not call.options.manager:
         raise invalid_options("PatchOptions", [required("fieldManager", "is required for apply patch")])
     given = _applied_object(call)
-    # Naming no version is not the same as not naming any.
+    # An empty resource version differs from a missing one.
     unversioned = given["metadata"].get("resourceVersion") == ""
     applied = _applicable(call, given)
     if call.server.storage.get(call.resource.storage, call.route.key) is None:
@@ -161,7 +161,7 @@ async def _apply_new(call: Call, applied: Object) -> Response:
 
 
 def _applicable(call: Call, given: Object) -> Object:
-    """What is applied, with metadata of the right types. Raises Refused: 400 for another namespace, 500."""
+    """The applied object with metadata of the right types. Raises Refused: 400 for another namespace, 500."""
     if unknown := metadata.unknown_fields(given):
         raise _untyped(call, f".{unknown[0]}: field not declared in schema")
     try:
@@ -177,7 +177,7 @@ def _untyped(call: Call, why: str) -> Refused:
 
 
 def _converted(call: Call, item: Object, live: Object | None = None) -> Object:
-    """What an apply made, as the server reads it. Raises Refused: here it is the server's fault if it cannot (500)."""
+    """The decoded result of an apply. Raises Refused: 500, as an undecodable result is the server's error here."""
     try:
         return call.decoded(item, live)
     except Refused as error:

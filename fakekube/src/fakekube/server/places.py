@@ -1,4 +1,4 @@
-"""Whether an object fits in where it is sent, and whether there is room for it."""
+"""Checks of a new object's namespace and of its definition."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fakekube.wire import Object, Refused
 __all__ = ["NAMESPACES", "check_definition", "check_namespace", "placed"]
 
 NAMESPACES = "namespaces."
-"""Where namespaces are stored."""
+"""The storage key of namespaces."""
 
 
 def placed(route: Route, item: Object) -> Object:
-    """The object with the namespace of the path, or with none. Raises Refused (400) if it names another one."""
+    """The object with the namespace of the path, or without one. Raises Refused (400) if it names another namespace."""
     given = item["metadata"].get("namespace")
     if given == (route.namespace or None):
         return item
@@ -28,7 +28,7 @@ def placed(route: Route, item: Object) -> Object:
 
 
 def check_namespace(server: Server, route: Route, name: str) -> None:
-    """Whether something may be made in the route's namespace. Raises Refused: 404, or 403 in one that ends."""
+    """Raise Refused if the route's namespace is missing (404) or terminating (403)."""
     if not route.namespace:
         return
     version = server.storage.get(NAMESPACES, route.namespace)
@@ -46,7 +46,7 @@ def _ending(resource: Resource, name: str, namespace: str) -> Refused:
 
 
 def check_definition(server: Server, resource: Resource, name: str) -> None:
-    """Whether something may be made of a kind. Raises Refused (403) if its definition ends."""
+    """Raise Refused (403) if the definition of a kind is terminating."""
     if not resource.custom:
         return
     definition = server.storage.get(CRDS, f"{resource.plural}.{resource.group}")

@@ -1,4 +1,4 @@
-"""Reading: one object, or lists with pages, selectors and versions."""
+"""Reads: single objects, and lists with pages, selectors and versions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["get", "list_", "present"]
 
 _ENCODING = "meta.k8s.io/v1"
 _LATEST = -1
-"""In the token that an expired one is exchanged for: go on with what is there now."""
+"""In the token that replaces an expired one: continue with the latest state."""
 
 
 def present(server: Server, route: Route) -> Version:
@@ -55,7 +55,7 @@ def list_(server: Server, route: Route, request: Request) -> Response:
 def _page(
     server: Server, route: Route, options: ListOptions, chosen: Selection
 ) -> tuple[Sequence[Version], dict[str, Any]]:
-    """The objects of one page, and the list's metadata."""
+    """The objects of one page, and the metadata of the list."""
     storage = route.resource.storage
     if options.token:
         if options.version not in ("", "0"):
@@ -70,7 +70,7 @@ def _page(
     if not chosen.is_whole:
         found = [version for version in found if chosen.holds(version.object)]
     metadata: dict[str, Any] = {"resourceVersion": str(rv)}
-    # From a cache, as version 0 asks for, everything comes at once.
+    # Version 0 asks for a read from the cache, which ignores the limit.
     if not options.limit or len(found) <= options.limit or options.version == "0":
         return found, metadata
     page = found[: options.limit]
@@ -81,7 +81,7 @@ def _page(
 
 
 def _version(server: Server, options: ListOptions) -> int:
-    """The resource version as of which a list is answered. Raises Refused: 400, 504."""
+    """The resource version of a list. Raises Refused: 400, 504."""
     if not options.version:
         return server.storage.rv
     if not options.version.isdigit():
@@ -126,7 +126,7 @@ def _too_old(token: str) -> Refused:
 
 
 def _token(rv: int, start: str) -> str:
-    """Where the next page begins: after `start`, a key below the path's namespace."""
+    """The token of the page that starts after `start`, a key below the path's namespace."""
     content = {"v": _ENCODING, "rv": rv, "start": f"{start}\0"}
     return base64.urlsafe_b64encode(msgspec.json.encode(content)).rstrip(b"=").decode()
 

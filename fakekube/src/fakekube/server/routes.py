@@ -1,4 +1,4 @@
-"""Paths of the API to what they lead to."""
+"""Routes: from paths of the API to resources and objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _STATUSES = frozenset({"status", "approval"})
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a path leads: a resource, all of it or a namespace's, one object of it, or a subresource of that."""
+    """The target of a path: a resource in the cluster or in a namespace, one object of it, or a subresource of that
+    object."""
 
     resource: Resource
     namespace: str = ""
@@ -24,7 +25,7 @@ class Route:
 
     @property
     def is_status(self) -> bool:
-        """Whether it is about the status and not about the rest of the object."""
+        """Whether the route leads to the status subresource."""
         return self.subresource in _STATUSES
 
     @property
@@ -33,7 +34,7 @@ class Route:
 
 
 class Router:
-    """Paths to routes. What was found is remembered for as long as the registry stays the same."""
+    """Finds routes by path. Results are cached until the registry changes."""
 
     def __init__(self, registry: Registry, *, remembered: int = 20_000) -> None:
         self._registry, self._remembered = registry, remembered
@@ -41,7 +42,7 @@ class Router:
         self._generation = registry.generation
 
     def find(self, path: str) -> Route | None:
-        """The route of a path below /api or /apis; None if it leads nowhere."""
+        """The route of a path below /api or /apis; None for an unknown resource."""
         if self._generation != self._registry.generation or len(self._routes) >= self._remembered:
             self._routes.clear()
             self._generation = self._registry.generation
@@ -61,7 +62,7 @@ class Router:
 
     def _below(self, group: str, version: str, steps: list[str]) -> Route | None:
         match steps:
-            # Namespaces are objects with subresources, and places for objects of others.
+            # `namespaces` begins the path of a namespace's subresource, or of other resources inside the namespace.
             case ["namespaces", namespace, plural, *rest] if (plural, bool(rest)) not in _OF_NAMESPACES:
                 return self._route(group, version, plural, namespace, rest)
             case [plural, *rest]:

@@ -1,4 +1,4 @@
-"""The subresource `scale` of custom kinds: a size that is wanted and a size that is, wherever the kind has them."""
+"""The subresource `scale` of custom kinds: desired and actual size, at the paths that the kind declares."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 async def scale(server: Server, route: Route, request: Request) -> Response:
-    """Answer a request to the scale of an object. Raises Refused."""
+    """Answer a request for the scale of an object. Raises Refused."""
     if request.method == "GET":
         return _answer(route, present(server, route))
     if request.method not in ("PUT", "PATCH"):
@@ -98,7 +98,7 @@ def _scale_of(route: Route, item: Object) -> Object:
 
 
 def _at(item: Object, path: str) -> Any:
-    """The value at a path; None if it is not there, or the path is empty."""
+    """The value at a path; None if it is missing or the path is empty."""
     value: Any = item if path else None
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""Which objects of a resource a list, a watch or a deletion of many is about."""
+"""The selection of objects for a list, a watch or a deletion of many."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EVERY_FIELD = FieldSelector()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A namespace, empty for all of them, and selectors."""
+    """A namespace (empty for all) and selectors."""
 
     namespace: str = ""
     labels: LabelSelector = EVERYTHING
@@ -37,18 +37,18 @@ class Selection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything in the namespace is meant."""
+        """Whether the selection has no selectors."""
         return not self.labels.requirements and not self.fields.terms
 
     def holds(self, item: Object) -> bool:
-        """Whether an object of the namespace is meant."""
+        """Whether the selectors match an object of the namespace."""
         if self.labels.requirements and not self.labels.matches(item["metadata"].get("labels")):
             return False
         return not self.fields.terms or self.fields.matches(item, self.aliases or {})
 
 
 def selection(route: Route, options: ListOptions, rules: Rules) -> Selection:
-    """What the options choose. Raises Refused (400): a selector that cannot be read, or a field that cannot be asked."""
+    """The selection of a request. Raises Refused (400) for an invalid selector or an unsupported field."""
     if not options.labels and not options.fields:
         return Selection(route.namespace)
     fields = field_selector(options.fields) if options.fields else _EVERY_FIELD

@@ -1,4 +1,4 @@
-"""Keeps what a server serves equal to the CustomResourceDefinitions that it stores."""
+"""Keeps the served kinds equal to the stored CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Definitions"]
 
 
 class Definitions:
-    """The controller of CustomResourceDefinitions: it writes their status and adds and removes kinds, all at once.
+    """The controller of CustomResourceDefinitions. It writes their status and adds and removes kinds, without delay.
 
-    `on_end` is told of each kind that is not served any more, or not as it was.
+    `on_end` is called with each kind that is no longer served, or that has changed.
     """
 
     def __init__(self, server: Server, on_end: Callable[[Resource], None]) -> None:
@@ -27,7 +27,7 @@ class Definitions:
         server.storage.subscribe(self._note, CRDS)
 
     def install(self, definitions: Iterable[Object]) -> None:
-        """Store definitions that are known to be good, without asking anybody. Much quicker than through the API."""
+        """Store definitions that are known to be valid, without admission and validation. Much faster than the API."""
         for definition in definitions:
             item = _prepared(_Same(definition))
             metadata = {
@@ -54,7 +54,7 @@ class Definitions:
                 self._server.registry.add(resource)
 
     def _settle(self, version: Version) -> bool:
-        """Whether the status is as it should be; otherwise it is written, and we are told of it."""
+        """Whether the status is up to date. Otherwise write it, which causes another call."""
         item = version.object
         others = (each.object for each in self._server.storage.select(CRDS) if each.key != version.key)
         accepted = crd.accepted(item, self._server.now(), others)
@@ -74,7 +74,7 @@ class Definitions:
 
 
 class _Same(NamedTuple("_Same", [("item", Object)])):
-    """An object that is known again by what it is, to remember what was made of it."""
+    """An object as a cache key, compared by identity."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class _Same(NamedTuple("_Same", [("item", Object)])):
 
 @lru_cache(512)
 def _prepared(same: _Same) -> Object:
-    """A definition with its defaults; the specs of all clusters that have it are one."""
+    """A definition with its defaults; clusters with the same definition share it."""
     return crd.defaulted(same.item)
 
 

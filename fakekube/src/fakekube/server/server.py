@@ -1,4 +1,4 @@
-"""What all verbs of one API server share: what is served, where it is stored, and whence come time and chance."""
+"""The state that all verbs of an API server share: registry, storage, clock, and random generator."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ __all__ = ["LoopScheduler", "Scheduler", "Server", "Timer", "Virtual"]
 
 
 class Timer(Protocol):
-    """Something that will be called, unless it is cancelled before."""
+    """A delayed call that can be cancelled."""
 
     def cancel(self) -> object: ...
 
 
 class Scheduler(Protocol):
-    """Who calls later. An event loop does; so does whatever turns time in a test."""
+    """Runs delayed calls: an event loop, or the virtual time of a test."""
 
     def call_later(self, seconds: float, function: Callable[[], None], /) -> Timer: ...
 
 
 class LoopScheduler:
-    """The event loop that runs when it is asked."""
+    """A scheduler on the running event loop."""
 
     def call_later(self, seconds: float, function: Callable[[], None], /) -> Timer:
         return asyncio.get_running_loop().call_later(seconds, function)
 
 
 Virtual = Callable[[Object, Request], Object]
-"""Makes the answer to an object that is created and not stored, such as a SubjectAccessReview. Raises Refused."""
+"""Makes the answer to an object that is created but not stored, such as a SubjectAccessReview. Raises Refused."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Server:
-    """One API server. Owns nothing that changes but its storage and its registry."""
+    """One API server. Its only mutable state is in its storage and its registry."""
 
     registry: Registry
     storage: Storage
@@ -57,9 +57,9 @@ class Server:
     admission: Admission | None = None
     managed_fields: bool = True
     virtual: Mapping[tuple[str, str], Virtual] = field(default_factory=dict)
-    """(group, plural) of kinds that are answered and not stored."""
+    """Kinds that are answered instead of stored, by (group, plural)."""
     watch_buffer: int = 10_000
-    """Lines a reader of a watch may be behind, on top of the first state, before the watch is closed."""
+    """Lines by which the reader of a watch may lag, besides the initial ones, before the watch is closed."""
     bookmarks: float = 60.0
     """Seconds between bookmarks on a watch."""
 
@@ -77,11 +77,11 @@ class Server:
         return timestamp(self.now())
 
     def uid(self) -> str:
-        """A random UUID of version 4."""
+        """A random UUID, version 4."""
         digits = f"{self.rng.getrandbits(128):032x}"
         variant = "89ab"[int(digits[16], 16) & 3]
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
     def ending(self) -> str:
-        """Five random characters for the end of a generated name: no vowels, so no words."""
+        """Five random characters for a generated name; no vowels, so that they form no words."""
         return "".join(self.rng.choices("bcdfghjklmnpqrstvwxz2456789", k=5))

@@ -1,4 +1,4 @@
-"""Subresources that are no part of the object, and kinds that are answered instead of stored."""
+"""Subresources that are not part of the object, and kinds that are answered instead of stored."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Subresource = Callable[[Server, Route, Request], Awaitable[Response]]
 
 
 def answered(route: Route, request: Request, virtual: Virtual) -> Response:
-    """The answer to an object that is created and not stored."""
+    """The answer to a create of an object that is not stored."""
     item = {"metadata": {}, **body_object(request, route.resource)}
     return Response(status=201, body=msgspec.json.encode(virtual(item, request)))
 
 
 async def finalize(server: Server, route: Route, request: Request) -> Response:
-    """Take finalizers from a namespace's spec; one that ends goes with the last of them."""
+    """Replace the finalizers in a namespace's spec. A terminating namespace is removed with its last finalizer."""
     if request.method != "PUT":
         raise method_not_allowed()
     wanted_ = body_object(request, route.resource).get("spec") or {}
@@ -46,7 +46,7 @@ async def finalize(server: Server, route: Route, request: Request) -> Response:
 
 
 async def log(server: Server, route: Route, request: Request) -> Response:
-    """Nothing runs here that could have said anything."""
+    """The log of a pod: a fixed text, as no containers run here."""
     if request.method != "GET":
         raise method_not_allowed()
     pod = present(server, route).object

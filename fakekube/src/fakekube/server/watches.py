@@ -1,4 +1,4 @@
-"""Watching: what is there, then what changes, as lines, until time is up or the reader is too slow."""
+"""Watches: the current state and its changes as lines, until the timeout, or until the reader lags too far behind."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["Watches"]
 _encode = msgspec.json.Encoder().encode
 
 _SHORTEST = 1800.0
-"""Seconds that a watch lasts at least if its client does not say how long; up to twice that by chance."""
+"""The minimum duration of a watch in seconds without a timeout in the request; up to twice that at random."""
 
 _LAST_BOOKMARK = 2.0
-"""Seconds before the end of a watch at which its reader is told from where to go on."""
+"""Seconds before the end of a watch at which its last bookmark is sent."""
 
 _INITIAL_END = "k8s.io/initial-events-end"
 
 
 class Watches:
-    """The watches that are open on one server."""
+    """The open watches of one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -43,7 +43,7 @@ class Watches:
         return len(self._open)
 
     def open(self, route: Route, request: Request) -> Watch:
-        """A watch that has its first lines already. Raises Refused for what it cannot give."""
+        """A watch with its first lines. Raises Refused."""
         form = wanted(request.accept)
         options = list_options(request.query, watch=True)
         chosen = selection(route, options, self._server.rules(route.resource))
@@ -53,12 +53,12 @@ class Watches:
         return feed.watch
 
     def end(self) -> None:
-        """End all watches, as a server does that goes down."""
+        """End all watches, as at a shutdown of the server."""
         for feed in tuple(self._open):
             feed.end()
 
     def end_of(self, resource: Resource) -> None:
-        """End the watches of a resource that is not served any more."""
+        """End the watches of a resource that is no longer served."""
         for feed in tuple(self._open):
             if feed.resource.storage == resource.storage:
                 feed.end()
@@ -68,7 +68,7 @@ class Watches:
 
 
 class _Feed:
-    """One watch, from the changes of the storage to the reader's lines."""
+    """One watch, from changes in the storage to lines for the reader."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Feed:
         self._head = answers.head(resource.api_version, resource.kind)
         self._prefix = f"{chosen.namespace}/" if chosen.namespace else ""
         self._from = 0
-        self._limit = sys.maxsize  # whatever is there at first
+        self._limit = sys.maxsize  # the initial lines are unlimited
         self._deadline: Timer | None = None
         self._next_bookmark: Timer | None = None
         self._last_bookmark: Timer | None = None
@@ -114,7 +114,7 @@ class _Feed:
                 self._last_bookmark = self._server.scheduler.call_later(seconds - _LAST_BOOKMARK, self._tell_last)
 
     def _begin(self, options: ListOptions) -> None:
-        """The lines of what is there or happened already. Raises Compacted, Refused."""
+        """Feed the current objects, or the changes since the requested version. Raises Compacted, Refused."""
         storage, rv = self._server.storage, resource_version(options.version)
         current = not rv if options.initial_events is None else options.initial_events
         if current:
@@ -130,7 +130,7 @@ class _Feed:
             self._take(change)
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """End the watch."""
         self._stop()
         self.watch.end()
 
@@ -156,14 +156,15 @@ class _Feed:
             self.end()
 
     def _take_chosen(self, change: Change) -> None:
-        """What a change is to somebody who sees some objects only."""
+        """Feed a change to a watch with selectors: an object that enters or leaves the selection is added or
+        deleted."""
         version, old = change.version, change.old
         before = old is not None and self._chosen.holds(old.object)
         after = change.type != DELETED and self._chosen.holds(version.object)
         if after:
             self._feed(MODIFIED if before else ADDED, version)
         elif before:
-            # The object is told as the reader knows it, under the version that took it from sight.
+            # The event has the object's last selected state, under the version in which it left the selection.
             assert old is not None
             self._feed(DELETED, version if change.type == DELETED else _under(old, version.rv))
 
@@ -177,7 +178,7 @@ class _Feed:
         self.watch.feed(_encode({"type": type_, "object": item}) + b"\n")
 
     def _bookmark(self) -> None:
-        """Nothing that is older than what the reader has is told, be it a bookmark."""
+        """Send a bookmark, unless the reader has seen a newer version."""
         if self._server.storage.rv >= self._from:
             self._bookmark_now({})
         self._next_bookmark = self._server.scheduler.call_later(self._server.bookmarks, self._bookmark)
@@ -186,7 +187,8 @@ class _Feed:
         self._bookmark_now({})
 
     def _bookmark_now(self, annotations: dict[str, str]) -> None:
-        # What happened up to now has been told: a version may be named that another resource's object has.
+        # All changes so far have been sent, so the latest version may be named, even if another resource's object has
+        # it.
         metadata: Object = {"resourceVersion": str(self._server.storage.rv)}
         item = {
             "kind": self.resource.kind,

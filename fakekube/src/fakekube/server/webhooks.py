@@ -1,7 +1,7 @@
-"""Asking an admission webhook: over HTTPS, or a function in the same process that stands for one.
+"""Calls of admission webhooks: over HTTPS, or of a function in the same process that stands for one.
 
-A host in `local` is in the process: `https://HOST/path` is then only its name. A `service` in a webhook's configuration
-is looked up in `services`, because there is no cluster network that could find it.
+A host in `local` is in the process: `https://HOST/path` is only its name then. A `service` in a webhook's configuration
+is looked up in `services`, as no cluster network exists here.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from fakekube.wire import JSON, Object
 __all__ = ["CallFailed", "Local", "Webhooks"]
 
 Local = Callable[[Object], Object | Awaitable[Object]]
-"""A webhook in the process: an AdmissionReview with a request in, one with a response out."""
+"""An in-process webhook: from an AdmissionReview with a request to one with a response."""
 
 _UNKNOWN_AUTHORITY = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
 _ALLOWED_BODY = 3 * 2**20
 
 
 class CallFailed(Exception):
-    """There is no answer, or none that one can use; the message says why, in the real server's words."""
+    """A call without a usable answer. The message has kube-apiserver's words."""
 
 
 class Webhooks:
     """Calls webhooks. `services` has the address (`https://127.0.0.1:9443`) by namespace, name and port of a service.
 
-    Connections are made when first needed, in the event loop of that moment; `aclose` ends them.
+    Connections are opened at first use, in the event loop that runs then; `aclose` closes them.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Webhooks:
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, config: Mapping[str, Any], review: Object, *, seconds: int) -> Object:
-        """The answer of the webhook that a `clientConfig` describes. Raises CallFailed."""
+        """The answer of the webhook in a `clientConfig`. Raises CallFailed."""
         address, shown = self._address(config)
         address, shown = (f"{url}?timeout={seconds}s" for url in (address, shown))
         local = self.local.get(urlsplit(address).netloc)
@@ -67,7 +67,7 @@ class Webhooks:
             self._session = None
 
     def _address(self, config: Mapping[str, Any]) -> tuple[str, str]:
-        """Where to send it, and what the real server would call that place."""
+        """The address of a webhook, and its URL in kube-apiserver's errors."""
         if config.get("url"):
             return config["url"], config["url"]
         service = config.get("service") or {}
@@ -81,7 +81,7 @@ class Webhooks:
 
     async def _post(self, address: str, context: ssl.SSLContext, review: Object) -> Object:
         if self._session is None:
-            # A webhook is not asked again when it failed, so nothing may fail because a connection had grown old.
+            # Failed calls are not repeated, so each call has a new connection: a stale one would fail.
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True))
         body, headers = msgspec.json.encode(review), {"Content-Type": JSON, "User-Agent": "kube-apiserver-admission"}
         async with self._session.post(address, data=body, headers=headers, ssl=context) as response:
@@ -93,7 +93,7 @@ class Webhooks:
 
 @lru_cache(maxsize=64)
 def _trusting(bundle: str) -> ssl.SSLContext:
-    """TLS as a webhook's caBundle wants it: that authority only, or, without one, those of the system."""
+    """The TLS context for a webhook's caBundle: that authority only, or the system's without one."""
     if not bundle:
         return ssl.create_default_context()
     try:

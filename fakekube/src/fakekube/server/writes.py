@@ -1,4 +1,4 @@
-"""Writing: create and update, with all that a server does between the request and the storage."""
+"""Writes: create and update, from the request to the storage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fakekube.wire import Object, Refused, Request, Response
 __all__ = ["Make", "change", "create", "make", "update"]
 
 Make = Callable[[Object], Object]
-"""What a request makes of the live object; that object itself if nothing."""
+"""From the live object to the new one; the live object itself for no change."""
 
 
 async def create(server: Server, route: Route, request: Request) -> Response:
@@ -43,7 +43,7 @@ async def update(server: Server, route: Route, request: Request) -> Response:
 
 
 def _call(server: Server, route: Route, request: Request, kind: str) -> Call:
-    # The form is read at once: for a client that takes no answer nothing is made.
+    # The Accept header is checked first: a request that accepts no form must not write anything.
     options = write_options(request, kind)
     return Call(server=server, route=route, request=request, options=options, form=wanted(request.accept))
 
@@ -62,7 +62,7 @@ def _of_same_uid(route: Route, item: Object, live: Object) -> Object:
 
 
 async def make(call: Call, item: Object, *, tracked: bool = False) -> Response:
-    """Make a new object of a decoded one; `tracked` if its managedFields are as they should be. Raises Refused."""
+    """Create a decoded object; `tracked` if its managedFields are up to date. Raises Refused."""
     server, resource = call.server, call.resource
     check_namespace(server, call.route, str(item["metadata"].get("name", "")))
     check_definition(server, resource, str(item["metadata"].get("name", "")))
@@ -72,7 +72,7 @@ async def make(call: Call, item: Object, *, tracked: bool = False) -> Response:
     if problems := _problems_of_new(call, item):
         raise invalid(resource.group, resource.kind, name, problems)
     await call.validated(item, None)
-    check_namespace(server, call.route, name)  # again: webhooks take their time
+    check_namespace(server, call.route, name)  # again, as webhooks take time
     route = Route(resource, call.route.namespace, name)
     if (found := server.storage.get(resource.storage, route.key)) is not None:
         raise already_exists(resource, name, is_dying="deletionTimestamp" in found.object["metadata"])
@@ -85,7 +85,7 @@ async def make(call: Call, item: Object, *, tracked: bool = False) -> Response:
 
 
 def _born(call: Call, item: Object) -> Object:
-    """With the metadata that a server gives to a new object, and without what it does not take."""
+    """The object with the metadata that the server sets, and without the fields that it ignores."""
     given = {name: value for name, value in item["metadata"].items() if name not in _OF_THE_DEAD}
     if not given.get("name") and given.get("generateName"):
         given["name"] = _generated(call, given["generateName"])
@@ -103,7 +103,7 @@ _LONGEST_PREFIX = 58
 
 
 def _generated(call: Call, prefix: str) -> str:
-    """A name that begins so and that nobody has."""
+    """An unused name with this prefix."""
     while True:
         name = prefix[:_LONGEST_PREFIX] + call.server.ending()
         key = Route(call.resource, call.route.namespace, name).key
@@ -126,7 +126,7 @@ def _problems_of_new(call: Call, item: Object) -> Sequence[FieldLike]:
 
 
 async def change(call: Call, made: Make, *, tracked: bool = False) -> Response:
-    """Change the object at the route; `tracked` if what is made of it has its managedFields. Raises Refused."""
+    """Change the object at the route; `tracked` if `made` maintains managedFields. Raises Refused."""
     while True:
         current = present(call.server, call.route)
         live = shown(call.resource, current.object)
@@ -140,7 +140,7 @@ async def change(call: Call, made: Make, *, tracked: bool = False) -> Response:
         if problems := _problems_of_change(call, new, live):
             raise invalid(call.resource.group, call.resource.kind, call.route.name, problems)
         await call.validated(new, live)
-        # Webhooks take their time. If somebody else was quicker, it is done again on what there is now.
+        # Webhooks take time. If the object has changed meanwhile, start over with its new version.
         if call.server.storage.get(call.resource.storage, call.route.key) is current:
             return _committed(call, new, live, current)
 
@@ -159,7 +159,7 @@ def _check_version(call: Call, new: Object, live: Object) -> None:
 
 
 def _isolated(call: Call, new: Object, live: Object) -> Object:
-    """Of a change that part which the request may make: the status alone, or all but the status."""
+    """The part of a change that the request may make: only the status, or all but the status."""
     if call.route.is_status:
         return _with_status(_status_metadata(call, new, live), new)
     if "status" not in call.resource.subresources or new.get("status") is live.get("status"):
@@ -168,7 +168,7 @@ def _isolated(call: Call, new: Object, live: Object) -> Object:
 
 
 def _status_metadata(call: Call, new: Object, live: Object) -> Object:
-    """The live object with that of the metadata which can be changed through the status."""
+    """The live object with the metadata that a write to the status may change."""
     given = new["metadata"]
     if call.rules.status_metadata:
         return {**live, "metadata": given}
@@ -186,7 +186,7 @@ def _with_status(item: Object, source: Object) -> Object:
 
 
 def _grown(call: Call, new: Object, live: Object) -> Object:
-    """With the metadata that only the server changes."""
+    """The object with the metadata that only the server changes."""
     new = call.rules.updated(new, live)
     given, before = new["metadata"], live["metadata"]
     if given is before:
@@ -214,7 +214,7 @@ _LASTING = (
 
 def _problems_of_change(call: Call, new: Object, live: Object) -> Sequence[FieldLike]:
     resource, rules = call.resource, call.rules
-    # The real server looks at metadata twice, and says so.
+    # kube-apiserver validates metadata twice, and reports its problems twice.
     found: list[Any] = (
         metadata.update_problems(new["metadata"], live["metadata"], plain_finalizers=call.rules.plain_finalizers) * 2
     )
@@ -227,7 +227,7 @@ def _problems_of_change(call: Call, new: Object, live: Object) -> Sequence[Field
 
 
 def _committed(call: Call, new: Object, live: Object, current: Version) -> Response:
-    """Store it, unless nothing changed; with its last finalizer a dying object goes."""
+    """Store the object unless nothing changed; remove an object under deletion that nothing holds any more."""
     storage, name = call.server.storage, call.resource.storage
     if managed.settled(live, new) is live:
         return call.respond(current, 200)

@@ -1,1 +1,1 @@
-"""How things are shown: tables, discovery, and OpenAPI documents."""
+"""Output: tables, discovery, and OpenAPI documents."""

@@ -1,6 +1,6 @@
-"""What an API server says of itself: its version, its groups, and the resources of each, in the old form and the new.
+"""Discovery: the server's version, its groups, and the resources of each, in the old and the aggregated format.
 
-`answer` knows the paths; what it answers is kept until the registry changes.
+`answer` knows the paths. Its documents are cached until the registry changes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from fakekube.wire import JSON, Object, Request, Response
 __all__ = ["VERSION", "Subresource", "answer", "groups", "subresource", "versions"]
 
 VERSION = "v1.35.4"
-"""The Kubernetes that it is like."""
+"""The simulated version of Kubernetes."""
 
 _AGGREGATED = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class Subresource(NamedTuple):
-    """What a subresource speaks of, where that is not the resource's own kind, and what one can do with it."""
+    """The verbs of a subresource, and its kind if that is not the resource's own."""
 
     verbs: tuple[str, ...]
     group: str = ""
@@ -45,13 +45,13 @@ _OWN = Subresource(("get", "patch", "update"))
 
 
 def subresource(resource: Resource, name: str) -> Subresource:
-    """What is known of a subresource."""
+    """The description of a subresource."""
     return _SCALE if name == "scale" else _SUBRESOURCES.get((resource.plural, name), _OWN)
 
 
 @dataclass(slots=True)
 class _Kept:
-    """The documents made since the registry changed last."""
+    """The documents of one generation of the registry."""
 
     generation: int
     documents: dict[tuple[str, ...], Response | None]
@@ -61,7 +61,7 @@ _kept: WeakKeyDictionary[Registry, _Kept] = WeakKeyDictionary()
 
 
 def answer(registry: Registry, request: Request) -> Response | None:
-    """The answer to a GET of a discovery path; None if it is none, or of a group that is not served."""
+    """The answer to a GET of a discovery path; None for another path or an unknown group."""
     parts = tuple(part for part in request.path.split("/") if part)
     if not parts or len(parts) > 3 or request.method != "GET" or parts[0] not in ("api", "apis", "version"):
         return None
@@ -75,7 +75,7 @@ def answer(registry: Registry, request: Request) -> Response | None:
 
 
 def _wants_aggregated(parts: tuple[str, ...], accept: str) -> bool:
-    """Whether the client knows the new form; the real server has it at the two roots only."""
+    """Whether the client prefers the aggregated format, which kube-apiserver has at the two roots only."""
     first = accept.replace(" ", "").partition(",")[0]
     return len(parts) == 1 and parts[0] != "version" and first.startswith(_AGGREGATED)
 
@@ -104,7 +104,7 @@ def _json(document: Object, content_type: str = JSON) -> Response:
 
 
 def groups(registry: Registry) -> list[str]:
-    """The groups but core, in the order in which they came."""
+    """The groups except core, in the order of registration."""
     return list(dict.fromkeys(resource.group for resource in registry if resource.group))
 
 
@@ -187,7 +187,7 @@ def _entries(resource: Resource) -> Iterable[Object]:
 
 
 def _named(resource: Resource) -> Object:
-    """Its other names, where there are any."""
+    """The short names and categories of a resource, if any."""
     names = {"shortNames": resource.short_names, "categories": resource.categories}
     return {key: list(value) for key, value in names.items() if value}
 

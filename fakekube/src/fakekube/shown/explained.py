@@ -1,6 +1,6 @@
-"""Schemas of built-in kinds as OpenAPI documents show them: in parts that refer to each other, with descriptions.
+"""Schemas of built-in kinds for OpenAPI documents: split into parts that refer to each other, with descriptions.
 
-What validates has everything in one piece and says nothing about it; this takes it apart again along the library's models.
+The schemas for validation are whole and without descriptions; here they are split along the library's models.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["META", "PREFIX", "explained", "object_meta"]
 Schema = Mapping[str, Any]
 
 PREFIX = "#/components/schemas/"
-"""Where references lead."""
+"""The prefix of references."""
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-"""The package of what all kinds have in common."""
+"""The package of the types that all kinds share."""
 
 _OF_META = frozenset(
     {"LabelSelector", "LabelSelectorRequirement", "ManagedFieldsEntry", "ObjectMeta", "OwnerReference"}
@@ -35,7 +35,7 @@ _WRAPPED = ("items", "additionalProperties")
 
 
 def explained(resource: Resource) -> tuple[Schema, dict[str, Schema]]:
-    """The schema of a kind, and by name the parts that it refers to; the schema as it is if there is no model of it."""
+    """The schema of a kind, and its parts by name; the unchanged schema if the library has no model of the kind."""
     parts: dict[str, Schema] = {}
     if not resource.schema:
         return resource.schema, parts
@@ -48,14 +48,14 @@ def explained(resource: Resource) -> tuple[Schema, dict[str, Schema]]:
 
 @cache
 def object_meta() -> Mapping[str, Schema]:
-    """The parts for the metadata of every object, ObjectMeta and what it refers to."""
+    """The parts for the metadata of all objects: ObjectMeta and its references."""
     parts: dict[str, Schema] = {}
     _field(schema_of("", "v1", "ConfigMap")["properties"]["metadata"], "V1ObjectMeta", "", parts)
     return parts
 
 
 def _described(schema: Schema, model: str, parts: dict[str, Schema]) -> Schema:
-    """The schema of a model, each of its fields described, and those that are models by reference."""
+    """The schema of a model, with descriptions, and with references for fields that are models."""
     declared, told = fields_of(model), descriptions_of(model)
     properties = {
         name: _field(field, declared.get(name, ""), told.get(name, ""), parts)
@@ -79,10 +79,10 @@ def _field(schema: Schema, declared: str, description: str, parts: dict[str, Sch
 
 
 def _part(schema: Schema, match: re.Match[str], parts: dict[str, Schema]) -> str:
-    """A reference to the part for a model, which is made if it is new."""
+    """The reference to the part of a model, which is created if it is new."""
     kind = match["kind"]
     name = f"{META}.{kind}" if kind in _OF_META else f"io.k8s.api.v{match['version']}.{kind}"
     if name not in parts:
-        parts[name] = {}  # so that a model that contains itself comes to an end
+        parts[name] = {}  # ends the recursion of a model that contains itself
         parts[name] = _described(schema, match["model"], parts)
     return f"{PREFIX}{name}"

@@ -12,7 +12,7 @@ import msgspec
 __all__ = ["Path", "Unreadable", "compiled", "printed"]
 
 Path = Callable[[Any], list[Any]]
-"""All that a path finds in a value, in order; nothing for a path that leads nowhere."""
+"""All values at a path, in order; empty if there are none."""
 
 _Step = Callable[[Any], Iterator[Any]]
 
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 
 
 class Unreadable(ValueError):
-    """No JSONPath, or one that needs more than is supported here; the message names it."""
+    """A JSONPath that is invalid or unsupported; the message quotes it."""
 
 
 @lru_cache(maxsize=4096)
@@ -111,7 +111,7 @@ def _literal(text: str) -> Any:
 
 
 def printed(value: Any) -> str:
-    """The value as kubectl's JSONPath prints it: scalars bare, everything else as JSON."""
+    """A value in the format of kubectl's JSONPath: scalars bare, other values as JSON."""
     if isinstance(value, str):
         return value
     if value is None:

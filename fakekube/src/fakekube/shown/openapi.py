@@ -1,7 +1,7 @@
-"""OpenAPI documents made from the schemas of what is served: enough for `kubectl explain`, `apply` and `create`.
+"""OpenAPI documents from the schemas of served kinds: enough for `kubectl explain`, `apply` and `create`.
 
-Version 3: an index at /openapi/v3 and one document per group and version, each with a hash in its address, so that
-clients may keep it for ever. Version 2: one document with all definitions and no paths, for who knows no better.
+Version 3: an index at /openapi/v3 and one document per group and version. Each address contains a hash, so that clients
+may cache a document forever. Version 2: one document with all definitions and no paths, for older clients.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """One group and version: of which resources it was made, what it says, and the hash of that."""
+    """The document of a group and version: its resources, its content, and the hash of that."""
 
     resources: tuple[Resource, ...]
     body: bytes
@@ -38,7 +38,7 @@ class _Document:
 
 @dataclass(slots=True)
 class _Kept:
-    """What was made for a registry. A document lives as long as its resources are the same."""
+    """The documents of a registry. A document is kept until its resources change."""
 
     generation: int = -1
     index: bytes = b""
@@ -49,7 +49,7 @@ _kept: WeakKeyDictionary[Registry, _Kept] = WeakKeyDictionary()
 
 
 def answer(registry: Registry, request: Request) -> Response | None:
-    """The answer to a GET below /openapi; None for any other path, or a document that does not exist."""
+    """The answer to a GET below /openapi; None for another path or a missing document."""
     path = request.path.rstrip("/")
     if request.method != "GET" or not path.startswith((_V2, _V3)):
         return None
@@ -133,7 +133,7 @@ def _schemas(resources: tuple[Resource, ...]) -> Object:
 
 
 def _name(resource: Resource) -> str:
-    """As kube-apiserver calls it: the group backwards, or the Go package of a built-in kind."""
+    """The name of a definition, as in kube-apiserver: the reversed group, or the Go package of a built-in kind."""
     if resource.custom:
         domain = ".".join(reversed(resource.group.split(".")))
     else:
@@ -196,7 +196,7 @@ _LIST_META: Object = {
 
 _ON_ALL = (("get", "list", "list"), ("post", "create", "post"), ("delete", "deletecollection", "deletecollection"))
 _ON_ONE = (("get", "get", "get"), ("put", "update", "put"), ("patch", "patch", "patch"), ("delete", "delete", "delete"))
-"""HTTP method, the verb that the resource must have, and what OpenAPI calls the action."""
+"""HTTP method, verb of the resource, and OpenAPI's name of the action."""
 
 _WRITING = ("dryRun", "fieldManager", "fieldValidation")
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {

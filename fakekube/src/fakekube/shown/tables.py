@@ -1,6 +1,6 @@
-"""Answers in the form that was asked for: the objects themselves, a Table as `kubectl get` prints it, or metadata only.
+"""Answers in the form that the client accepts: objects, a Table for `kubectl get`, or metadata only.
 
-`wanted` reads the Accept header, `one` and `many` bring an answer into form, `Lines` does it for a watch.
+`wanted` parses the Accept header, `one` and `many` convert an answer, `Lines` converts the lines of a watch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KINDS = frozenset({_TABLE, _PARTIAL, _PARTIAL_LIST})
 
 
 class Form(NamedTuple):
-    """How an answer is wanted: media type, and the kind to bring it into, empty for the object as it is."""
+    """The form of an answer: media type, and target kind (empty for the object itself)."""
 
     media: str = JSON
     kind: str = ""
@@ -41,18 +41,18 @@ PLAIN = Form()
 
 @lru_cache(maxsize=1024)
 def wanted(accept: str) -> Form:
-    """The best of what a client accepts, that we have; PLAIN itself for JSON. Raises Refused (406) if that is nothing."""
+    """The best supported form in an Accept header; PLAIN itself for JSON. Raises Refused (406) without any."""
     if not accept:
         return PLAIN
     clauses = [_Clause.parse(text) for text in accept.split(",")]
-    for clause in sorted(clauses, key=lambda clause: -clause.quality):  # stable: as given among equals
+    for clause in sorted(clauses, key=lambda clause: -clause.quality):  # stable sort: header order among equals
         if form := clause.form():
-            return PLAIN if form == PLAIN else form  # the very same, so that one can ask by identity
+            return PLAIN if form == PLAIN else form  # PLAIN itself, for comparisons by identity
     raise Refused(406, "NotAcceptable", f"only the following media types are accepted: {JSON}, {YAML}")
 
 
 class _Clause(NamedTuple):
-    """One of the alternatives in an Accept header."""
+    """One alternative in an Accept header."""
 
     media: str
     parameters: Mapping[str, str]
@@ -92,7 +92,8 @@ def table(
     headers: bool = True,
     version: str = "v1",
 ) -> Object:
-    """A Table of the items. `include` is the query parameter includeObject: what each row carries besides its cells."""
+    """A Table of the items. `include` is the query parameter includeObject: the object in each row besides its
+    cells."""
     cells = _cells(resource)
     return {
         "kind": _TABLE,
@@ -107,7 +108,7 @@ def table(
 
 
 def partial(item: Object, version: str = "v1") -> Object:
-    """Nothing but the object's metadata."""
+    """The object's metadata as PartialObjectMetadata."""
     return {"kind": _PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": item.get("metadata", {})}
 
 
@@ -121,7 +122,7 @@ def partial_list(items: Iterable[Object], *, list_metadata: Mapping[str, Any], v
 
 
 def one(resource: Resource, item: Object, form: Form, *, now: datetime, include: str = "") -> Object:
-    """One object in the form. Raises Refused (406) if that is one of lists only."""
+    """One object in the form. Raises Refused (406) for a form of lists."""
     if form.kind == _TABLE:
         metadata = {"resourceVersion": item["metadata"].get("resourceVersion", "")}
         return table(resource, [item], now=now, list_metadata=metadata, include=_include(include), version=form.version)
@@ -139,7 +140,7 @@ def many(
     list_metadata: Mapping[str, Any],
     include: str = "",
 ) -> Object:
-    """A list in the form. Raises Refused (406) if that is one of single objects only."""
+    """A list in the form. Raises Refused (406) for a form of single objects."""
     if form.kind == _TABLE:
         return table(
             resource, items, now=now, list_metadata=list_metadata, include=_include(include), version=form.version
@@ -157,7 +158,7 @@ def many(
 
 
 class Lines:
-    """The objects of one watch, each in the form: of Tables only the first says what its columns are."""
+    """The objects of one watch in the form. Only the first Table has column definitions."""
 
     def __init__(self, resource: Resource, form: Form, *, include: str = "") -> None:
         if form.kind == _PARTIAL_LIST:
@@ -184,7 +185,7 @@ class Lines:
         return made if kind != "BOOKMARK" else {**made, "rows": [self._bookmark(item)]}
 
     def _bookmark(self, item: Object) -> Object:
-        """A bookmark's object has nothing to compute cells from."""
+        """The row of a bookmark, whose object has no values for cells."""
         return {"cells": [""] * len(_cells(self._resource)), "object": partial(item, self._form.version)}
 
 
@@ -228,7 +229,7 @@ def _cells(resource: Resource) -> tuple[Cell, ...]:
 
 @lru_cache(maxsize=1024)
 def _custom(columns: tuple[Column, ...]) -> tuple[Cell, ...]:
-    """Cells out of a definition's printer columns; without any, the age."""
+    """Cells for a definition's printer columns; by default the age."""
     return (NAME, *(_cell(column) for column in columns or (_CUSTOM_AGE,)))
 
 
@@ -237,7 +238,7 @@ def _cell(column: Column) -> Cell:
     try:
         find = jsonpath.compiled(column.path)
     except jsonpath.Unreadable:
-        find = _nowhere  # as the real server, which says so in the definition's status and shows nothing
+        find = _nowhere  # as kube-apiserver, which reports the error in the definition's status and shows nothing
     shown = _SHOWN.get(column.type, _nothing)
 
     def value(item: Object, now: datetime) -> Json:

@@ -1,1 +1,1 @@
-"""The commands that the simulator brings to `multikueue`, found there by entry point."""
+"""The commands that the simulator adds to `multikueue`, as entry points."""

@@ -19,7 +19,7 @@ PROGRESS_EVERY = 500
 """Seeds between two lines of progress."""
 
 TOLD = 10
-"""Failed seeds that are named one by one."""
+"""The maximum number of failed seeds that are listed."""
 
 
 def simulate_faults(

@@ -1,8 +1,8 @@
 """The CustomResourceDefinitions of the kinds that managers and workers use: Kueue's, OCM's, and ClusterProfile.
 
-They are made from our own types (`notation`) and our own rules (`rules`), not copied. The real suite compares them with
-the real ones, field by field and verdict by verdict, and lists the intended differences. Installers of simulated
-clusters call `all_definitions` and the others; the room knows no server.
+They are generated from the manager's own types (`notation`) and rules (`rules`), not copied. The real suite compares
+them with the real ones, field by field and verdict by verdict, and lists the intended differences. Installers of
+simulated clusters call `all_definitions` and the others; the room knows no server.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OCM: tuple[Kind, ...] = (
 
 @cache
 def all_definitions() -> tuple[Object, ...]:
-    """Each definition, as it would be created; always the same objects, not to be changed."""
+    """All definitions, ready to be created; cached, so never change them."""
     return *kueue(), *ocm(), *cluster_profiles()
 
 

@@ -1,4 +1,4 @@
-"""Kueue's AdmissionCheck, MultiKueueConfig and MultiKueueCluster, and the checks' parameters of another kind."""
+"""Kueue's AdmissionCheck, MultiKueueConfig, MultiKueueCluster, and ProvisioningRequestConfig for other checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OCM's kinds as far as placement goes: clusters, sets of them, and what a Placement decides (ocm.md 2.1, 2.2)."""
+"""OCM's kinds for placement: clusters, cluster sets, and the decisions of Placements (ocm.md 2.1, 2.2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kueue's v1beta1, which it still serves: v1beta2 with the changes that these tables name (contract 1.2-1.5).
+"""Kueue's v1beta1, which Kueue still serves: v1beta2 with the changes in these tables (contract 1.2-1.5).
 
-Nothing converts between the two here, as on a server that has Kueue's definitions but not its webhook.
+No webhook converts between the two, as on a server with Kueue's definitions but without its webhook.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from multikueue_simulator.definitions.queues import CONSUMED, USAGE_OF_LOCAL_QUE
 __all__ = ["with_v1beta1"]
 
 Change = Mapping[str, Any] | None
-"""Keywords to set, or with None to drop; None drops the place as a whole."""
+"""Keywords to set, or None to remove a keyword; None as a whole removes the place."""
 
 
 def with_v1beta1(kind: Kind) -> Kind:
-    """The kind served in v1beta1 too."""
+    """The kind with v1beta1 as an additional served version."""
     (newest,) = kind.versions
     older = replace(
         newest,
@@ -71,7 +71,7 @@ def _changed(schema: Schema, parts: Sequence[str], change: Change) -> Schema:
 
 
 _UP_TO_DATE = frozenset({"MultiKueueConfig"})
-"""Kinds whose older version is not called deprecated."""
+"""Kinds whose older version is not deprecated."""
 
 _NO_LONGEST = {"maxLength": None}
 _NO_SHORTEST = {"minLength": None}

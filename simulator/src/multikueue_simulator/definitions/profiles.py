@@ -1,4 +1,4 @@
-"""ClusterProfile of SIG Multicluster: a cluster as its inventory knows it, with the ways to reach it (ocm.md 2.2)."""
+"""ClusterProfile of SIG Multicluster: a cluster in an inventory, with its access providers (ocm.md 2.2)."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ USAGE_OF_LOCAL_QUEUE = array(
 _SHARE = record(needs=("weightedShare",), weightedShare=number(bits=64))
 
 CONSUMED = record(needs=("consumedResources", "lastUpdate"), consumedResources=quantities(), lastUpdate=time())
-"""What a queue used of late, where that counts for its share."""
+"""Recently consumed resources of a queue, for usage-based fair sharing."""
 
 _SHARE_OF_LOCAL_QUEUE = record(
     needs=("weightedShare",), weightedShare=number(bits=64), admissionFairSharingStatus=CONSUMED

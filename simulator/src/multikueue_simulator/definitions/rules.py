@@ -1,8 +1,9 @@
-"""Rules between fields, and between an object and its last version, in CEL and in our own words.
+"""Rules between fields, and between an object and its last version, in CEL, with messages of our own.
 
-The facts are those of contract 1.5, quota-engine 1.1-1.5 and ocm 2.2; the rest was observed on a real API server. Rules
-are alternatives, the simple and usual ones first, so that most cost nothing (`fakekube.schemas.expressions`): a rule
-that forbids a change begins with `unchanged(...)`. Kueue's webhooks refuse more, which is not here.
+The facts come from contract 1.5, quota-engine 1.1-1.5 and ocm 2.2; the rest was observed on a real API server. Rules
+are alternatives, the simple and common ones first, so that most evaluations are skipped
+(`fakekube.schemas.expressions`): a rule that forbids a change begins with `unchanged(...)`. Kueue's webhooks refuse
+more, which is not here.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _TEMPLATE = record(
     ),
     spec=record() | UNTYPED,
 )
-"""A pod template: what Kueue reads of it on the manager is not more than its shape, so the pod's spec is kept as it is."""
+"""A pod template. Kueue's manager reads little of it, so the pod's spec is stored unvalidated and unpruned."""
 
 _TOPOLOGY_REQUEST = record(
     required=text(63),
@@ -115,7 +115,7 @@ _TOPOLOGY_ASSIGNMENT = record(
         most=1000,
     ),
 )
-"""Where pods go, in slices whose domains have something in common: told once for all of them, or one by one."""
+"""The assigned topology domains, in slices: values are given once for all domains of a slice, or one by one."""
 
 _ASSIGNMENT = of(
     workload.PodSetAssignment,

@@ -17,12 +17,12 @@ __all__ = ["Board", "Course", "Moment", "Stand", "percentile"]
 Stage = Literal["waiting", "racing", "running", "finished"]
 
 MEMORY = 200
-"""Moments that are kept."""
+"""The number of moments that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something worth telling; `at` is in seconds since the beginning."""
+    """An event for the viewer; `at` is in seconds since the start."""
 
     at: float
     text: str
@@ -31,7 +31,8 @@ class Moment:
 
 @dataclass(slots=True)
 class Course:
-    """One job. Times in seconds since the beginning, None until then; `starts` counts how often it began to run."""
+    """The history of one job. Times are in seconds since the start, None before the event; `starts` counts its
+    starts."""
 
     queue: str
     submitted: float
@@ -58,7 +59,7 @@ class Course:
 
 @dataclass(slots=True)
 class Stand:
-    """How a worker stands: CPUs in use by admitted workloads, ours and others', and races won and lost."""
+    """The state of a worker: CPUs of admitted workloads, of the demo and of others, and races won and lost."""
 
     cpu: int
     reachable: bool = True
@@ -73,7 +74,7 @@ class Stand:
 
 
 class Board:
-    """Told of each change of an object by `see`, it keeps count. Workers are called by the names of their hosts."""
+    """Counts and times of a world, from each change of an object (`see`). Workers have the names of their hosts."""
 
     def __init__(self, queues: Iterable[str], workers: Mapping[str, int]) -> None:
         self.queues = tuple(queues)
@@ -81,21 +82,21 @@ class Board:
         self.courses: dict[str, Course] = {}
         self.moments: deque[Moment] = deque(maxlen=MEMORY)
         self.act = ""
-        self._jobs: dict[str, str] = {}  # by the name of the workload, which the copies share
-        self._begun: set[str] = set()  # UIDs of the remote jobs that began to run
+        self._jobs: dict[str, str] = {}  # by the workload's name, which its copies share
+        self._begun: set[str] = set()  # UIDs of the remote jobs that have started
 
-    # What happens.
+    # Input.
 
     def note(self, at: float, text: str, style: str = "") -> None:
         self.moments.append(Moment(at, text, style))
 
     def announce(self, at: float, text: str) -> None:
-        """The next act begins."""
+        """Announce the next act."""
         self.act = text
         self.note(at, text, "bold yellow")
 
     def see(self, site: str, change: str, body: Object, at: float) -> None:
-        """A change of an object: ADDED, MODIFIED or DELETED."""
+        """Process a change of an object: ADDED, MODIFIED or DELETED."""
         match site == MANAGER, body["kind"]:
             case True, "Job":
                 self._local_job(change, body, at)
@@ -196,18 +197,18 @@ class Board:
             course.starts += 1
             course.started = at if course.started is None else course.started
 
-    # What is to be seen.
+    # Output.
 
     @property
     def finished(self) -> int:
         return sum(course.finished is not None for course in self.courses.values())
 
     def is_over(self, jobs: int) -> bool:
-        """Whether so many jobs were submitted, and all have finished."""
+        """Whether `jobs` jobs were submitted and all have finished."""
         return len(self.courses) >= jobs and self.finished == len(self.courses)
 
     def counts(self, queue: str) -> Counter[str]:
-        """Jobs of a queue by stage, those that run by the worker they run on."""
+        """The jobs of a queue by stage; running jobs by worker."""
         found: Counter[str] = Counter()
         for course in self.courses.values():
             if course.queue == queue:
@@ -221,18 +222,18 @@ class Board:
         return sum(course.stage == "racing" and worker in course.copies for course in self.courses.values())
 
     def rate(self, at: float, *, over: float = 10.0) -> float:
-        """Jobs per second that found their worker in the last seconds."""
+        """Jobs per second that got a winner in the last `over` seconds."""
         span = min(over, at)
         won = sum(course.won is not None and course.won > at - span for course in self.courses.values())
         return won / span if span > 0 else 0.0
 
     def waits(self) -> list[float]:
-        """Seconds from submission to the first start, of each job that started, sorted."""
+        """Seconds from submission to the first start, sorted, of all started jobs."""
         return sorted(c.started - c.submitted for c in self.courses.values() if c.started is not None)
 
 
 def percentile(values: list[float], share: float) -> float | None:
-    """The value below which that share (0 to 1) of the sorted values lies."""
+    """The value below which a share (0 to 1) of the sorted values lies; None without values."""
     return values[min(len(values) - 1, int(share * len(values)))] if values else None
 
 

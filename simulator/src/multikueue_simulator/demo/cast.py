@@ -16,7 +16,7 @@ __all__ = ["console"]
 
 
 class _Screen(Console):
-    """Says that its reader is gone as any other stream does, and leaves it to the command how that ends."""
+    """Raises BrokenPipeError for a closed output, as other streams do, so that the command decides how to end."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
@@ -24,7 +24,7 @@ class _Screen(Console):
 
 @contextmanager
 def console(record: Path | None, *, clock: Callable[[], float] = time.monotonic) -> Iterator[Console]:
-    """A console on stdout that is recorded to a file, if one is given. Raises OSError if that cannot be written."""
+    """A console on stdout, recorded to a file if one is given. Raises OSError if the file cannot be written."""
     if record is None:
         yield _Screen()
         return
@@ -36,7 +36,7 @@ def console(record: Path | None, *, clock: Callable[[], float] = time.monotonic)
 
 
 class Tape:
-    """A text stream that passes on what is written, and keeps it with its time."""
+    """A text stream that copies its output to a file, with times."""
 
     def __init__(self, stream: TextIO, file: TextIO, clock: Callable[[], float]) -> None:
         self._stream, self._file, self._clock = stream, file, clock
@@ -50,7 +50,7 @@ class Tape:
         self._keep({"version": 2, "width": width, "height": height})
 
     def write(self, text: str) -> int:
-        # A terminal in raw mode, as players have it, does not go back to the first column by itself.
+        # In raw mode, which players use, a line feed does not return to the first column.
         shown = text.replace("\r\n", "\n").replace("\n", "\r\n")
         self._keep([round(self._clock() - self._began, 6), "o", shown])
         return self._stream.write(text)

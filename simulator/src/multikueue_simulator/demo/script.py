@@ -17,21 +17,21 @@ __all__ = ["QUEUES", "Act", "Script", "Submission", "layout", "script"]
 QUEUES = ("research", "nightly")
 
 SIZES = (("small", 4), ("medium", 8), ("large", 16))
-"""Workers and their CPUs; those after the third are as large as the second."""
+"""Workers and their CPUs; further workers have the size of the second."""
 
 STREAM = 30.0
-"""Seconds in which jobs come one by one."""
+"""The duration in seconds of the stream of single jobs."""
 
 BURST_AT = 33.0
 BURST_SHARE = 0.35
-"""The part of all jobs that comes at once, near the end."""
+"""The share of jobs in the burst near the end."""
 
 Deed = Literal["die", "return", "fill"]
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job: when and where it is submitted, its CPUs, and how many seconds it runs."""
+    """A job: time and queue of its submission, its CPUs, and its duration in seconds."""
 
     at: float
     name: str
@@ -42,7 +42,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What is done to a worker, and how it is announced. `seconds` is how long others keep it full."""
+    """An act on a worker, and its announcement. `seconds` is how long jobs of others fill the worker."""
 
     at: float
     deed: Deed
@@ -56,11 +56,11 @@ class Script:
     submissions: tuple[Submission, ...]
     acts: tuple[Act, ...]
     burst: int
-    """How many of the submissions come at once."""
+    """The number of submissions in the burst."""
 
 
 def layout(workers: int) -> Layout:
-    """A world with so many workers; the queues of the manager share what these have, two to one."""
+    """A world with this many workers. The two queues of the manager share the workers' CPUs two to one."""
     sizes = [*SIZES, *((f"worker{number}", SIZES[1][1]) for number in range(len(SIZES) + 1, workers + 1))][:workers]
     total = sum(cpu for _, cpu in sizes)
     quotas = (total - total // 3, total // 3)
@@ -71,8 +71,8 @@ def layout(workers: int) -> Layout:
 
 
 def script(jobs: int, workers: Sequence[str], *, seed: int) -> Script:
-    """A stream of jobs, a burst near the end, and in between the last worker dies and returns, and the one before it
-    fills up with work of others."""
+    """A stream of jobs and a burst near the end. In between the last worker dies and returns, and jobs of others fill
+    the one before it."""
     rng = random.Random(seed)  # noqa: S311  # not a secret
     burst = round(jobs * BURST_SHARE)
     alone = jobs - burst

@@ -1,4 +1,4 @@
-"""The demo itself: runs the script in a world, shows the board meanwhile, and a summary at the end."""
+"""The demo itself: runs the script in a world, shows the board meanwhile, and ends with a summary."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, Site, World
 __all__ = ["Options", "play"]
 
 FRAMES = 8
-"""Pictures a second."""
+"""Pictures per second."""
 
 PROGRESS = 5.0
-"""Seconds between two lines of progress where there is no terminal."""
+"""Seconds between two progress lines without a terminal."""
 
 PATIENCE = 60.0
-"""Seconds after the last act in which all jobs should be over."""
+"""Seconds from the last job until the demo gives up."""
 
 NAME = "manager-0"
 HOST = "127.0.0.1"
@@ -55,8 +55,8 @@ PLACEMENT = "demo"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`speed` is how many times faster than written the script is played. With `keep` the clusters are served, and stay
-    until the demo is cancelled."""
+    """`speed` is the factor by which the script is accelerated. With `keep` the clusters are served until the demo is
+    cancelled."""
 
     strategy: str = "all-at-once"
     workers: int = 3
@@ -68,7 +68,7 @@ class Options:
 
 @dataclass(slots=True)
 class _Stage:
-    """The world, what is played in it, and the board that looks on."""
+    """The world, the script, and the board that observes them."""
 
     options: Options
     world: World
@@ -80,13 +80,13 @@ class _Stage:
 
     @property
     def at(self) -> float:
-        """Seconds of the script since the beginning."""
+        """Seconds of the script since the start."""
         return (anyio.current_time() - self.began) * self.options.speed
 
     async def until(self, at: float) -> None:
         await anyio.sleep(max(0.0, (at - self.at) / self.options.speed))
 
-    # What is played.
+    # The script.
 
     async def submit_all(self) -> None:
         for submission in self.script.submissions:
@@ -99,7 +99,7 @@ class _Stage:
     _bursting: bool = False
 
     async def _submit(self, submission: Submission) -> None:
-        """As any user would: a Job with a queue label, and nothing else that is ours."""
+        """Submit a Job with only a queue label, as any user would: the webhook does the rest."""
         body = objects.job(
             submission.name,
             NAMESPACE,
@@ -132,7 +132,7 @@ class _Stage:
                 self._fill(worker.site, act.seconds / self.options.speed, cpu=self.board.stands[act.worker].cpu)
 
     def _fill(self, site: Site, seconds: float, *, cpu: int) -> None:
-        """Jobs of others, submitted on the worker itself, which have it to themselves as soon as ours are done."""
+        """Submit jobs directly on the worker, which fill it as the demo's own jobs end there."""
         queue = self.world.layout.queues[0].name
         for number in range(math.ceil(cpu / 2)):
             site.create(
@@ -140,10 +140,10 @@ class _Stage:
                 objects.job(f"theirs-{number}", NAMESPACE, queue=queue, cpu=2, seconds=seconds, managed=False),
             )
 
-    # Who looks on.
+    # The observers.
 
     def attend(self) -> None:
-        """Have the board told of everything."""
+        """Report all changes to the board."""
         for site in self.world.sites:
             site.cluster.storage.subscribe(self._spectator(site.name))
 
@@ -159,9 +159,9 @@ class _Stage:
 
 
 async def play(options: Options, console: Console) -> bool:
-    """Play the demo on a console; whether every job finished. With `keep` it returns when it is cancelled.
+    """Play the demo on a console. Returns whether every job finished. With `keep` it runs until it is cancelled.
 
-    Raises ConfigurationError if there is no such strategy.
+    Raises ConfigurationError for an unknown strategy.
     """
     registry.load(options.strategy, {})
     plan = layout(options.workers)
@@ -198,7 +198,7 @@ async def play(options: Options, console: Console) -> bool:
 
 
 def _decide(manager: Site, workers: Sequence[str], *, namespace: str) -> None:
-    """As if OCM had decided for all workers."""
+    """Create OCM's decision for all workers."""
     manager.cluster.install(definitions.ocm())
     key, metadata = ObjectKey(namespace, f"{PLACEMENT}-decision-1"), {"name": PLACEMENT, "namespace": namespace}
     placement = {"apiVersion": kinds.PLACEMENTS.api_version, "kind": kinds.PLACEMENTS.kind, "metadata": metadata}
@@ -214,7 +214,7 @@ def _decide(manager: Site, workers: Sequence[str], *, namespace: str) -> None:
 
 
 async def _perform(stage: _Stage, tasks: TaskGroup, console: Console) -> bool:
-    """From the first job to the last; whether all came to their end."""
+    """Run the script. Returns whether all jobs finished in time."""
     last = stage.script.submissions[-1].at if stage.script.submissions else 0.0
     deadline = last + PATIENCE * stage.options.speed
     with _screen(stage, console) as draw:
@@ -232,7 +232,7 @@ async def _perform(stage: _Stage, tasks: TaskGroup, console: Console) -> bool:
 
 @contextmanager
 def _screen(stage: _Stage, console: Console) -> Iterator[Callable[[], None]]:
-    """What draws the present state: a picture that changes on a terminal, lines elsewhere."""
+    """The function that shows the present state: a live picture on a terminal, lines elsewhere."""
     jobs = len(stage.script.submissions)
     if not console.is_terminal:
         yield _lines(stage, console)
@@ -260,7 +260,7 @@ def _lines(stage: _Stage, console: Console) -> Callable[[], None]:
 
 
 async def _all_ready(world: World, manager: ManagerProcess) -> None:
-    """Returns when the manager has reached every worker, and new jobs are shown to it first."""
+    """Wait until the manager has reached every worker and its webhook is installed."""
     with anyio.fail_after(PATIENCE):
         while not _is_ready(world.manager):
             _expect_to_run(manager)
@@ -268,7 +268,7 @@ async def _all_ready(world: World, manager: ManagerProcess) -> None:
 
 
 def _expect_to_run(manager: ManagerProcess) -> None:
-    """Raises what the manager ended with, as it must not before the demo does."""
+    """Raise the manager's error if it has ended, which it must not do before the demo."""
     if not manager.is_running:
         raise manager.error or RuntimeError(f"{manager.name} ended too soon")
 
@@ -286,7 +286,7 @@ def _settings(options: Options, plan: Layout) -> Settings:
     def seconds(number: float) -> timedelta:
         return timedelta(seconds=number / options.speed)
 
-    # A machine does not answer faster in a demo that is played faster: how long an answer may take stays as it is.
+    # The machine does not answer faster at a higher speed, so the timeouts of answers are not scaled.
     return Settings(
         cluster=Cluster(namespace=plan.secrets),
         webhook=Webhook(enabled=True, host=HOST, port=0, url=f"https://{HOST}/"),
@@ -305,7 +305,7 @@ def _settings(options: Options, plan: Layout) -> Settings:
 
 @asynccontextmanager
 async def _open(world: World) -> AsyncIterator[None]:
-    """What API servers call out with is closed in the end, however that comes."""
+    """Close the API servers' connections to webhooks at the end, even on cancellation."""
     try:
         yield
     finally:
@@ -316,7 +316,7 @@ async def _open(world: World) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _served(world: World, *, keep: bool) -> AsyncIterator[dict[str, Path]]:
-    """The clusters' kubeconfigs, by cluster, while they are served; none if they are not to be."""
+    """The kubeconfigs of the served clusters, by cluster; none without `keep`."""
     if not keep:
         yield {}
         return

@@ -1,4 +1,4 @@
-"""The board as text, for a terminal while it runs and for the summary: values in, renderables out."""
+"""The board as text, for a terminal and for the summary. Pure: values in, renderables out."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from multikueue_simulator.demo.board import Board, Moment, Stand, percentile
 __all__ = ["picture", "story", "summary"]
 
 LINES, FEWEST_LINES = 10, 3
-"""Moments that are shown: on a high terminal, and on any."""
+"""The number of moments shown on a high terminal, and the minimum on any."""
 
 _BAR = 16
 
 
 def picture(board: Board, at: float, *, jobs: int) -> RenderableType:
-    """The whole view at a moment, in seconds since the beginning; `jobs` is their number at the end. It fits a terminal
-    of 80 columns and 24 lines with three workers; with more of them a row has the sum of what runs."""
+    """The view at a time in seconds since the start; `jobs` is the final number of jobs. It fits a terminal of 80
+    columns and 24 lines with three workers; with more workers a row only has the sum of running jobs."""
     return _Picture(board, at, jobs)
 
 
@@ -49,14 +49,14 @@ class _Picture:
 
 
 def story(moment: Moment) -> Text:
-    """One line about what happened."""
+    """The line of one moment."""
     return Text.assemble(
         (f"{moment.at:6.1f} s  ", "dim"), (moment.text, moment.style), overflow="ellipsis", no_wrap=True
     )
 
 
 def summary(board: Board) -> RenderableType:
-    """What came of it all."""
+    """The facts at the end of the demo."""
     courses = board.courses.values()
     waits = board.waits()
     facts = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))

@@ -1,8 +1,7 @@
-"""Harmful acts in a life, on purpose or not: of hostile tenants, hostile workers and clumsy admins.
+"""Harmful events, deliberate or not: of hostile tenants, hostile workers and clumsy administrators.
 
-A share of the lives has some of them. They are drawn from a random generator of their own, so that the rest of a plan
-stays the same. Half of those lives have no other faults; they are compared with the same life without adversaries
-(`control`).
+A share of the runs has some. They come from a random generator of their own, so that the rest of a plan stays the same.
+Half of those runs have no other faults; they are compared with the same run without adversaries (`control`).
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ __all__ = [
 ]
 
 BESET = 0.16
-"""The share of lives with adversaries."""
+"""The share of runs with adversaries."""
 
 ALONE = 0.5
-"""The share of those in which nothing else goes wrong."""
+"""The share of those runs without other faults."""
 
 ASKED_TO_WAIT = 125.0
-"""The longest time that a worker can make managers wait by asking for more."""
+"""The longest pause in seconds that a worker can impose on managers by a Retry-After."""
 
 WITHIN = 25.0
-"""Seconds in which adversaries begin."""
+"""The time in seconds from the start in which adversaries begin."""
 
 
 # --- hostile tenants -------------------------------------------------------------------------------------------------------
@@ -67,7 +66,7 @@ class HandMade(_OfTenant):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Squat(Adversity):
-    """The tenant harms himself here; jobs whose names share 53 characters come to the same by accident."""
+    """The tenant harms only his own job; jobs whose names share 53 characters collide like this by accident."""
 
     name: str
 
@@ -79,7 +78,7 @@ class Squat(Adversity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flood(Adversity):
-    """Until it is over."""
+    """Ends after `lasts`."""
 
     name: str
 
@@ -128,13 +127,13 @@ class _OfWorker(Adversity):
         return self.worker
 
     def control(self) -> tuple[Event, ...]:
-        """At most as bad as one that admits nobody."""
+        """At most as bad as a worker without a Kueue."""
         return (plans.RestartKueue(at=self.at, lasts=self.lasts, worker=self.worker),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slander(_OfWorker):
-    """It admits nobody meanwhile, and says so in this way."""
+    """The worker admits no workload meanwhile; `what` selects the odd status of its copies."""
 
     def tell(self) -> str:
         return f"{self.worker} has in all copies that it does not admit {SLANDERS[self.what]}"
@@ -143,12 +142,12 @@ class Slander(_OfWorker):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OddAnswers(_OfWorker):
     def control(self) -> tuple[Event, ...]:
-        """At most as bad as one that is away."""
+        """At most as bad as an outage of the worker."""
         return (plans.Outage(at=self.at, lasts=self.lasts + self.echo, host=self.worker),)
 
     @property
     def echo(self) -> float:
-        """Seconds that managers may do without it afterwards, because it asked for that."""
+        """Seconds after the event in which managers may avoid the worker, as its answers asked them to."""
         return ASKED_TO_WAIT if self.what.startswith("retry") else 0.0
 
     def tell(self) -> str:
@@ -157,7 +156,7 @@ class OddAnswers(_OfWorker):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impose(Adversity):
-    """There until it is over, or a manager removes it."""
+    """The objects last until the event ends or a manager removes them."""
 
     worker: str
     count: int
@@ -228,7 +227,7 @@ class MixUp(Adversity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mislay(Adversity):
-    """Made again when it is over."""
+    """The object is recreated after `lasts`."""
 
     what: str
 
@@ -241,7 +240,7 @@ class Mislay(Adversity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mangle(Adversity):
-    """Made good when it is over."""
+    """The field is repaired after `lasts`."""
 
     what: str
 
@@ -260,7 +259,7 @@ SPOILED = ("quota", "weight", "config", "strategy", "limit range", "flavor")
 
 
 def beset(plan: Plan) -> Plan:
-    """The plan with adversaries, if its seed has any."""
+    """The plan with adversaries, if its seed draws any."""
     luck = random.Random(f"adversaries {plan.seed}")  # noqa: S311  # not a secret
     if plan.layout.core or luck.random() >= BESET:
         return plan
@@ -271,8 +270,8 @@ def beset(plan: Plan) -> Plan:
 
 
 def control(plan: Plan) -> Plan | None:
-    """The same life without adversaries, but for what each of them is allowed to cost others; None if there is none that
-    it could be compared with."""
+    """The same run without adversaries, except for faults as costly as each of them may be to others; None if there is
+    nothing to compare."""
     if not plan.adversaries or plan.events:
         return None
     allowed: list[Event] = []
@@ -285,7 +284,7 @@ def control(plan: Plan) -> Plan | None:
 
 
 class _Draft:
-    """Adversaries in the making."""
+    """Adversaries under construction."""
 
     def __init__(self, plan: Plan, luck: random.Random) -> None:
         self.plan, self.luck = plan, luck
@@ -302,7 +301,7 @@ class _Draft:
         return self.luck.choices(list(kinds), weights=list(kinds.values()))[0](round(self.luck.uniform(0, WITHIN), 3))
 
     def kinds(self) -> dict[Callable[[float], Adversity], float]:
-        """What can come up, with how often."""
+        """The possible adversaries and their weights."""
         always: dict[Callable[[float], Adversity], float] = {
             self.odd_job: 6,
             self.hand_made: 4,
@@ -312,7 +311,8 @@ class _Draft:
             self.odd_answers: 5,
             self.impose: 2,
         }
-        # Somebody else must not change the names of clusters meanwhile: nobody could say any more which of two is meant.
+        # Other events must not change the names of clusters meanwhile: it would be undefined which of two names is
+        # right.
         if any(isinstance(event, _OF_NAMES) for event in self.plan.events):
             return always
         return always | {self.second_name: 4, self.drop_check: 4, self.mix_up: 4, self.mislay: 2, self.mangle: 2}

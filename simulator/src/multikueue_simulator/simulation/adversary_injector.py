@@ -1,7 +1,7 @@
-"""The acts of adversaries on a world. Each returns the function that ends it, if it ends.
+"""The effects of adversaries on a world. Each handler returns the function that ends its effect, if it has an end.
 
-Much of it could not pass our API server, which has fewer stack frames than a real one: it is put into the storage, as
-etcd of a real cluster would have it.
+Most of their objects could not pass fakekube's API, which has fewer stack frames than a real server. They go directly
+to the storage, where the etcd of a real cluster would have them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = ["AdversaryInjector"]
 ALIAS = "second-name"
 
 _MANY_PAGES = 60
-"""Times that somebody asks for one and the same page before it is clear that he would for ever."""
+"""Requests for one page after which the requester is taken to repeat it forever."""
 
 _PATCHES_PER_SECOND = 25
 
@@ -68,9 +68,9 @@ _OWN_METADATA = ("name", "namespace", "labels", "annotations")
 
 @dataclass(slots=True)
 class AdversaryInjector:
-    """Owner of what adversaries made. `told` are the hostile objects that have to be told what is wrong with them, by kind and
-    key; `broken` hears of an invariant that is violated here. `_whole` is what is in use as it was before anybody touched
-    it: what an admin makes good becomes that again, whatever else was the matter with it when he spoiled it."""
+    """Owner of the adversaries' objects. `told` are hostile objects that must get a message about their fault, by kind
+    and key; `broken` reports a violated invariant. `_whole` has the objects in use before any change: a repair restores
+    this state, not that of just before the damage, which may be odd too."""
 
     world: World
     injector: FaultInjector
@@ -79,7 +79,7 @@ class AdversaryInjector:
     _whole: dict[str, Object] = field(default_factory=dict)
 
     def furnish(self) -> None:
-        """The hostile tenant is one like others: he has a namespace and queues with a quota of his own."""
+        """Give the hostile tenant a namespace, and queues with a quota of their own, like any other tenant."""
         for what in acts.IN_USE:
             kind, key = self._in_use(what)
             self._whole[what] = self.world.manager.stored(kind, key) or {}
@@ -91,7 +91,7 @@ class AdversaryInjector:
 
     @singledispatchmethod
     def do(self, event: Adversity) -> Undo | None:
-        """Let it happen. Raises Refused if it cannot."""
+        """Apply an event. Raises Refused if it is impossible."""
         raise NotImplementedError(event)
 
     # Hostile tenants.
@@ -144,7 +144,7 @@ class AdversaryInjector:
 
     @do.register
     def _slander(self, event: acts.Slander) -> Undo | None:
-        """Of copies that are there, and of those that will come."""
+        """Applies to the existing copies, and to those created meanwhile."""
         worker = self.world.workers[event.worker]
         if not worker.kueue.is_running:
             return None
@@ -155,7 +155,7 @@ class AdversaryInjector:
         def slander(body: Object) -> None:
             if seen.is_ours(body) and not seen.is_true(body, QUOTA_RESERVED):
                 slandered.add(seen.key(body))
-                with suppress(RecursionError):  # of what is too deep to be copied there is nothing to say
+                with suppress(RecursionError):  # an object too deep to copy stays as it is
                     _store(site, kinds.WORKLOADS, SLANDERS[event.what](body))
 
         def listen(change: Change) -> None:
@@ -247,10 +247,10 @@ class AdversaryInjector:
 
     @do.register
     def _mix_up(self, event: acts.MixUp) -> Undo | None:
-        """To be called while no manager runs.
+        """Call it while no manager runs.
 
-        Not as long as a manager has yet to write down which clusters the two names stand for: until then the admin may call
-        them what he likes.
+        Does nothing before a manager has recorded the cluster UIDs of both names: until then the admin may point them
+        anywhere.
         """
         if not (self._is_recorded(event.worker) and self._is_recorded(event.other)):
             return None
@@ -271,7 +271,7 @@ class AdversaryInjector:
         return undo
 
     def _is_recorded(self, worker: str) -> bool:
-        """Whether managers have written down which cluster the name stands for."""
+        """Whether managers have recorded the cluster UID behind the name."""
         cluster = self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", worker)) or {}
         return CLUSTER_UID_ANNOTATION in ((cluster.get("metadata") or {}).get("annotations") or {})
 
@@ -287,7 +287,7 @@ class AdversaryInjector:
         body = {name: value for name, value in whole.items() if name != "status"} | {"metadata": metadata}
 
         def undo() -> None:
-            """As soon as it is gone: as long as something needs it, a finalizer may keep it."""
+            """Recreate the object once it is gone; a finalizer may keep it while it is in use."""
             now = manager.stored(kind, key)
             if now is None:
                 manager.create(kind, body)
@@ -299,7 +299,7 @@ class AdversaryInjector:
 
     @do.register
     def _mangle(self, event: acts.Mangle) -> Undo | None:
-        """What the rules of the API server refuse may be from before they were there: so it is in the storage at once."""
+        """Write directly to the storage: objects that the API server's rules refuse may be older than the rules."""
         site = self.world.manager
         if event.what == "limit range":
             body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "odd", "namespace": ROGUE}}
@@ -335,7 +335,7 @@ class AdversaryInjector:
         return places[what]
 
     def _decent(self, site: Site, kind: Kind[Any], body: Object) -> Object:
-        """The body as the API server would store it, for somebody to spoil."""
+        """The body as the API server would store it, ready to be spoiled."""
         path = kind.collection(body["metadata"].get("namespace", ""))
         return site.call("POST", path, body, query={"dryRun": "All"})
 
@@ -344,7 +344,8 @@ class AdversaryInjector:
 
 
 class _Odd:
-    """An API server that answers a worker's own programs as ever, and managers as told. Whoever watches has to list."""
+    """An API server that answers managers with odd answers, and a worker's own programs truly. Watches expire at once,
+    so that managers have to list."""
 
     def __init__(self, honest: Handler, what: str, broken: Broken) -> None:
         self._honest, self._answer, self._broken = honest, ODD_ANSWERS[what], broken

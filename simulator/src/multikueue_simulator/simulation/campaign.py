@@ -21,15 +21,16 @@ from multikueue_simulator.simulation.story import story
 __all__ = ["Result", "Tally", "alike", "campaign", "one", "told"]
 
 CHUNK = 8
-"""Seeds that a process gets at a time."""
+"""Seeds per task of a process."""
 
 LIVES_OF_A_PROCESS = 400
-"""Then another one takes its place: what a life leaves behind is collected with the process."""
+"""Runs after which a process is replaced, as its end also frees what the runs left behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a seed: the violated invariant and how, empty if none; the sum over its trace; its CPU seconds."""
+    """The result of a seed: the violated invariant and its description, both empty if none; the digest of the trace;
+    CPU seconds."""
 
     seed: int
     invariant: str
@@ -41,7 +42,7 @@ class Result:
 
 @dataclass(slots=True)
 class Tally:
-    """The sum of results."""
+    """The aggregate of results."""
 
     seeds: int = 0
     failed: list[Result] = field(default_factory=list)
@@ -57,21 +58,21 @@ class Tally:
 
 
 def campaign(seeds: Iterable[int], *, processes: int) -> Iterator[Result]:
-    """The results, as they come."""
+    """The results, in the order of completion."""
     with alike(processes, tasks=LIVES_OF_A_PROCESS // CHUNK) as pool:
         yield from pool.imap_unordered(one, seeds, chunksize=CHUNK)
 
 
 @contextmanager
 def alike(processes: int, *, tasks: int | None = None) -> Iterator[Pool]:
-    """Processes in which a seed lives the same life each time. Each takes that many tasks; then another takes its place."""
+    """Processes in which a seed always has the same run. Each is replaced after `tasks` tasks."""
     context = multiprocessing.get_context("spawn")
     with _fixed_hashes(), context.Pool(processes, maxtasksperchild=tasks) as pool:
         yield pool
 
 
 def one(seed: int) -> Result:
-    """The life of one seed, in this process."""
+    """Run one seed in this process."""
     began = process_time()
     outcome = live(drawn(seed))
     violation = outcome.violation
@@ -84,17 +85,17 @@ def one(seed: int) -> Result:
         process_time() - began,
     )
     gc.collect()
-    gc.freeze()  # what is left stays: later collections need not look at it again
+    gc.freeze()  # excludes the remaining objects from later collections
     return result
 
 
 def told(seed: int, *, everything: bool) -> tuple[list[str], bool]:
-    """The story of a seed, and whether it breaks an invariant; with `everything` its smallest form, event by event."""
+    """The story of a seed, and whether it violates an invariant; with `everything` the shrunk plan, event by event."""
     with alike(1) as pool:
         return pool.apply(_told, (seed, everything))
 
 
-def _told(seed: int, everything: bool) -> tuple[list[str], bool]:  # as a pool calls it
+def _told(seed: int, everything: bool) -> tuple[list[str], bool]:  # the form that a pool calls
     plan = drawn(seed)
     invariant = invariant_broken_by(plan)
     if invariant and everything:
@@ -105,7 +106,7 @@ def _told(seed: int, everything: bool) -> tuple[list[str], bool]:  # as a pool c
 
 @contextmanager
 def _fixed_hashes() -> Iterator[None]:
-    """Processes that are begun in this block iterate over sets in the same order each time."""
+    """Make processes that start in this block iterate over sets in the same order each time."""
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = "0"
     try:

@@ -1,8 +1,7 @@
 """From a seed to a plan: one file, a method for each kind of event.
 
-Each seed has moods: it enables some kinds of events and leaves out the others, so that rare combinations come up often
-somewhere instead of seldom everywhere. Most events are placed near the submission of a job, its end or another event:
-at any other time little is under way.
+Each seed enables only some kinds of events, so that rare combinations are common in a few runs instead of rare in all.
+Most events are placed near the submission of a job, its end or another event, as little happens at other times.
 """
 
 from __future__ import annotations
@@ -21,35 +20,37 @@ from multikueue_simulator.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Sh
 __all__ = ["KINDS", "drawn"]
 
 LATENCIES = ((0.0005, 0.003), (0.0005, 0.003), (0.005, 0.05), (0.02, 0.4))
-"""Seconds that the way takes, at least and at most: from one house to around the world."""
+"""Latencies of a link in seconds, minimum and maximum: from one building to around the world."""
 
 BESIDE_KUEUE = 0.12
-"""The share of lives in which a Kueue runs on the manager cluster, and ours beside it."""
+"""The share of runs with a Kueue on the manager cluster, and the manager beside it."""
 
 WITH_DISPATCHER = 0.3
-"""The share of those in which another one of ours nominates for it."""
+"""The share of those runs in which a second manager nominates for the first."""
 
 FITS_NOWHERE = 0.3
-"""The share of lives with a job that fits no worker, of those that can have one."""
+"""The share of runs with a job that fits no worker, among the runs that permit one."""
 
 LONGEST, RECOVERY = 60.0, 75.0
-"""Seconds that all jobs of such a life run, together, at most; and seconds after which no trouble of before is left."""
+"""The limit of the total duration of jobs in such a run, and the time after which no fault has effects any more; both
+in seconds."""
 
 JOBS_WITHIN = 30.0
-"""Seconds in which all jobs are submitted."""
+"""The time in seconds in which all jobs are submitted."""
 
 
 def drawn(seed: int) -> Plan:
-    """The plan of a seed: always the same."""
+    """The plan of a seed, always the same."""
     return _with_what_fits_nowhere(beset(_Draft(seed).plan()))
 
 
 def _with_what_fits_nowhere(plan: Plan) -> Plan:
-    """Some lives have a job too, `huge`, that the manager's queue could hold and no worker, until one of them grows: after
-    all trouble is over, and there was time for all others to end.
+    """Add to some plans a job `huge` that fits the manager's queue but no worker, until one worker grows: after all
+    faults, and after time for all other jobs to end.
 
-    It is drawn from luck of its own, so that other lives stay as they are. Not where somebody else dispatches or chooses,
-    where patience may end before workers were asked, nor where a worker may fall silent at any time.
+    It has a random generator of its own, so that other plans stay the same. Excluded are plans where another component
+    dispatches or chooses, where a workload may give its quota back before all workers were asked, and where a worker
+    may fall silent at any time.
     """
     luck = random.Random(f"fit {plan.seed}")  # noqa: S311  # not a secret
     most, quota = max(share.cpu for share in plan.layout.workers), plan.layout.queues[0].cpu
@@ -71,7 +72,7 @@ def _with_what_fits_nowhere(plan: Plan) -> Plan:
 
 
 def _silences(event: Event) -> bool:
-    """Whether it may keep a worker's Kueue from its word although all trouble is over, or has workers chosen elsewhere."""
+    """Whether an event may silence a worker's Kueue even after all other faults, or changes the strategy."""
     return isinstance(event, plans.StrategyChange) or (bool(event.write) and bool(event.lasts))
 
 
@@ -91,7 +92,7 @@ Make = Callable[["_Draft", _When], Event]
 
 
 class _Draft:
-    """A plan in the making."""
+    """A plan under construction."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -105,7 +106,7 @@ class _Draft:
             queues.append(Share("other", luck.choice((4, 8))))
         self.queues = tuple(queues)
         self.largest = min(share.cpu for share in (*self.workers, *self.queues)) // 2
-        """CPUs that each pod may ask for: two of them fit everywhere."""
+        """The maximum CPUs of a pod: two such pods fit everywhere."""
         core = random.Random(f"core {seed}")  # noqa: S311  # not a secret
         self.core = core.random() < BESIDE_KUEUE
         self.dispatcher = self.core and core.random() < WITH_DISPATCHER
@@ -149,7 +150,8 @@ class _Draft:
         )
 
     def _impossible(self) -> tuple[Make, ...]:
-        """An AdmissionCheck that names a strategy names it to those too who are to follow another one's choice."""
+        """Kinds of events that the plan excludes: a strategy named by an AdmissionCheck would also apply to managers
+        that follow a dispatcher."""
         return (_Draft.change_strategy,) if self.dispatcher else ()
 
     def strategy(self) -> tuple[str, Mapping[str, object]]:
@@ -176,11 +178,11 @@ class _Draft:
         return self.luck.choice(self.replicas).name
 
     def worker(self) -> str:
-        """One by its name, or the one that has some job then."""
+        """A worker by name, or by a job that it has at that time."""
         return f"@{self.job()}" if self.luck.random() < 0.5 else self.luck.choice(self.workers).name
 
     def place(self) -> dict[str, Any]:
-        """A job, and mostly the worker that has it then."""
+        """A job, and usually the worker that has it at that time."""
         job = self.job()
         return {"job": job, "worker": f"@{job}" if self.luck.random() < 0.75 else self.luck.choice(self.workers).name}
 
@@ -188,14 +190,14 @@ class _Draft:
         return MANAGER if self.luck.random() < 0.2 else self.worker()
 
     def job(self) -> str:
-        """Mostly the one that the time of the event has to do with."""
+        """Usually the job near which the event is placed."""
         return (self.target if self.luck.random() < 0.8 else self.luck.choice(self.jobs)).name
 
     def short(self) -> float:
         return round(self.luck.choice((0.2, 0.5, 1.0, 2.0, 4.0)) * self.luck.uniform(0.5, 1.5), 3)
 
     def long(self) -> float:
-        """Often about as long as a worker may be away."""
+        """A duration, often close to the timeout of a lost worker."""
         return round(self.luck.choice((2.0, 5.0, 9.0, self.timing.lost, 2 * self.timing.lost, 60.0)), 3)
 
     def _skew(self) -> float:
@@ -240,7 +242,7 @@ class _Draft:
     def _ever(self) -> float:
         return self.luck.uniform(0.0, 2 * JOBS_WITHIN)
 
-    # Each makes an event of one kind.
+    # One method per kind of event.
 
     def crash(self, when: _When) -> Event:
         return plans.Crash(
@@ -288,7 +290,7 @@ class _Draft:
         return plans.Outage(**when(self.luck.choice((self.short(), self.long()))), host=self.host())
 
     def restore(self, when: _When) -> Event:
-        """It takes a while: too long not to be noticed."""
+        """The outage lasts long enough to be noticed."""
         lasts = 4 * self.timing.heartbeat + self.long()
         host = self.luck.choice(self.workers).name
         return plans.Restore(**when(lasts), host=host, age=self.luck.choice((0.1, 1.0, 5.0, 20.0)))
@@ -405,4 +407,4 @@ KINDS: Mapping[Make, float] = {
     _Draft.decide: 2,
     _Draft.change_strategy: 1,
 }
-"""All kinds of events, with how often they come among those that a seed enables."""
+"""The kinds of events, and their weights among those that a seed enables."""

@@ -1,4 +1,4 @@
-"""The effects of a plan's events on a world, and how each ends, if it does: one file, a method for each event."""
+"""The effects of a plan's events on a world, and their ends, if any: one file, a method for each event."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Undo = Callable[[], None]
 
 
 def attempted(what: Callable[[], T]) -> T | None:
-    """What somebody wants need not be possible: the object may be gone by then, or too deep to be read and changed."""
+    """The result of an act, None if it is impossible: the object may be gone, or too deep to be read and changed."""
     try:
         return what()
     except (Refused, RecursionError):
@@ -47,9 +47,9 @@ def attempted(what: Callable[[], T]) -> T | None:
 class FaultInjector:
     """Owner of the faults in force.
 
-    `disturbed` are the jobs that somebody meddled with, `deleted` those that a user deleted, `restored` when a
-    cluster was restored from a backup; `woken` is when a manager last woke that was asleep; `foreign` is what users of workers
-    have of their own there, by worker, plural and name.
+    `disturbed` are the jobs that an event interfered with, `deleted` the jobs that a user deleted, `restored` has the
+    time at which a cluster was restored from a backup; `woken` is the last time a frozen manager continued; `foreign`
+    has the own objects of workers' users, by worker, plural and name.
     """
 
     world: World
@@ -62,9 +62,9 @@ class FaultInjector:
     woken: float = -math.inf
     foreign: dict[tuple[str, str, str], Object] = field(default_factory=dict)
     second_names: list[str] = field(default_factory=list)
-    """MultiKueueClusters that the MultiKueueConfig names beside those of the plan."""
+    """MultiKueueClusters in the MultiKueueConfig besides those of the plan."""
     aliases: dict[str, str] = field(default_factory=dict)
-    """The worker that each second name of one leads to, or led to last."""
+    """The worker behind each second name, now or last."""
     _links: dict[tuple[str, str], State] = field(default_factory=dict)
     _dark: list[str] = field(default_factory=list)
     _outside: list[str] = field(default_factory=list)
@@ -87,13 +87,14 @@ class FaultInjector:
         self.deleted.discard(job.name)
 
     def make_room(self, job: JobPlan) -> None:
-        """A worker has from now on what a job needs. That is after all events: nobody touches its quota any more."""
+        """Grow a worker's quota to the job's need. This happens after all events, so no event changes the quota
+        afterwards."""
         groups = objects.cluster_queue(job.room, cpu=job.total)["spec"]["resourceGroups"]
         body = {"spec": {"resourceGroups": groups}}
         self.world.site(job.room).patch(kinds.CLUSTER_QUEUES, ObjectKey("", job.room), body)
 
     def placed(self, event: Event) -> Event:
-        """The event with its worker's name: `@job` is the worker that has the job, or may get it."""
+        """The event with the name of its worker: `@job` becomes the worker that has the job, or may get it."""
         for name in ("host", "worker"):
             where = getattr(event, name, "")
             if where.startswith("@"):
@@ -102,7 +103,7 @@ class FaultInjector:
         return event
 
     def host_of(self, cluster: str) -> str:
-        """The worker that a MultiKueueCluster stands for: whichever of two names managers found first is its name."""
+        """The worker behind a MultiKueueCluster. Of two names for one worker, managers use the one they found first."""
         return self.aliases.get(cluster, cluster)
 
     def _worker_of(self, job: str) -> str:
@@ -114,15 +115,15 @@ class FaultInjector:
 
     @singledispatchmethod
     def do(self, event: Event) -> Undo | None:
-        """Let it happen. Raises Refused if it cannot."""
+        """Apply an event. Raises Refused if it is impossible."""
         raise NotImplementedError(event)
 
     def token(self, worker: str) -> str:
-        """The token that a worker accepts from managers now, or will again."""
+        """The token that a worker accepts from managers, now or after a revocation."""
         return self._tokens.get(worker, token(worker))
 
     def fault(self, host: str) -> Undo:
-        """From now on nobody is asked to know what is in a cluster, until that is undone."""
+        """Excuse managers from knowledge of a cluster's state, until the returned function is called."""
         return partial(self._past, self._fault(EVERYBODY, host, deaf=False))
 
     # Links.
@@ -161,7 +162,7 @@ class FaultInjector:
         return self._darken(event.host)
 
     def _darken(self, host: str) -> Undo:
-        """Cuts all connections, and refuses new ones."""
+        """Cut all connections, and refuse new ones."""
         fault = self._fault(EVERYBODY, host)
         self._dark.append(host)
         self._weigh_all(host)
@@ -190,14 +191,14 @@ class FaultInjector:
     # Clusters.
 
     def back_up(self, event: plans.Restore) -> None:
-        """Take the backup that it will be restored from. Much is written in a cluster after that, most of it not ours."""
+        """Take the backup for a later restore. The versions skipped stand for other clients' writes after it."""
         storage = self.world.site(event.host).cluster.storage
         self._backups[id(event)] = the_loop().time(), storage.backup()
         storage.skip(1000)
 
     @do.register
     def _restore(self, event: plans.Restore) -> Undo:
-        """The API server stops, and comes back with the backup. A change made after the backup was taken is made again."""
+        """Stop the API server; it returns with the backup. Ends of other events since the backup are repeated."""
         self.disturbed.update(job.name for job in self.plan.jobs)
         up = self._darken(event.host)
 
@@ -215,7 +216,7 @@ class FaultInjector:
         return undo
 
     def _remembered(self, host: str, mend: Undo) -> Undo:
-        """The end of what somebody did in a cluster. If that forgets it, he ends it once more."""
+        """The end of a change in a cluster, recorded so that a restore from an older backup repeats it."""
 
         def undo() -> None:
             self._mended[host].append((the_loop().time(), mend))
@@ -239,7 +240,7 @@ class FaultInjector:
             site.patch(kinds.CLUSTER_QUEUES, ObjectKey("", name), {"spec": {"resourceGroups": groups}})
 
         become(event.cpu)
-        return self._remembered(event.host, lambda: become(planned))  # not what it was before: that may be odd too
+        return self._remembered(event.host, lambda: become(planned))  # not the previous value, which may be odd too
 
     @do.register
     def _stop_queue(self, event: plans.StopQueue) -> Undo:
@@ -270,7 +271,7 @@ class FaultInjector:
             self.world.accept(event.worker, new)
             if event.rotated:
                 self.world.trust(event.worker, new)
-            for fault in self._refusing.pop(event.worker, ()):  # a token that is taken ends all refusals
+            for fault in self._refusing.pop(event.worker, ()):  # an accepted token ends all refusals
                 self._past(fault)
 
         return undo
@@ -322,7 +323,7 @@ class FaultInjector:
         return undo
 
     def configure(self) -> None:
-        """Have the MultiKueueConfig name those that it should name now, or later, should it be mislaid."""
+        """Set the clusters of the MultiKueueConfig, unless it is deleted at the moment."""
         clusters = [name for name in self.plan.workers if name not in self._outside] + self.second_names
         key = ObjectKey("", objects.CONFIG)
         if self.world.manager.stored(kinds.MULTIKUEUE_CONFIGS, key) is not None:
@@ -351,11 +352,11 @@ class FaultInjector:
 
         return undo
 
-    # A job's things on a worker.
+    # Objects of a job on a worker.
 
     @do.register
     def _preempt(self, event: plans.Preempt) -> None:
-        """As Kueue does it for another workload's sake: what follows is its Kueue's."""
+        """Preempt a copy as its Kueue would for another workload; the worker's Kueue does the rest."""
         found = self._copy(event.worker, event.job)
         if found is None or not seen.is_true(found, "Admitted") or seen.is_true(found, "Finished"):
             return
@@ -447,7 +448,7 @@ class FaultInjector:
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
     def _workload(self, job: str) -> Object | None:
-        """The local workload of a job: the newest, should there be several."""
+        """The local workload of a job; the newest of several."""
         found = [w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner(w) == job]
         return max(found, key=lambda w: int(w["metadata"]["resourceVersion"]), default=None)
 
@@ -504,7 +505,7 @@ class FaultInjector:
         if found is None:
             return None
         self.disturbed.add(event.job)
-        key = seen.key(found)  # this one's, though the job may have another one by the end
+        key = seen.key(found)  # of this workload, as the job may have another one at the end
         self.world.manager.patch(kinds.WORKLOADS, key, {"spec": {"active": False}})
 
         def undo() -> None:

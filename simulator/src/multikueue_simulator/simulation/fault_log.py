@@ -1,4 +1,4 @@
-"""The faults by time and place: from these the invariants derive what a manager could know and do."""
+"""The faults by time and place, from which the invariants derive what a manager could know and do."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ EVERYBODY = "*"
 
 @dataclass(slots=True)
 class Fault:
-    """Between a replica (or everybody) and a host; `end` is None as long as it lasts. In seconds of the world.
+    """A fault between a replica (or EVERYBODY) and a host, in seconds of the world; `end` is None while it lasts.
 
-    `deaf` ones may keep a manager from the host wholly; others only make calls fail now and then, or late.
+    A `deaf` fault may cut the manager off completely; any other one only delays calls, or makes some fail.
     """
 
     source: str
@@ -29,7 +29,7 @@ class Fault:
 
 @dataclass(slots=True)
 class FaultLog:
-    """All troubles so far, in the order of their beginnings; and the times in which no manager was awake to notice any."""
+    """All faults so far, in the order of their beginnings, and the times in which all managers were frozen."""
 
     all: list[Fault] = field(default_factory=list)
     sleeps: list[tuple[float, float]] = field(default_factory=list)
@@ -44,10 +44,11 @@ class FaultLog:
         return any(fault.touches(begin, end) for fault in self._of(host))
 
     def away_since(self, host: str, now: float, *, gap: float, news: str = "") -> float | None:
-        """Since when, up to now, some manager may have been without the host, short returns of up to `gap` not counted, nor
-        the part of a return that all managers slept through: who finds it away before and after cannot tell.
+        """The time since when some manager may have been without the host, up to now. Ignored are short returns of up
+        to `gap`, and the part of a return in which all managers were frozen, as a manager that finds the host away
+        before and after cannot notice it.
 
-        As long as there is trouble with `news`, a host from which managers learn of changes, they may not know better.
+        During a fault of `news`, a host from which managers learn of changes, managers may be out of date.
         """
         since: float | None = None
         until = -gap
@@ -58,11 +59,11 @@ class FaultLog:
         return since if since is not None and until + gap >= now else None
 
     def _asleep(self, begin: float, end: float) -> float:
-        """How long in that time no manager was awake."""
+        """The seconds of that time in which all managers were frozen."""
         return sum(max(0.0, min(end, woken) - max(begin, slept)) for slept, woken in self.sleeps)
 
     def _end(self, fault: Fault, now: float, gap: float, news: str) -> float:
-        """When a trouble was over, as far as a manager could hear of it."""
+        """The end of a fault, as late as a manager may have heard of it."""
         end = now if fault.end is None else fault.end
         for other in self._of(news):
             if other.touches(fault.begin, end + gap):
@@ -70,7 +71,7 @@ class FaultLog:
         return end
 
     def deaf_since(self, host: str, now: float) -> float | None:
-        """Since when no process has reached a host without a break."""
+        """The time since when no process has reached a host at all; None if one can."""
         lasting = [
             t.begin for t in self._of(host) if t.deaf and t.end is None and t.source == EVERYBODY and t.begin <= now
         ]

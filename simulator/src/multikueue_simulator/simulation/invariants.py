@@ -1,7 +1,7 @@
 """The invariants that hold at every write (contract 10, I1 to I12): one file, as they share the record of writes.
 
-They read the clusters and never the state of a manager. An exception to an invariant (a worker away for too long, news
-that could not arrive) follows from the faults of the world, not from the manager's words.
+They read the clusters and never the state of a manager. An exception to an invariant (a worker that was away too long,
+news that could not arrive) follows from the faults of the world, not from what the manager says.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from multikueue_simulator.world import MANAGER, NAMESPACE, World
 __all__ = ["Course", "Invariants", "Violation", "Write", "held_up"]
 
 RELEARNING = 30.0
-"""Seconds that a manager may take to see what a restored worker has."""
+"""Seconds in which a manager must learn the state of a restored worker."""
 
 STARTING = 10.0
-"""Seconds that a manager may take from its start until the local jobs have the status of the remote ones."""
+"""Seconds from a manager's start in which local jobs must get the status of the remote ones."""
 
 SLACK = 10.0
-"""Seconds that luck may make of a difference between two lives."""
+"""Seconds of difference between two runs that count as chance."""
 
 LEASES = f"{kinds.LEASES.plural}.{kinds.LEASES.group}"
 JOBS, WORKLOADS = f"{kinds.JOBS.plural}.{kinds.JOBS.group}", f"{kinds.WORKLOADS.plural}.{kinds.WORKLOADS.group}"
@@ -46,7 +46,7 @@ JOBS, WORKLOADS = f"{kinds.JOBS.plural}.{kinds.JOBS.group}", f"{kinds.WORKLOADS.
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A completed write: its cluster, time (seconds of the world) and manager, empty for any other client."""
+    """A completed write: its cluster, time (seconds of the world) and manager (empty for any other client)."""
 
     host: str
     at: float
@@ -64,7 +64,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """An invariant that was broken."""
+    """A violation of an invariant."""
 
     invariant: str
     at: float
@@ -76,8 +76,8 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How it went for a job: when it had ended, and when its Workload first got quota, in seconds of the world; and when that
-    was made, by which it has its place in the queue."""
+    """The course of a job, in seconds of the world: when it ended, and when its Workload first reserved quota; and the
+    Workload's creationTimestamp, which is its place in the queue."""
 
     ended: float
     reserved: float = 0.0
@@ -86,8 +86,8 @@ class Course:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A reservation of a local workload: from when to when it was in force, and what came of it where. `lost`: it was given
-    up with its worker; `off`: when its workload was last seen switched off."""
+    """A quota reservation of a local workload: its period, the workers that admitted it, and those that got its job.
+    `lost`: the workload was evicted because its worker was lost; `off`: the last time it was seen deactivated."""
 
     began: float = 0.0
     ended: float | None = None
@@ -99,7 +99,7 @@ class _Attempt:
 
 @dataclass(slots=True)
 class _End:
-    """A remote job that came to an end."""
+    """The end of a remote job."""
 
     worker: str
     at: float
@@ -109,7 +109,7 @@ class _End:
 
 @dataclass(slots=True)
 class Invariants:
-    """Owner of what must be remembered to judge. `violations` has what was broken; the first one counts."""
+    """Owner of the history for the checks. Only the first entry of `violations` counts."""
 
     world: World
     plan: Plan
@@ -130,7 +130,7 @@ class Invariants:
         self.on_violation()
 
     def judge(self, write: Write) -> None:
-        """Every change comes by here, in its order."""
+        """Check a change. All changes arrive here, in their order."""
         change, host = write.change, write.host
         if write.new["metadata"].get("namespace") == ROGUE:
             if write.by and host != MANAGER:
@@ -153,7 +153,7 @@ class Invariants:
             self._remote_workload(write)
 
     def sent(self, by: str, host: str, request: Request, now: float) -> None:
-        """A manager's write has arrived, of anything but a lease. Only who holds the lease may write."""
+        """Check a manager's write at its arrival, except writes of a lease: only the holder of the lease may write."""
         holder, since = self._leader
         mine = self.world.managers[by].identity
         if holder and holder != mine and now - since > self._news:
@@ -161,14 +161,14 @@ class Invariants:
             self.broken("leads", now, text)
 
     def invalid(self, by: str, request: Request, answer: Response, now: float) -> None:
-        """The manager cluster refuses what a manager writes there. What is the hostile tenant's may be odd already, and a
-        patch of what was made anew meanwhile is refused for its UID."""
+        """Check a write of a manager that the manager cluster refused as invalid. Permitted are objects of the hostile
+        tenant, which may be odd, and patches refused for their UID, as the object was recreated meanwhile."""
         if f"/namespaces/{ROGUE}/" not in request.path and b"metadata.uid" not in answer.body:
             text = f"{request.method} {request.path} of {by} is refused: {answer.body[:300].decode(errors='replace')}"
             self.broken("valid", now, text)
 
     def courses(self) -> dict[str, Course]:
-        """How it went for each job that nobody meddled with, and no liar had won: its workload was Finished in the end."""
+        """The course of each undisturbed job that was not won by a liar and whose Workload was Finished at last."""
         liars = {act.liar for act in self.plan.adversaries if act.liar}
         return {
             name: Course(at, *self._turns.get(name, ()))
@@ -220,9 +220,9 @@ class Invariants:
             self.broken("I2", write.at, f"{name} won {_name(write)} and was not nominated")
 
     def _released(self, write: Write, attempt: str) -> None:
-        """Quota is given back once nothing runs on it any more, but for what a worker began to run again just now, or while
-        a manager was asleep, which reads its news in their order. A Kueue that gives it back goes by the local job: if that
-        has no pods because no manager was there to tell of them, it cannot know better."""
+        """Quota is released only when the job runs nowhere. Exempt are a worker where it started a moment ago, and the
+        time after a manager was frozen, as it reads its news in order. A Kueue on the manager cluster decides by the
+        local job, which may lack pods because no manager was there to report them."""
         for worker in self.world.workers.values():
             job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
             if job is None or seen.attempt(job) != attempt or not seen.is_running(job):
@@ -234,8 +234,8 @@ class Invariants:
                 self.broken("release", write.at, f"{_name(write)} gives its quota back and runs on {worker.name}")
 
     def _is_untold(self, job: Object, now: float) -> bool:
-        """Whether the local job has no pods beside a Kueue, and no manager was there for long enough to tell of those of the
-        remote one."""
+        """Whether the local job shows no pods beside a Kueue, and no manager acted long enough to copy them from the
+        remote job."""
         local = self.world.manager.stored(kinds.JOBS, ObjectKey(NAMESPACE, job["metadata"]["name"]))
         if not self.plan.layout.core or (local is not None and seen.is_running(local)):
             return False
@@ -244,8 +244,8 @@ class Invariants:
         return all(now - since < STARTING for since in acting)
 
     def _within_quota(self, write: Write) -> None:
-        """A workload that is deactivated counts no more, though its job may still be on its way to its end: as in Kueue.
-        So it has to go, even if it is activated again at once. Pods that are over do not count either."""
+        """Reservations stay within quota. As in Kueue, a deactivated workload does not count, even if its job still
+        runs; so it must go even if it is reactivated at once. Finished pods do not count either."""
         used: Counter[str] = Counter()
         for workload in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
             if seen.is_true(workload, QUOTA_RESERVED) and not self._gives_up(workload, write.at):
@@ -264,7 +264,8 @@ class Invariants:
                 self.broken("quota", write.at, f"{name} has {quota} milli-CPU, and {used[name]} of them are given out")
 
     def _gives_up(self, workload: Object, now: float) -> bool:
-        """Whether others may have the quota of a workload. A Kueue takes back what it may have given on."""
+        """Whether other workloads may use the quota of a workload. A Kueue may have given it away even before a
+        reactivation."""
         if seen.is_true(workload, FINISHED) or not seen.is_active(workload):
             return True
         off = self._attempts[_mark(workload)].off
@@ -289,11 +290,11 @@ class Invariants:
             self.broken("I3", write.at, f"{_name(write)} is Ready on {winner}, which never admitted this attempt")
         elif (
             winner not in known.jobs and winner not in self.injector.restored
-        ):  # its Kueue may know of jobs from before
+        ):  # its Kueue may know of jobs of earlier attempts
             self.broken("I4", write.at, f"{_name(write)} is Ready on {winner}, which never had the job of this attempt")
 
     def _winner(self, workload: Object | None) -> str:
-        """The worker named as a workload's winner, empty without one."""
+        """The worker that won a workload; empty without a winner."""
         return self.injector.host_of(_cluster(workload))
 
     def _loss(self, write: Write, attempt: str, message: str) -> None:
@@ -335,7 +336,7 @@ class Invariants:
             self._ended(write)
 
     def _is_of_ours(self, write: Write) -> bool:
-        """Whether a manager wrote what is a manager's: otherwise that is a violation."""
+        """Whether a manager wrote only its own kinds and objects; reports a violation otherwise."""
         if write.change.storage not in (JOBS, WORKLOADS):
             self.broken("I6", write.at, f"{write.by} wrote {write.change.storage} on {write.host}")
         elif not seen.is_ours(write.old or write.new) or not seen.is_ours(write.new):
@@ -345,7 +346,7 @@ class Invariants:
         return False
 
     def _ended(self, write: Write) -> None:
-        """A job that runs on its winner stays there while its workload is neither evicted nor finished."""
+        """A running job stays on its winner while its workload is neither evicted nor finished."""
         old = write.old
         if old is None or not seen.is_running(old) or seen.is_leaving(old):
             return
@@ -369,11 +370,11 @@ class Invariants:
 
     @property
     def _news(self) -> float:
-        """Seconds that news may take on a good day."""
+        """The maximum delay of news in seconds without faults."""
         return 1.0 + 2 * self.plan.weather.latency[1]
 
     def _unaware(self, since: float, now: float) -> bool:
-        """Whether a manager need not have heard by now of what was so on the manager cluster since then."""
+        """Whether a manager may still be unaware of a change on the manager cluster."""
         slack = self.plan.timing.call + self._news
         return since > now - slack or self.injector.faults.between(MANAGER, since - slack, now)
 
@@ -400,11 +401,11 @@ class Invariants:
             self._ends[uid].append(_End(write.host, write.at, seen.attempt(new), new["status"]))
 
     def _local_job(self, remote: Object) -> str:
-        """The UID of the job that a remote job stands for."""
+        """The UID of the local job behind a remote job."""
         return self._job_of.get(seen.attempt(remote).partition("/")[2], "")
 
     def _others(self, write: Write) -> Iterator[tuple[str, Object]]:
-        """The other workers that have the same job, with what they have."""
+        """The same job on other workers, with the worker of each."""
         name, uid = write.new["metadata"]["name"], self._local_job(write.new)
         for worker in self.world.workers.values():
             if worker.name != write.host:
@@ -420,15 +421,15 @@ class Invariants:
 
     def _alone(self, write: Write) -> None:
         if self._excused(write.host, write.at):
-            return  # nobody can keep it from beginning again
+            return  # nothing can stop it from starting again
         for worker, other in self._others(write):
             if seen.is_running(other) and not self._excused(worker, write.at):
                 text = f"job {write.new['metadata']['name']} runs on {write.host} while it runs on {worker}"
                 self.broken("twice", write.at, text)
 
     def _once(self, write: Write) -> None:
-        """A job that came to its end is not made again: its result could be read. Of a reservation that another one had
-        followed by then nothing is believed any more, nor of one that was given up with its worker."""
+        """A finished job is not created again, as its result could be read. Exempt are results of a reservation that a
+        newer one had replaced by then, or that was lost with its worker."""
         name = write.new["metadata"]["name"]
         if name in self.injector.disturbed:
             return
@@ -438,14 +439,15 @@ class Invariants:
                 self.broken("twice", write.at, f"job {name} is made on {write.host}, and had ended on {end.worker}")
 
     def _is_of_the_past(self, end: _End) -> bool:
-        """Whether what ended was made for a reservation before the one in force then."""
+        """Whether the ended job belonged to a reservation older than the one in force at its end."""
         _, _, workload = end.attempt.partition("/")
         began = self._attempts[end.attempt].began
         same = (known for mark, known in self._attempts.items() if mark.partition("/")[2] == workload)
         return any(began < known.began <= end.at for known in same)
 
     def _excused(self, worker: str, now: float) -> bool:
-        """Whether what is on a worker need not be known: it is away for too long, or came back as it was long ago."""
+        """Whether managers need not know the state of a worker: it was away too long, or was restored from a backup
+        recently."""
         restored = self.injector.restored.get(worker)
         return self._is_lost(worker, now) or (restored is not None and now - restored < RELEARNING)
 
@@ -455,19 +457,18 @@ class Invariants:
         return self.injector.faults.away_since(worker, now, gap=gap, news=MANAGER)
 
     def _is_lost(self, worker: str, now: float) -> bool:
-        """Whether a worker may count as lost. It is so for a while after its return, until the manager has seen it."""
+        """Whether a worker may count as lost. It may for a while after its return, until a manager has noticed it."""
         since = self._away_since(worker, now)
         skew = max(abs(replica.skew) for replica in self.plan.replicas)
         return since is not None and now - since >= self.plan.timing.lost - 2.0 - 2 * skew
 
 
 def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> Violation | None:
-    """The job that adversaries made wait for much longer than it would have without them, if there is one.
+    """The first job that waits much longer with adversaries than without them, as a violation.
 
-    Workloads of one second have their places in the queue by luck, and so has a younger one that comes between the end of
-    an elder's hindrance and the moment in which that is looked at again, a second later as by Kueue. Who comes first may
-    hold the quota for as long as it likes: for one that was overtaken so, only the time counts since the last of those had
-    ended that were let in before.
+    The order of Workloads created in the same second is random. A younger workload may also pass an older one whose
+    obstacle has ended but whose retry comes a second later, as in Kueue. The winner may hold the quota for any time, so
+    the wait of an overtaken job counts only from the end of the workloads admitted before it.
     """
     for job in plan.jobs:
         if job.name in courses and job.name in without:
@@ -481,8 +482,8 @@ def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Cou
 
 
 def _kept_waiting(plan: Plan, job: JobPlan, courses: Mapping[str, Course], without: Mapping[str, Course]) -> float:
-    """Until when others of its queue kept a job waiting, of which one overtook it by luck, or was the elder, and was
-    overtaken in the other life; 0 if none did."""
+    """The time until which others of its queue delayed a job by chance: one of them overtook it by a tie or as the
+    older one, and was overtaken in the other run. 0 without such delay."""
     mine, there = courses[job.name], without[job.name]
     others = {each.name for each in plan.jobs if each.queue == job.queue and each.name != job.name}
     before = {name: courses[name] for name in others & courses.keys() if courses[name].reserved < mine.reserved}
@@ -501,7 +502,8 @@ def _name(write: Write) -> str:
 
 
 def _mark(workload: Object | None) -> str:
-    """The mark of the reservation of a local workload, as it is on what is made for it."""
+    """The mark of a local workload's reservation, which managers copy to remote objects; empty without a
+    reservation."""
     reserved = seen.condition(workload, QUOTA_RESERVED) if workload is not None else None
     if workload is None or reserved is None or reserved["status"] != "True":
         return ""
@@ -514,7 +516,7 @@ def _check(workload: Object | None) -> Object:
 
 
 def _cluster(workload: Object | None) -> str:
-    """The name of the MultiKueueCluster that has won it, empty if none has."""
+    """The MultiKueueCluster that won the workload; empty without a winner."""
     name: str = ((workload or {}).get("status") or {}).get("clusterName") or ""
     return name
 

@@ -1,4 +1,4 @@
-"""Runs a plan, from an empty world until it is at rest."""
+"""Runs a plan, from an empty world until nothing changes any more."""
 
 from __future__ import annotations
 
@@ -39,36 +39,36 @@ from multikueue_simulator.world import World
 __all__ = ["Outcome", "live", "settings_of"]
 
 SETTLING = 1200.0
-"""Seconds of the world that everything has to heal, after the last trouble."""
+"""The maximum time in seconds of the world from the last fault until all is settled."""
 
 STEP = 2.0
-"""Seconds between two looks whether all has settled."""
+"""Seconds between two checks whether all is settled."""
 
 CALM = 6.0
-"""Seconds without a write after which nothing more should come: statuses are written a second after what they tell of."""
+"""Seconds without a write after which no more writes are expected; statuses are written up to a second late."""
 
 QUIET = 45.0
-"""Seconds in which then nothing may be written."""
+"""Seconds without writes that are demanded after that."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How a life went: the first invariant that was broken, if any; the sum over its trace; and what is counted."""
+    """The result of a run: the first violation, if any; the digest of its trace; and counters."""
 
     seed: int
     violation: Violation | None = None
     digest: str = ""
     writes: int = 0
     settled: float = 0.0
-    """When all had settled, in seconds of the world."""
+    """The time at which all was settled, in seconds of the world."""
     courses: dict[str, Course] = field(default_factory=dict)
-    """How it went for each job that nobody meddled with."""
+    """The courses of undisturbed jobs."""
     phases: Changes = field(default_factory=Changes)
     trace: Trace = field(default_factory=Trace)
 
 
 def live(plan: Plan, *, tell: bool = False) -> Outcome:
-    """One life. With `tell`, its trace is kept. One with adversaries and nothing else is compared with one without them."""
+    """Run a plan. `tell` keeps its trace. A plan with only adversaries is compared with the same plan without them."""
     outcome = _lived(plan, tell=tell)
     without = control(plan)
     if without is not None and outcome.violation is None:
@@ -128,7 +128,7 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
 def _hire(
     world: World, plan: Plan, stage: Stage, recorder: RunRecorder, invariants: Invariants, phases: Phases
 ) -> None:
-    """The managers, and the weather between them and the clusters."""
+    """Add the managers, and set the weather of their links."""
 
     def ended(name: str) -> None:
         error = world.managers[name].error
@@ -151,7 +151,7 @@ async def _cut_short(over: anyio.Event, rest: anyio.CancelScope) -> None:
 
 
 async def _course(plan: Plan, stage: Stage, states: StateInvariants, recorder: RunRecorder) -> None:
-    """All that was planned, then the healing, then peace and quiet."""
+    """The planned events, then the repair of all faults, then a time without writes."""
     await _wait_until(plan.ends + STEP, states)
     stage.heal()
     healed = anyio.current_time()
@@ -175,7 +175,8 @@ async def _wait_until(when: float, states: StateInvariants) -> None:
 
 
 def settings_of(plan: Plan, replica: Replica) -> Settings:
-    """The settings of one of the plan's managers. Where another one nominates it follows, as Kueue's own MultiKueue does."""
+    """The settings of one of the plan's managers. With a nominating manager the others follow it, as Kueue's own
+    MultiKueue does."""
     timing = plan.timing
     follows = plan.has_dispatcher and not replica.nominates
     strategy = (
@@ -213,7 +214,7 @@ def settings_of(plan: Plan, replica: Replica) -> Settings:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """The garbage collector would run finalizers whenever it likes: that is no part of the story."""
+    """Disable the garbage collector, which would run finalizers at unpredictable times."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Objects and answers that no client could send through an API server, or none would: by name, for adversaries."""
+"""Objects and answers that a client cannot or would not send through an API server, by name, for adversaries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 ROGUE = "rogue"
-"""The hostile tenant's namespace, and his queues: what he uses up is his own."""
+"""The hostile tenant's namespace and queues. Only he can use up their quota."""
 
 DIGITS, EXPONENT = "9" * 5000, "1e20000"
 LONG = "x" * 32768
@@ -52,7 +52,7 @@ YEAR_9999 = "9999-12-31T23:59:59Z"
 
 _DEPTH = 9900
 DEEP = msgspec.Raw(b'{"f:a":' * _DEPTH + b"{}" + b"}" * _DEPTH)
-"""JSON as deep as an API server takes it. Our own storage never looks inside."""
+"""JSON of the maximum depth that an API server accepts. fakekube's storage never parses it."""
 
 
 def deep_copy(body: Object) -> Object:
@@ -64,7 +64,7 @@ def plain_job(name: str) -> Object:
 
 
 def idle_job(name: str) -> Object:
-    """A Job without a queue, so that it asks for no quota yet."""
+    """A Job without a queue, which requests no quota yet."""
     body = plain_job(name)
     body["metadata"]["labels"] = {}
     return body
@@ -167,7 +167,7 @@ ODD_JOBS: Mapping[str, Callable[[Object], None]] = {
 }
 
 WRONG_JOBS = frozenset({"digits", "exponent", "negative", "deep", "deep-template", "many"})
-"""Those of which none can ever be dispatched. The others may be."""
+"""Odd jobs that can never be dispatched, in contrast to the others."""
 
 
 def _status(body: Object, **status: object) -> None:
@@ -300,7 +300,7 @@ def _flavor(body: Object) -> Object:
 
 
 def made_good(body: Object, whole: Object, part: str, name: str) -> Object:
-    """The body with one field of its spec, or its metadata, as it is in the whole one."""
+    """The body with one field of its spec, or with its metadata, replaced by that of the intact body."""
     kept = {key: value for key, value in body[part].items() if key != name}
     good = {name: whole[part][name]} if name in whole[part] else {}
     return {**body, part: kept | good}
@@ -313,4 +313,4 @@ SPOILED: Mapping[str, tuple[str, Callable[[Object], Object], tuple[str, str]]] =
     "strategy": ("AdmissionCheck", _odd_strategy, ("metadata", "annotations")),
     "flavor": ("ResourceFlavor", _flavor, ("spec", "nodeLabels")),
 }
-"""The kind that is spoiled, the function that does it, and the path of the field."""
+"""The kind to spoil, the function that spoils it, and the path of the field."""

@@ -1,8 +1,8 @@
-"""The plan of one life, a value that can be shown, shrunk and run again: one file, a class for each kind of event.
+"""The plan of one run, a value that can be printed, shrunk and repeated: one file, a class for each kind of event.
 
 All times are seconds since the world began. An event happens at its time, or, with `write`, at the n-th write of a
-manager after that time: just before it is carried out, or just after. An event with `lasts` ends so much later.
-A worker may be named by a job: `@job0` is the worker that has it then.
+manager after that time: just before or just after the write is carried out. An event with `lasts` ends that many
+seconds later. `@job0` instead of a worker's name means the worker that has that job at the time.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """A job that a user submits: `pods` of them at a time, each asking for `cpu` CPUs and running for `seconds`.
+    """A job that a user submits: `pods` parallel pods, each with a request of `cpu` CPUs and a duration of `seconds`.
 
-    One with `room` fits no worker, until the worker of that name grows at `room_at`.
+    A job with `room` fits no worker, until the worker of that name grows at `room_at`.
     """
 
     name: str
@@ -75,7 +75,7 @@ class JobPlan:
 
     @property
     def total(self) -> int:
-        """CPUs of all pods at a time."""
+        """CPUs of all parallel pods."""
         return self.pods * self.cpu
 
     def tell(self) -> str:
@@ -83,37 +83,38 @@ class JobPlan:
         return f"a user submits job {self.name} to queue {self.queue}: {size}{', which fail' if self.fails else ''}"
 
     def tell_room(self) -> str:
-        """In words, what it is that it waits for."""
+        """The event at `room_at`, in words."""
         return f"an admin gives {self.room} the {self.total} CPU that job {self.name} needs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An act or a fault. With `lasts` it ends after so many seconds."""
+    """An act or a fault. With `lasts` it ends after that many seconds."""
 
     at: float = 0.0
     write: int = 0
-    """Happens at that write of a manager after `at`, counted from 1; 0: at `at`."""
+    """The number of the manager's write after `at` at which the event happens, from 1; 0: at `at`."""
     before: bool = False
-    """Just before the write is carried out, instead of just after."""
+    """Whether it happens just before the write is carried out, not just after."""
     lasts: float = 0.0
 
     def tell(self) -> str:
-        """In words, without time and duration."""
+        """The event in words, without time and duration."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adversity(Event):
-    """Something that an adversary does (`adversaries` has them)."""
+    """The act of an adversary; `adversaries` has the classes."""
 
     @property
     def liar(self) -> str:
-        """The worker that cannot be believed because of it: what it has won is its own affair. Empty if there is none."""
+        """The worker whose statements are false during this event, so that jobs it wins are not judged; empty if
+        none."""
         return ""
 
     def control(self) -> tuple[Event, ...] | None:
-        """What may cost others as much as this; None if nobody can tell what this may cost them."""
+        """Faults that may cost other tenants as much as this event; None if its cost is unknown."""
         return ()
 
 
@@ -143,7 +144,7 @@ class Freeze(_OfReplica):
         return f"{self.replica} is frozen"
 
 
-# --- the way between managers and clusters -------------------------------------------------------------------------------
+# --- links between managers and clusters ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +204,7 @@ class Outage(_OfHost):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore(_OfHost):
-    """Down, until it is over; then as it was `age` seconds before it went down."""
+    """An outage that ends with the state of `age` seconds before its beginning."""
 
     age: float
 
@@ -243,7 +244,7 @@ class _OfWorker(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoke(_OfWorker):
-    """With `rotated`, the manager gets a new token when it is over; without, the old one is good again."""
+    """Ends with a new token for the manager if `rotated`, otherwise with the old token valid again."""
 
     rotated: bool
 
@@ -289,7 +290,7 @@ class LoseSecret(_OfWorker):
         return f"the kubeconfig Secret of {self.worker} is deleted"
 
 
-# --- a job's things on a worker ---------------------------------------------------------------------------------------------
+# --- objects of a job on a worker -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +319,7 @@ class DeleteRemoteJob(_OfRemote):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver(_OfRemote):
-    """There until it is over."""
+    """The foreign job lasts until the event ends."""
 
     def tell(self) -> str:
         return f"a stranger puts a job of his own in the place of the copy of {self.job} on {self.worker}"
@@ -326,7 +327,7 @@ class TakeOver(_OfRemote):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditCopy(_OfRemote):
-    """Deactivates it, or changes its priority."""
+    """Deactivates the copy, or changes its priority or an annotation."""
 
     what: Literal["inactive", "priority", "annotation"]
 
@@ -336,7 +337,7 @@ class EditCopy(_OfRemote):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign(_OfRemote):
-    """There until it is over; `what` has the name of the job or of its workload."""
+    """The object lasts until the event ends; `what` selects the name: the job's or its workload's."""
 
     what: Literal["job", "workload"] = "job"
 
@@ -360,7 +361,7 @@ class DeleteJob(_OfJob):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recreate(_OfJob):
-    """Deleted at its time, and submitted again when it is over."""
+    """Deletes the job, and submits it again when the event ends."""
 
     def tell(self) -> str:
         return f"a user deletes job {self.job}, to submit another one of that name"
@@ -414,8 +415,8 @@ class Decide(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """A manager, with a clock that is `skew` seconds ahead of the world's. One that `nominates` does nothing else, as
-    Kueue's external dispatcher; then the others dispatch to whom it names."""
+    """A manager, with a clock that is `skew` seconds ahead of the world's. A manager that `nominates` does nothing
+    else, like an external dispatcher of Kueue; the others dispatch to the clusters it nominates."""
 
     name: str
     skew: float = 0.0
@@ -424,7 +425,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The managers' settings that have to do with time, in seconds."""
+    """The managers' timeouts and intervals, in seconds."""
 
     lost: float = 20.0
     heartbeat: float = 3.0
@@ -436,7 +437,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One life. `seed` is also that of all luck that the plan leaves open: latencies, jitter, UIDs."""
+    """One run. `seed` also determines all randomness that the plan leaves open: latencies, jitter, UIDs."""
 
     seed: int
     layout: Layout = field(default_factory=Layout)
@@ -446,20 +447,20 @@ class Plan:
     options: Mapping[str, object] = field(default_factory=dict)
     timing: Timing = Timing()
     weather: Weather = CALM
-    """On a normal day: only its latency counts."""
+    """The weather without storms; only its latency matters."""
     jobs: tuple[JobPlan, ...] = ()
     events: tuple[Event, ...] = ()
     adversaries: tuple[Adversity, ...] = ()
 
     @property
     def ends(self) -> float:
-        """When the last event is over and the last job submitted."""
+        """The time at which the last event has ended and the last job is submitted."""
         over = [event.at + event.lasts for event in (*self.events, *self.adversaries)]
         return max([*over, *(max(job.at, job.room_at) for job in self.jobs)], default=0.0)
 
     @property
     def has_dispatcher(self) -> bool:
-        """Whether one nominates for the others."""
+        """Whether one manager nominates for the others."""
         return any(replica.nominates for replica in self.replicas)
 
     @property

@@ -1,4 +1,4 @@
-"""Records all requests of managers and all writes: for the invariants, the trace and the story."""
+"""Records all requests of managers and all writes, for the invariants, the trace and the story."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from multikueue_simulator.world import MANAGER, World
 __all__ = ["Changes", "Phases", "RunRecorder", "Trace", "logs_heard"]
 
 NO_CRASH = frozenset({"object.unreadable"})
-"""Log events of level error that are no crash of the manager."""
+"""Log events of level error that do not count as a crash of the manager."""
 
 LEASES = "leases.coordination.k8s.io"
 
@@ -34,7 +34,7 @@ Changes = Counter[tuple[str, str]]
 
 
 class Phases:
-    """Counts the changes of phase that managers decide: one for all of them, as `on_decision`."""
+    """Counts the phase changes that managers decide; one instance for all managers, as `on_decision`."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
@@ -49,7 +49,7 @@ class Phases:
 
 @dataclass(slots=True)
 class Trace:
-    """The events in words, with their times in seconds; kept only if it `is_told`."""
+    """The events in words, with their times in seconds; kept only if `is_told`."""
 
     is_told: bool = False
     lines: list[tuple[float, str]] = field(default_factory=list)
@@ -61,10 +61,10 @@ class Trace:
 
 @dataclass(slots=True)
 class RunRecorder:
-    """An observer of the lines of managers and of the storages of all clusters.
+    """An observer of the managers' lines and of the storages of all clusters.
 
-    `writes` counts the writes that managers sent and servers carried out, but for those to leases; `last` is when the
-    newest of them arrived. `digest` is a sum over everything: two lives are the same if theirs are.
+    `writes` counts the writes that managers sent and servers carried out, except those of leases; `last` is when the
+    latest of them arrived. `digest` is a hash of all records: two runs are equal if their digests are.
     """
 
     world: World
@@ -77,7 +77,7 @@ class RunRecorder:
     _by: str = ""
 
     def attend(self) -> None:
-        """From now on see what is written."""
+        """Observe all writes from now on."""
         for site in self.world.sites:
             site.cluster.storage.subscribe(self._listener(site.name))
 
@@ -118,7 +118,8 @@ class RunRecorder:
 
 @contextmanager
 def logs_heard(trace: Trace, on_crash: Callable[[str], None]) -> Iterator[None]:
-    """The managers' logs go into the trace; a record of level error is an error."""
+    """Copy the managers' logs to the trace. A record of level error is reported as a crash, except those in
+    `NO_CRASH`."""
 
     def take(_logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
         facts = ", ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))

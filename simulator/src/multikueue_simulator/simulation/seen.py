@@ -1,4 +1,4 @@
-"""Reads plain objects, for the stage and the invariants."""
+"""Accessors of plain objects, for the stage and the invariants."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def labels(body: Object) -> Object:
 
 
 def is_ours(body: Object) -> bool:
-    """Whether it has a manager's origin."""
+    """Whether an object has a manager's origin label."""
     return ORIGIN_LABEL in labels(body)
 
 
@@ -45,7 +45,7 @@ def is_leaving(body: Object) -> bool:
 
 
 def attempt(body: Object) -> str:
-    """The mark of the reservation that a remote object was made for."""
+    """The mark of the reservation for which a remote object was created."""
     found: str = (body["metadata"].get("annotations") or {}).get(ATTEMPT_ANNOTATION, "")
     return found
 
@@ -64,13 +64,13 @@ def is_true(body: Object, type_: str) -> bool:
 
 
 def owner(workload: Object) -> str:
-    """The name of the job that a workload is of."""
+    """The name of the job that owns a workload."""
     name: str = _controller(workload).get("name", "")
     return name
 
 
 def owner_uid(workload: Object) -> str:
-    """The UID of that job."""
+    """The UID of the job that owns a workload."""
     uid: str = _controller(workload).get("uid", "")
     return uid
 
@@ -81,12 +81,12 @@ def _controller(body: Object) -> Any:
 
 
 def workload_key(remote_job: Object) -> ObjectKey:
-    """The workload that a remote job was made for."""
+    """The key of the workload for which a remote job was created."""
     return ObjectKey(remote_job["metadata"].get("namespace", ""), labels(remote_job).get(PREBUILT_LABEL, ""))
 
 
 def is_active(workload: Object) -> bool:
-    """Whether it is not switched off."""
+    """Whether a workload is not deactivated."""
     return bool(workload["spec"].get("active", True))
 
 
@@ -95,5 +95,5 @@ def is_running(job: Object) -> bool:
 
 
 def result(job: Object) -> str:
-    """`Complete` or `Failed`, empty while it is not over."""
+    """`Complete` or `Failed`; empty for an unfinished job."""
     return next((type_ for type_ in ("Complete", "Failed") if is_true(job, type_)), "")

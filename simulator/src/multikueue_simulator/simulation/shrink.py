@@ -1,4 +1,4 @@
-"""From a plan that fails to the smallest one that still breaks the same invariant."""
+"""From a failing plan to the smallest plan that still violates the same invariant."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Fails = Callable[[Plan], bool]
 
 
 def invariant_broken_by(plan: Plan) -> str:
-    """The invariant that a plan breaks, empty if none."""
+    """The invariant that a plan violates; empty if none."""
     violation = live(plan).violation
     return violation.invariant if violation is not None else ""
 
 
 def shrunk(plan: Plan, fails: Fails, *, lives: int = 400) -> Plan:
-    """A plan with less in it that fails too; at most so many are lived for that."""
+    """A smaller plan that still fails, after at most `lives` runs."""
     budget = _Budget(fails, lives)
     while True:
         smaller = next((each for each in _smaller(plan) if budget.fails(each)), None)
@@ -67,7 +67,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
 
 
 def _with_less(items: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
-    """Without a half, a quarter, ... a single one."""
+    """The items without a half, a quarter, ... a single one."""
     size = len(items)
     while size:
         size = size // 2 if size > 1 else 0
@@ -84,7 +84,7 @@ def _concerns(event: Event, jobs: tuple[object, ...]) -> bool:
 
 
 def _simpler_events(plan: Plan) -> Iterator[Plan]:
-    """With an event that is shorter, or comes at a time instead of at a write."""
+    """The plans with one event shorter, or at a time instead of at a write."""
     for number, event in enumerate(plan.events):
         for simpler in _simpler(event):
             yield replace(plan, events=(*plan.events[:number], simpler, *plan.events[number + 1 :]))

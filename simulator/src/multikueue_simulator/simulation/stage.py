@@ -1,4 +1,4 @@
-"""Carries out the events of a plan in a world, each at its time, and undoes those that end."""
+"""Carries out the events of a plan in a world, each at its time, and ends them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from multikueue_simulator.world import World
 __all__ = ["Stage", "Tell"]
 
 Tell = Callable[[str], None]
-"""Told in words of all that happens."""
+"""Receives all events in words."""
 
 RESTART = 1.0
-"""Seconds until a manager that ended by itself is started again."""
+"""Seconds until a manager that ended by itself is restarted."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class _Armed:
 
 @dataclass(slots=True)
 class Stage:
-    """Owner of the course of events, and of the managers' processes: one that dies is started again."""
+    """Owner of the schedule and of the managers' processes, which it restarts after their end."""
 
     world: World
     plan: Plan
@@ -51,7 +51,7 @@ class Stage:
     _healed: bool = False
 
     def begin(self) -> None:
-        """Start the managers, and have everything happen in its time."""
+        """Start the managers, and schedule all jobs and events."""
         for replica in self.plan.replicas:
             self._revive(replica.name)
         for job in self.plan.jobs:
@@ -62,7 +62,7 @@ class Stage:
             self._schedule(event)
 
     def heal(self) -> None:
-        """Whatever is still wrong is made good, and nothing goes wrong any more."""
+        """End all faults, and start no more."""
         self._healed = True
         self._armed.clear()
         for number in tuple(self._undo):
@@ -72,7 +72,7 @@ class Stage:
             self._revive(replica.name)
 
     def thaw(self) -> None:
-        """Thaws all managers: a frozen one can neither go on nor end."""
+        """Continue all frozen managers, which otherwise could not even end."""
         for replica in tuple(self._frozen):
             self._go_on(replica)
 
@@ -85,19 +85,19 @@ class Stage:
         self.injector.make_room(job)
 
     def arriving(self, request: Request) -> None:
-        """A request of a manager is about to be carried out."""
+        """Called before a manager's request is carried out."""
         if is_write(request):
             for armed in self._armed:
                 armed.left -= 1
             self._fire(before=True)
 
     def arrived(self, request: Request) -> None:
-        """It was carried out."""
+        """Called after a manager's request is carried out."""
         if is_write(request):
             self._fire(before=False)
 
     def ended(self, replica: str) -> None:
-        """A manager ended, by itself or not."""
+        """Called at the end of a manager, for whatever reason. Schedules its restart."""
         back = max(self._down.pop(replica, 0.0), the_loop().time() + RESTART)
         self._at(back, lambda: self._revive(replica))
 
@@ -174,7 +174,7 @@ class Stage:
         return lambda: self._thaw(process)
 
     def _thaw(self, process: ManagerProcess) -> None:
-        """What a manager does first on SIGCONT: it ends if it slept for longer than its mandate."""
+        """The first act of a manager after SIGCONT: it ends if it was frozen for longer than its mandate."""
         if process.name not in self._frozen:
             return
         if process.mandate is not None and process.mandate.lapsed():

@@ -1,4 +1,4 @@
-"""The invariants about states: some are checked from time to time, some at the end."""
+"""The invariants of states: some are checked from time to time, others at the end of a run."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from multikueue_simulator.world import MANAGER, NAMESPACE, World
 __all__ = ["StateInvariants"]
 
 SOON, PROMPT = 10.0, 25.0
-"""Seconds in which what nothing stands in the way of has been done; and seconds in which it has been even if it had to be
-tried again."""
+"""Seconds for an act without obstacles; and seconds for an act that may need a retry."""
 
 SETTLED = 10.0
-"""Seconds that a manager must have led before nothing more is expected of it."""
+"""Seconds of leadership after which nothing more is expected of a manager."""
 
 LOOKS_EVERY = 2.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 Broken = Callable[[str, float, str], None]
 
 
 @dataclass(slots=True)
 class StateInvariants:
-    """Owner of since when something is so. `broken` gets an invariant, the time in seconds of the world, and the facts."""
+    """Owner of the times since when states last. `broken` receives an invariant, the time in seconds of the world, and
+    the facts."""
 
     world: World
     plan: Plan
@@ -55,7 +55,7 @@ class StateInvariants:
     # --- from time to time ---
 
     def look(self, now: float) -> None:
-        """Judge what is there. To be called every few seconds."""
+        """Check the present state. Call it every few seconds."""
         loop = the_loop()
         acting = any(each.acts and not loop.is_stopped(each.name) for each in self._dispatchers())
         self._acting_since = (self._acting_since if self._acting_since is not None else now) if acting else None
@@ -77,7 +77,7 @@ class StateInvariants:
         self._ready_since = {attempt: self._ready_since.get(attempt, now) for attempt in sorted(ready)}
 
     def _is_calm(self, host: str, now: float) -> bool:
-        """Whether a manager acts for a while already, and nothing was between any manager and that host meanwhile."""
+        """Whether a manager has been acting for a while, without faults between any manager and that host."""
         acts = self._acting_since is not None and now - self._acting_since > SOON
         noticed = SOON + 2 * self.plan.timing.heartbeat
         return acts and not self.injector.faults.between(host, now - noticed, now)
@@ -93,7 +93,7 @@ class StateInvariants:
                 self.broken("losers", now, f"{name} is won by {winner}, and {worker.name} still has a copy")
 
     def _still_admitted(self, workload: Object, now: float) -> None:
-        """What is Ready is admitted where it was won, or was not for a moment only."""
+        """A Ready workload is admitted on its winner, except for short gaps."""
         winner = self._winner(workload)
         if _attempt(workload) not in self._ready_since or not winner:
             return
@@ -107,7 +107,7 @@ class StateInvariants:
             self.broken("I3", now, f"{name} is Ready on {winner}, and is not admitted there for {SOON:g} s")
 
     def _winner(self, workload: Object) -> str:
-        """The worker by whose name it is won, empty if there is none."""
+        """The worker that won a workload; empty without a winner."""
         return self.injector.host_of((workload.get("status") or {}).get("clusterName") or "")
 
     def _holds(self, worker: str, workload: Object) -> bool:
@@ -118,7 +118,7 @@ class StateInvariants:
         return any(seen.attempt(body).endswith(workload["metadata"]["uid"]) for body in mine)
 
     def _not_overdue(self, workload: Object, now: float) -> None:
-        """A worker that is away for too long is given up, and a restart of the manager does not make it longer."""
+        """A worker that is away for too long is given up. Restarts of the manager do not prolong this."""
         winner = self._winner(workload)
         if _attempt(workload) not in self._ready_since or not winner:
             return
@@ -126,7 +126,7 @@ class StateInvariants:
         if away is None or any(away <= begun <= away + PROMPT for begun in self._begun()):
             return
         if self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", winner)) is None:
-            away = max(away, *self._begun())  # there was nowhere to write down since when
+            away = max(away, *self._begun())  # the start of its absence could not be recorded
         if now - away > self.plan.timing.lost + PROMPT:
             self.broken("overdue", now, f"{winner} is away for {now - away:.0f} s, and nobody gave it up")
 
@@ -135,11 +135,11 @@ class StateInvariants:
             yield from manager.begun
 
     def _dispatchers(self) -> Iterator[ManagerProcess]:
-        """The managers but for one that only nominates."""
+        """The managers except one that only nominates."""
         return (self.world.managers[replica.name] for replica in self.plan.replicas if not replica.nominates)
 
     def _stopped(self, workload: Object, now: float) -> None:
-        """What is evicted comes to its end on its worker."""
+        """An evicted workload stops running on its worker."""
         evicted = seen.condition(workload, EVICTED)
         if evicted is None or evicted["status"] != "True" or not seen.is_true(workload, QUOTA_RESERVED):
             return
@@ -152,8 +152,8 @@ class StateInvariants:
                 self.broken("stops", now, f"{name} is evicted for {now - since:.0f} s and still runs on {worker.name}")
 
     def _rounds(self, workload: Object, now: float) -> None:
-        """Incremental brings so many workers in each round and no more, whoever dies meanwhile. One that has too little quota
-        for it ever takes nobody's place."""
+        """The incremental strategy adds at most `step` workers per round, whichever of them fail. A worker with too
+        little quota takes no other's place."""
         if self.plan.strategy != "incremental" or self.injector.faults.all or self._meddled_with_choice():
             return
         if seen.owner(workload) in self._huge():
@@ -171,11 +171,11 @@ class StateInvariants:
             self.broken("rounds", now, f"{workload['metadata']['name']}: {text}")
 
     def _huge(self) -> dict[str, JobPlan]:
-        """The jobs that fit no worker yet, by name."""
+        """The jobs that fit no worker at first, by name."""
         return {job.name: job for job in self.plan.jobs if job.room}
 
     def _gives_way(self, workload: Object, now: float) -> None:
-        """What fits no worker holds quota for no longer than it takes to ask all of them."""
+        """A workload that fits no worker holds quota only until all workers were asked."""
         huge, known = self._huge().get(seen.owner(workload)), (workload["metadata"]["uid"], "quota")
         calm = all(self._is_calm(name, now) and worker.kueue.is_running for name, worker in self.world.workers.items())
         if huge is None or now >= huge.room_at or not calm or not seen.is_true(workload, QUOTA_RESERVED):
@@ -192,7 +192,8 @@ class StateInvariants:
         return length * len(self.plan.workers) / step
 
     def _fits_nowhere(self, now: float) -> None:
-        """Just before a worker grows: what fits nowhere says so on itself, and all that fits has ended."""
+        """Just before a worker grows: each workload that fits nowhere has a condition that says so, and all other jobs
+        have ended."""
         for huge in self._huge().values():
             if not huge.room_at - LOOKS_EVERY <= now < huge.room_at:
                 continue
@@ -207,10 +208,10 @@ class StateInvariants:
         meddling = (plans.StrategyChange, plans.Foreign, plans.TakeOver, plans.LeaveConfig, plans.Quota)
         return any(isinstance(event, meddling) for event in self.plan.events)
 
-    # --- in the end ---
+    # --- at the end ---
 
     def unsettled(self, now: float) -> str:
-        """What is not as it must be in the end; empty if all is well."""
+        """The first deviation from the expected final state; empty if there is none."""
         for job in self.world.manager.all(kinds.JOBS, NAMESPACE):
             if not seen.result(job) and not self._given_up(job):
                 return f"job {job['metadata']['name']} has not ended"
@@ -230,14 +231,15 @@ class StateInvariants:
         return ""
 
     def _given_up(self, job: Object) -> bool:
-        """Whether the Kueue beside us will do no more for it: that is its own affair, and its own faults."""
+        """Whether the Kueue beside the manager has finished all workloads of a job; its decisions are its own
+        responsibility."""
         workloads = [
             w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner_uid(w) == job["metadata"]["uid"]
         ]
         return self.plan.layout.core and bool(workloads) and all(seen.is_true(w, FINISHED) for w in workloads)
 
     def at_the_end(self, now: float) -> None:
-        """Once all has settled."""
+        """Check the settled state."""
         present = {job["metadata"]["name"] for job in self.world.manager.all(kinds.JOBS, NAMESPACE)}
         lost = {job.name for job in self.plan.jobs} - present - self.injector.deleted
         if lost:
@@ -250,7 +252,8 @@ class StateInvariants:
         self._all_told(now)
 
     def _all_told(self, now: float) -> None:
-        """What can never be dispatched is told so: by an event about it or its workload, or by a condition of that."""
+        """Each hostile object that can never be dispatched has a message: an event about it or its workload, or a
+        condition."""
         about = {event["involvedObject"]["uid"] for event in self.world.manager.all(kinds.EVENTS, ROGUE)}
         for kind, key in self.adversary_injector.told:
             body = self.world.manager.stored(kind, key)

@@ -1,4 +1,4 @@
-"""A life as text: the world, the events, and the violated invariant."""
+"""The text of a run: the world, the events, and the violated invariant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["phase_table", "story"]
 
 
 def story(plan: Plan, outcome: Outcome) -> Iterator[str]:
-    """Line by line: the setting, the plan, and what came of it, as far as it was kept."""
+    """The lines of the story: the setting, the plan, and the recorded trace."""
     yield from _setting(plan)
     yield ""
     yield "Planned:"
@@ -69,7 +69,7 @@ def _tell(event: Event) -> str:
 
 
 def phase_table(changes: Changes) -> Iterator[str]:
-    """The changes of phase that were seen, the most frequent first."""
+    """The phase changes of a run, the most frequent first."""
     width = max((len(f"{before} -> {after}") for before, after in changes), default=0)
     for (before, after), count in sorted(changes.items(), key=lambda each: (-each[1], each[0])):
         yield f"{f'{before} -> {after}':<{width}}  {count}"

@@ -1,7 +1,7 @@
-"""The deviations of a simulated Kueue from one that has room, admits at once and evicts no workload.
+"""Deviations of a simulated Kueue from one that has room, admits at once and evicts no workload.
 
-A question about a workload is repeated, also by the next process after a crash, and must get the same answer each
-time: so answers depend on the workload alone, and random ones on its UID.
+A question about a workload is repeated, also by the next process after a crash, and must get the same answer each time.
+So answers depend only on the workload, and random ones on its UID.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PREEMPTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAnswer:
-    """The answer of an admission check's controller about a workload, and the time it takes."""
+    """The answer of an admission check's controller for a workload, and its delay."""
 
     after: timedelta = _ZERO
     state: CheckState = "Ready"
@@ -60,7 +60,7 @@ class CheckAnswer:
 
 
 CheckRule = Callable[[Workload, str], CheckAnswer]
-"""Asked with the workload and the name of the check."""
+"""Called with the workload and the name of the check."""
 
 
 def always(delay: timedelta) -> Delay:
@@ -69,7 +69,7 @@ def always(delay: timedelta) -> Delay:
 
 
 def drawn(seed: int, *, shortest: timedelta, longest: timedelta) -> Delay:
-    """Evenly distributed from `shortest` to `longest`, drawn for each workload and each of its attempts."""
+    """A delay uniformly distributed from `shortest` to `longest`, for each workload and each of its attempts."""
 
     def delay(workload: Workload) -> timedelta:
         stats = workload.status.scheduling_stats
@@ -94,13 +94,13 @@ def _never(_workload: Workload) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """The acts of a simulated Kueue besides those for quota, queues and users.
+    """The acts of a simulated Kueue beyond quota, queues and users.
 
-    - `admission_delay`: how long a workload waits, from its creation or its last requeueing, until it is looked at;
-    - `refusal`: why it gets no quota although there is some; empty: it does;
-    - `preempted_after`: how long after its admission it is evicted as if another needed its place; None: it is not;
-    - `checks`: the answers of the controllers of admission checks, by the name of the controller. It also makes their checks
-      active. Checks of other controllers are left to them.
+    - `admission_delay`: time from a workload's creation or last requeueing until it is considered;
+    - `refusal`: the reason to refuse available quota; empty: no refusal;
+    - `preempted_after`: time from admission until the workload is preempted; None: never;
+    - `checks`: answers of the controllers of admission checks, by the controller's name; these checks become active
+      too. Checks of other controllers are left to them.
     """
 
     admission_delay: Delay = _at_once
@@ -113,7 +113,7 @@ PROMPT = Behaviour()
 
 
 def held_until(workload: Workload, behaviour: Behaviour) -> datetime | None:
-    """Until when a workload that waits for quota is not looked at; None: it may be looked at."""
+    """The time before which a pending workload is not considered; None: no wait."""
     delay = behaviour.admission_delay(workload)
     if not delay or workload.has(QUOTA_RESERVED) or workload.has(FINISHED):
         return None
@@ -124,7 +124,7 @@ def held_until(workload: Workload, behaviour: Behaviour) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """A status with what the script brings now, and when it wants to be asked again: now, if it brought something."""
+    """A status after the scripted acts, and the time of the next one: now, if this one changed anything."""
 
     status: WorkloadStatus
     due: datetime | None = None
@@ -180,7 +180,7 @@ def _preempted(workload: Workload, status: WorkloadStatus, now: datetime) -> Wor
 
 
 def _is_over(since: datetime | None, span: timedelta, now: datetime, dues: list[datetime]) -> bool:
-    """Whether a span of time is over; if not, its end is noted."""
+    """Whether a span of time is over; if not, add its end to `dues`."""
     if since is None or since + span <= now:
         return True
     dues.append(since + span)

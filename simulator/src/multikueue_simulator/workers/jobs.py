@@ -1,7 +1,7 @@
-"""Jobs that run without nodes: stands for the job controller, the kubelets and the nodes of one cluster.
+"""Jobs without nodes: a substitute for the job controller, the kubelets and the nodes of one cluster.
 
-It uses the Kubernetes API alone. Its decisions are in `runs`; here it watches jobs, writes their statuses when they are
-due, and deletes jobs whose time to live after the end is over.
+It uses only the Kubernetes API. Its decisions are in `runs`; here it watches jobs, writes their statuses when they are
+due, and deletes finished jobs after their time to live.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from multikueue_simulator.workers.watching import reflect, retries
 __all__ = ["FAIL_ANNOTATION", "RUN_SECONDS_ANNOTATION", "JobRunner", "Lives", "annotated", "drawn"]
 
 RUN_SECONDS_ANNOTATION = "sandbox.multikueue.dev/run-seconds"
-"""On a Job: how many seconds each of its pods runs, as a decimal number."""
+"""On a Job: the duration of each of its pods in seconds, as a decimal number."""
 
 FAIL_ANNOTATION = "sandbox.multikueue.dev/fail"
-"""On a Job: how many of its pods fail before one succeeds; `true`: all."""
+"""On a Job: the number of its pods that fail before one succeeds; `true`: all."""
 
 _ALL = 2**31
 
 Lives = Callable[[Job], Life]
-"""How the pods of a job fare. The same job must get the same answer each time."""
+"""The life of a job's pods. Each call for the same job must return the same."""
 
 
 def annotated(lives: Lives | Life = Life()) -> Lives:  # noqa: B008  # a frozen value
-    """The life by a job's annotations, and by `lives` where they are missing or invalid."""
+    """The life in a job's annotations, with `lives` for missing or invalid ones."""
 
     def life(job: Job) -> Life:
         told = lives if isinstance(lives, Life) else lives(job)
@@ -58,7 +58,7 @@ def annotated(lives: Lives | Life = Life()) -> Lives:  # noqa: B008  # a frozen 
 
 
 def drawn(seed: int, *, shortest: timedelta, longest: timedelta, failing: float = 0.0) -> Lives:
-    """Durations evenly from `shortest` to `longest`; the share `failing` (0 to 1) of the jobs fails for good."""
+    """Durations uniformly from `shortest` to `longest`; a share `failing` (0 to 1) of the jobs fails for good."""
 
     def life(job: Job) -> Life:
         luck = random.Random(f"{seed}/{job.metadata.uid}")  # noqa: S311  # not a secret
@@ -81,10 +81,10 @@ class _Nodes:
 
 
 class JobRunner:
-    """Runs the jobs of a cluster, for as long as `run` does. Owner of the pods, which live in its memory alone.
+    """Runs the jobs of a cluster during `run`. Owner of the pods, which exist only in its memory.
 
-    `lives` says how long pods run; it may be replaced at any time. `pods` shows each pod as an object too, for people to
-    look at. `rng` spreads retries.
+    `lives` decides how long pods run, and may be replaced at any time. With `pods` each pod also appears as a Pod
+    object, for people. `rng` spreads retries.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class JobRunner:
         self._queue: WorkQueue[ObjectKey] = WorkQueue(retries=retries(rng))
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled; started once it has seen all jobs."""
+        """Run until cancelled; started once all jobs are listed."""
         async with anyio.create_task_group() as tasks:
             await reflect(tasks, self._client, [(JOBS, self._jobs)], rng=self._rng)
             task_status.started()
@@ -131,12 +131,13 @@ class JobRunner:
         try:
             await self._perform(job, nodes.pods if nodes else NO_PODS, outcome)
         except NotFound:
-            return DONE  # it went meanwhile: the watch will tell
+            return DONE  # deleted meanwhile; the watch will report it
         due = outcome.due or expiry
         return DONE if due is None else Result(max(timedelta(), due - self._now()))
 
     async def _perform(self, job: Job, before: Pods, outcome: Sync) -> None:
-        """Write the new statuses. The pods change with the first status that counts them, so that each is counted once."""
+        """Write the new statuses. The pods change with the first status that counts them, so that each is counted
+        once."""
         for status in outcome.statuses[:1]:
             job = await self._write(job, status)
         if outcome.pods == NO_PODS:
@@ -149,7 +150,7 @@ class JobRunner:
             job = await self._write(job, status)
 
     async def _clear(self, nodes: _Nodes) -> None:
-        """Its job is gone, and with it its pods."""
+        """Remove the pods of a deleted job."""
         del self._nodes[nodes.job.key]
         if self._objects is not None:
             await self._objects.clear(nodes.job, nodes.pods)
@@ -162,6 +163,6 @@ class JobRunner:
         return answer
 
     async def _delete(self, job: Job) -> None:
-        """As the controller for finished jobs does it: the pods go first."""
+        """Delete a finished job as Kubernetes' TTL controller does: its pods go first."""
         with suppress(NotFound, Conflict):
             await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Foreground")

@@ -1,12 +1,12 @@
-"""A Kueue for a worker cluster, simulated: real semantics in miniature, driven by our own quota engine.
+"""A simulated Kueue for a worker cluster: real semantics in miniature, on the manager's own quota engine.
 
-It uses the Kubernetes API alone, so it works on a sandbox as well as on a real control plane without a Kueue. It keeps
-no state outside the API: after a cancellation, at any time, another one continues. Decisions about jobs are in
-`kueue_jobs`, about workloads in `quota.workload.lifecycle`, deviations in `behaviour`. It has no webhooks: a job that is
-not suspended when it is first seen is stopped then.
+It uses only the Kubernetes API, so it works on a sandbox as well as on a real control plane without a Kueue. It keeps
+no state outside the API: after a cancellation, at any time, another instance continues. Decisions about jobs are in
+`kueue_jobs`, about workloads in `quota.workload.lifecycle`, deviations in `behaviour`. It has no webhooks: a job that
+is not suspended at its first reconcile is stopped then.
 
-Not simulated: preemption, fair sharing, topologies, PodsReady, LimitRanges, other kinds of jobs,
-retention, events, finalizers on queues and flavors, the gates of elastic jobs' pods.
+Not simulated: preemption, fair sharing, topologies, PodsReady, LimitRanges, other kinds of jobs, retention, events,
+finalizers on queues and flavors, the gates of elastic jobs' pods.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ Queue = TypeVar("Queue", ClusterQueue, LocalQueue)
 FIGURES_EVERY = timedelta(seconds=1)
 
 RARE: tuple[Kind[Any], ...] = (COHORTS, ADMISSION_CHECKS, WORKLOAD_PRIORITY_CLASSES, PRIORITY_CLASSES)
-"""Kinds that many clusters have no objects of; each costs a list and a watch at the start."""
+"""Kinds without objects in many clusters; each costs a list and a watch at the start."""
 
 
 class SimulatedKueue:
-    """Kueue of one cluster for as long as `run` lasts.
+    """The Kueue of one cluster, during `run`.
 
-    `now` is the time that is written into objects, `rng` spreads retries. `figures` is for how long changes in the
-    figures of queues are collected before they are written; None: only the conditions are written. Kinds in `without`
-    are taken to have no objects, and not watched: `RARE` are those that many clusters do without.
+    `now` is the time for timestamps in objects, `rng` spreads retries. `figures` is the time over which changes of the
+    queues' counts and usages are collected before a write; None: only conditions are written. Kinds in `without` count
+    as empty and are not watched, for example `RARE`.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SimulatedKueue:
         self._seen = Seen(self._queue, now=now, is_held_back=self._is_held_back, figures=figures)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled; started once it has seen everything."""
+        """Run until cancelled; started once all watched kinds are listed."""
         async with anyio.create_task_group() as tasks:
             watched = [(kind, cache) for kind, cache in self._seen.caches() if kind not in self._without]
             await reflect(tasks, self._client, watched, rng=self._rng)
@@ -112,7 +112,7 @@ class SimulatedKueue:
             await run_controller("kueue", self._queue, self._look, workers=self._workers)
 
     def behave(self, behaviour: Behaviour) -> None:
-        """From now on behave like that."""
+        """Change the behaviour from now on."""
         self._behaviour = behaviour
         for check in self._seen.checks:
             self._queue.add(Look("check", check.key))
@@ -130,7 +130,7 @@ class SimulatedKueue:
         try:
             return await self._reconcile(look)
         except NotFound:
-            return DONE  # it went meanwhile: the watch will tell, if it has not yet
+            return DONE  # deleted meanwhile; the watch reports it
 
     async def _reconcile(self, look: Look) -> Result:
         match look.what:
@@ -148,7 +148,7 @@ class SimulatedKueue:
                 return await self._reconcile_local_queue(look.key)
 
     def _run_cycles(self) -> Result:
-        """The scheduler: it assumes what it gives out, and the reconcile of each workload writes it."""
+        """Run scheduling cycles. They assume reservations, which the reconcile of each workload writes."""
         engine = self._seen.engine
         while (due := engine.scheduler.next_look(self._now())) is not None:
             if due > self._now():
@@ -175,7 +175,7 @@ class SimulatedKueue:
         status = _with_request_of_manager(seen.status, step.status)
         await self._write_status(seen, status)
         if is_true(status.conditions, ADMITTED) and not seen.has(ADMITTED):
-            self._queue.add(Look("workload", key))  # its own write is no news: whether the job can start is seen now
+            self._queue.add(Look("workload", key))  # its own write is expected, and so no news: can the job start?
         if step.deactivate:
             await self._update(UpdateWorkloadSpec(key, {"spec": {"active": False}}))
         next_act = self._scripted(replace(seen, status=status)).due
@@ -186,7 +186,7 @@ class SimulatedKueue:
         return scripted(workload, self._behaviour, controllers, self._now())
 
     def _hold(self, workload: Workload) -> datetime | None:
-        """Keep a workload from the scheduler as long as the script says; answers until when, if that is known."""
+        """Keep a workload from the scheduler as the behaviour demands. Returns the end of the wait, if known."""
         if self._is_held_back(workload):
             self._held.add(workload.key)
             return held_until(workload, self._behaviour)
@@ -333,7 +333,7 @@ class SimulatedKueue:
             cache.upsert(await self._client.merge_patch(kind, queue.key, body, subresource="status"))
 
     async def _reconcile_check(self, key: ObjectKey) -> Result:
-        """A check whose controller is played by the script is active."""
+        """Activate a check whose controller the behaviour stands for."""
         check = self._seen.checks.get(key)
         if check is None or check.spec.controller_name not in self._behaviour.checks:
             return DONE
@@ -354,8 +354,8 @@ class SimulatedKueue:
 
 
 def _with_request_of_manager(old: WorkloadStatus, new: WorkloadStatus) -> WorkloadStatus:
-    """Kueue drops the request to switch a workload off once it did, if it made it itself: what another program wrote
-    outlives a server-side apply that leaves it out."""
+    """The new status, with the manager's request to deactivate the workload retained. Kueue drops such a request after
+    it acted, but only its own: a server-side apply that leaves out another client's condition does not remove it."""
     request = find_condition(old.conditions, DEACTIVATION_TARGET)
     if request is None or request.reason != EVICTED_ON_MANAGER or find_condition(new.conditions, DEACTIVATION_TARGET):
         return new
@@ -365,10 +365,10 @@ def _with_request_of_manager(old: WorkloadStatus, new: WorkloadStatus) -> Worklo
 def _is_holding(
     workload: Workload, job: Job | None, local_queue: LocalQueue | None, queue: ClusterQueue | None
 ) -> bool:
-    """Whether an evicted workload keeps its quota. Kueue's job reconciler takes it back, once it has stopped the job, and
-    given it its template again: without a job, nobody does.
+    """Whether an evicted workload keeps its quota. Kueue's job reconciler releases the quota once it has stopped the
+    job and restored its template; without a job, nothing does.
 
-    A reservation in a queue that was stopped before the admission goes back at once.
+    A reservation in a queue that was stopped before the admission is released at once.
     """
     if not workload.has(ADMITTED) and not (_runs(local_queue) and _runs(queue)):
         return False

@@ -1,8 +1,8 @@
 """Kueue's job reconciler for one batch Job of a worker. Pure: observed objects in, writes out.
 
-Unlike on the manager (`jobs.reconciler.decide`), the job runs here: a start gives its pods what flavors and admission
-checks demand, and a stop takes that away again (quota-engine 6.2-6.4). A Workload that another client made for the job
-(contract 3.12) is adopted, and finished when the two do not fit.
+Unlike on the manager (`jobs.reconciler.decide`), the job runs here: a start adds the node selectors, tolerations and
+other pod settings of flavors and admission checks, and a stop removes them (quota-engine 6.2-6.4). A Workload that
+another client created for the job (contract 3.12) is adopted, and finished if the two do not match.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """A job, the Workloads whose controller is a job of its name, and the Workload that it names as prebuilt.
+    """A job, the Workloads controlled by a job of its name, and its prebuilt Workload.
 
-    `priority` is called where it is needed and answers as `jobs.reconciler.decide.resolve_priority` does. `flavors` are
-    all of the cluster, by name.
+    `priority` is called only if needed, and returns the same as `jobs.reconciler.decide.resolve_priority`. `flavors`
+    has all flavors of the cluster, by name.
     """
 
     job: Job
@@ -75,12 +75,12 @@ class JobView:
 
 
 def is_active(job: Job) -> bool:
-    """Whether it has pods."""
+    """Whether the job has active pods."""
     return job_status(job).active > 0
 
 
 def decide(view: JobView) -> tuple[Action, ...]:
-    """The writes for the job now, in this order; the order of the checks is Kueue's."""
+    """The next writes for the job, in this order; the order of the checks is Kueue's."""
     job = view.job
     if job.metadata.deletion_timestamp is not None:
         return let_go(view.owned)
@@ -92,12 +92,12 @@ def decide(view: JobView) -> tuple[Action, ...]:
 
 
 def let_go(workloads: Iterable[Workload]) -> tuple[Action, ...]:
-    """The job of these Workloads is gone, or finished: they may go."""
+    """Remove the finalizers from the Workloads of a deleted or finished job."""
     return tuple(RemoveFinalizer(w.key) for w in workloads if w.metadata.finalizers)
 
 
 def ending(workload: Workload, job: Job | None, flavors: Mapping[str, ResourceFlavor]) -> Finish | None:
-    """How a Workload ended, by the job that controls it; None while it has not."""
+    """The end of a Workload, from the job that controls it; None while neither has ended."""
     if job is None or job.metadata.deletion_timestamp is not None or not BATCH_JOB.queue_name(job):
         return None
     prebuilt, finish = prebuilt_name(job), BATCH_JOB.finished(job)
@@ -105,7 +105,7 @@ def ending(workload: Workload, job: Job | None, flavors: Mapping[str, ResourceFl
         return None
     starts = workload.has(ADMITTED) and not workload.has(EVICTED) and finish is None and _is_suspended(job)
     if not (prebuilt or finish or starts):
-        return None  # nothing is at its end: no need to compare the two
+        return None  # nothing has ended: skip the comparison
     if not _is_in_sync(job, workload):
         message = "The prebuilt workload is out of sync with its user job"
         return Finish(reason=OUT_OF_SYNC, message=message) if prebuilt else None
@@ -113,7 +113,7 @@ def ending(workload: Workload, job: Job | None, flavors: Mapping[str, ResourceFl
     return pod_set_info.failed_start(job, patch, BATCH_PLACING, workload, flavors) or finish
 
 
-# --- which Workload is the job's -------------------------------------------------------------------------------------
+# --- the Workload of the job ----------------------------------------------------------------------------------------
 
 
 def _decide_prebuilt(view: JobView) -> tuple[Action, ...]:
@@ -129,7 +129,7 @@ def _decide_prebuilt(view: JobView) -> tuple[Action, ...]:
 
 
 def _is_in_sync(job: Job, workload: Workload) -> bool:
-    """Whether the two may go together. A slice of an elastic job that replaces another is not compared."""
+    """Whether job and Workload match. A slice that replaces another one of an elastic job is not compared."""
     is_slice = REPLACES_ANNOTATION in workload.metadata.annotations and is_elastic(job) and bool(prebuilt_name(job))
     return is_slice or BATCH_JOB.matches(job, workload)
 
@@ -161,7 +161,7 @@ def _deletions(workloads: Iterable[Workload]) -> tuple[Action, ...]:
 
 
 def _rewrite(view: JobView, workload: Workload) -> tuple[Action, ...]:
-    """A Workload without quota gets the spec that the job has now."""
+    """Update a Workload without quota to the job's present spec."""
     priority = view.priority()
     if isinstance(priority, str):
         return ()
@@ -171,7 +171,7 @@ def _rewrite(view: JobView, workload: Workload) -> tuple[Action, ...]:
 
 
 def _decide_slices(view: JobView) -> tuple[Action, ...]:
-    """An elastic job: its size is followed downwards in its Workload, upwards by another one."""
+    """An elastic job: its Workload shrinks with it; to grow, it gets a new slice."""
     job, found = view.job, slices.in_order(slices.present(view.owned))
     last = found[-1] if found else None
     if last is None or BATCH_JOB.finished(job) is not None or not all(slices.suits(job, w) for w in found):
@@ -202,7 +202,7 @@ def _slice(view: JobView, *, replaces: Workload | None = None) -> tuple[Action, 
 
 
 def _priority_update(view: JobView, workload: Workload) -> tuple[Action, ...]:
-    """A class named by label may be exchanged, whatever became of the Workload meanwhile."""
+    """A priority class named by label may change at any time before the Workload is finished."""
     ref, name = workload_spec(workload).priority_class_ref, workload_priority_class(view.job)
     if name == (ref.name if ref else "") or workload.has(FINISHED):
         return ()
@@ -233,7 +233,7 @@ def _decide_run(view: JobView, workload: Workload) -> tuple[Action, ...]:
 
 
 def _start(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> tuple[Action, ...]:
-    """A job whose flavor is missing, or whose demands exclude each other, waits."""
+    """Start the job, unless a flavor is missing or the pod settings conflict: then the job waits."""
     with suppress(pod_set_info.BadPodSetInfo):
         patch = pod_set_info.start_patch(job, BATCH_JOB.start_patch(job) or {}, BATCH_PLACING, workload, flavors)
         return (PatchJob(patch),) if patch is not None else ()
@@ -241,7 +241,7 @@ def _start(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) 
 
 
 def _is_suspended(job: Job) -> bool:
-    """Whether it is held, and wholly so."""
+    """Whether the job is suspended, with no stop in progress."""
     return BATCH_JOB.may_be_copied(job)
 
 
@@ -251,15 +251,15 @@ def _move(job: Job, workload: Workload) -> tuple[Action, ...]:
 
 
 def is_stopped(job: Job, workload: Workload) -> bool:
-    """Whether nothing is left to do to stop it: it is held, and is what it was before it was started, or over."""
+    """Whether nothing is left of the stop: the job is suspended with its original template, or finished."""
     return BATCH_JOB.finished(job) is not None or not _stop(job, workload)
 
 
 def _stop(job: Job, workload: Workload | None) -> tuple[Action, ...]:
-    """Suspend it, take its start back, and give it its own template again; what is so already is left out.
+    """Suspend the job, reset its start time and restore its template; steps already done are left out.
 
-    The first step is refused if it has begun meanwhile: with a start that nobody took back, its template would be refused for
-    good. What is stopped by then may be admitted again, and nobody would finish that.
+    The first patch fails if the job started meanwhile: its start time would not be reset, and then its template could
+    never be restored. A half-stopped job may be admitted again, and no later pass would restore it.
     """
     uid = {"uid": job.metadata.uid}
     actions: list[Action] = []
@@ -280,7 +280,7 @@ def _stop(job: Job, workload: Workload | None) -> tuple[Action, ...]:
 
 
 def job_keys(workload: Workload) -> Iterable[ObjectKey]:
-    """The key of the batch Job that controls a Workload, if one does."""
+    """The key of the batch Job that controls a Workload, if any."""
     owner = controller_of(workload.metadata)
     if owner is None or (owner.api_version, owner.kind) != (JOBS.api_version, JOBS.kind):
         return ()

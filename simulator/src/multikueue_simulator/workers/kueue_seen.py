@@ -34,7 +34,7 @@ What = Literal["cycle", "workload", "job", "cluster_queue", "local_queue", "chec
 
 
 class Look(NamedTuple):
-    """A key of the one work queue."""
+    """A key of the single work queue."""
 
     what: What
     key: ObjectKey = ObjectKey("", "")
@@ -49,8 +49,8 @@ CYCLE = Look("cycle")
 class Seen:
     """Owner: the simulated Kueue. Changed by the watches, and by the answers to its own writes.
 
-    Each change goes to the engine at once; `queue` gets the keys that depend on it. `is_held_back` keeps a pending
-    workload from the engine. Queues are looked at for their figures after `figures`; None: never for these.
+    Each change goes to the engine at once; `queue` gets the dependent keys. `is_held_back` keeps a pending workload
+    from the engine. Queues are reconciled `figures` after a change of their counts; None: not for counts.
     """
 
     def __init__(
@@ -95,21 +95,21 @@ class Seen:
             (kinds.JOBS, self.jobs),
         )
 
-    # Questions.
+    # Queries.
 
     def owner(self, workload: Workload) -> Job | None:
-        """The very job that controls a workload."""
+        """The job that controls a workload, compared by UID."""
         owner = controller_of(workload.metadata)
         jobs = (self.jobs.get(key) for key in job_keys(workload))
         return next((job for job in jobs if job and owner and job.metadata.uid == owner.uid), None)
 
     def successor(self, workload: Workload) -> Workload | None:
-        """The slice that has quota in place of this one."""
+        """The newer slice with quota that replaces this one."""
         later = self.workloads.by("replaces", workload.key)
         return next((w for w in later if w.has(QUOTA_RESERVED) and not w.has(FINISHED)), None)
 
     def stays(self, workload: Workload) -> str | None:
-        """The cluster of the slice that this one is to replace."""
+        """The cluster of the slice that this one replaces."""
         before = next(filter(None, map(self.workloads.get, replaced(workload))), None)
         return before.status.cluster_name if before is not None else None
 
@@ -127,12 +127,12 @@ class Seen:
         return resolve_priority(job, ByName(self.classes), ByName(self.pod_classes))
 
     def queues(self, workload: Workload) -> tuple[LocalQueue | None, ClusterQueue | None]:
-        """The LocalQueue a workload asks for, and the ClusterQueue behind it."""
+        """The LocalQueue of a workload, and the ClusterQueue behind it."""
         local = self.local_queues.get(queue_of(workload))
         return local, self.cluster_queues.get(ObjectKey("", local.spec.cluster_queue)) if local else None
 
     def _named(self, job: Job) -> tuple[Workload, ...]:
-        """The workload that a job names as prebuilt."""
+        """The prebuilt workload of a job."""
         found = (self.workloads.get(key) for key in _prebuilt_key(job))
         return tuple(workload for workload in found if workload)
 
@@ -140,7 +140,7 @@ class Seen:
 
     @contextmanager
     def expecting(self, key: ObjectKey, status: WorkloadStatus) -> Iterator[None]:
-        """While this status is being written: seeing it is no news for the workload itself."""
+        """A block in which this status is written, so that its event causes no reconcile of the workload."""
         self._expected[key] = status
         try:
             yield
@@ -148,7 +148,7 @@ class Seen:
             del self._expected[key]
 
     def consider(self, workload: Workload) -> None:
-        """Let the engine have a workload, unless it is held back."""
+        """Pass a workload to the engine, unless it is held back."""
         self.engine.observe(workload, None if self._is_held_back(workload) else workload, self._now())
         self._cycle_if_worth_it()
 
@@ -186,7 +186,7 @@ class Seen:
             self._queue.add(Look("job", touched.key))
             self._look_at_workloads_of(touched)
         elif is_active(old) and not is_active(new):
-            # Whoever waits for its pods to be gone: a new workload, or an evicted one with its quota.
+            # New workloads, and evicted ones with quota, wait until the job's pods are gone.
             self._queue.add(Look("job", touched.key))
             self._look_at_workloads_of(touched)
 
@@ -266,27 +266,27 @@ def _prebuilt_key(job: Job) -> Iterable[ObjectKey]:
 
 
 def _frame(workload: Workload) -> tuple[object, ...]:
-    """All but the status."""
+    """All fields but the status."""
     meta = workload.metadata
     return meta.uid, meta.generation, meta.deletion_timestamp is None, meta.finalizers, meta.owner_references
 
 
 def _traits(workload: Workload) -> tuple[object, ...]:
-    """The aspects of a workload that its job depends on."""
+    """The fields of a workload that its job depends on."""
     meta, owner = workload.metadata, controller_of(workload.metadata)
     states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED))
     return states, meta.generation, meta.deletion_timestamp is None, meta.finalizers, owner.uid if owner else ""
 
 
 def _job_traits(job: Job) -> tuple[object, ...]:
-    """The aspects of a job that Kueue reads, but for pods that end."""
+    """The fields of a job that Kueue reads, except counts of ended pods."""
     meta = job.metadata
     state = (BATCH_JOB.reclaimable(job), BATCH_JOB.finished(job))
     return meta.generation, meta.deletion_timestamp is None, meta.labels, meta.annotations, state
 
 
 def _is_news(old: Object | None, new: Object | None) -> bool:
-    """Whether more than a status changed."""
+    """Whether more than the status changed."""
     if old is None or new is None:
         return True
     leaving = (old.metadata.deletion_timestamp is None) != (new.metadata.deletion_timestamp is None)

@@ -1,7 +1,7 @@
 """Kueue's validating webhooks, as far as they refuse more than its definitions: a function from review to review.
 
-Where a Kueue runs, on workers and on a manager beside it, these rules hold too (contract 1.5, quota-engine 1.2, 1.3,
-1.5; observed on a real 0.16.2). A standalone manager cluster has none of them. In a sandbox cluster:
+These rules hold wherever a Kueue runs: on workers, and on a manager cluster with a Kueue (contract 1.5, quota-engine
+1.2, 1.3, 1.5; observed on a real 0.16.2). A standalone manager cluster has none of them. In a sandbox cluster:
 
     cluster.admission.local[HOST] = kueue_webhooks.review    and create    kueue_webhooks.configuration()
 """
@@ -18,7 +18,7 @@ from multikueue.api.quantity import amount, parse
 __all__ = ["HOST", "configuration", "review"]
 
 HOST = "kueue-webhook"
-"""The name that stands for Kueue's webhook server among those in the process."""
+"""The name of Kueue's webhook server among the in-process webhooks."""
 
 _NAMES = {
     "Workload": ("vworkload.kb.io", ["workloads", "workloads/status"]),
@@ -28,7 +28,7 @@ _NAMES = {
 
 
 def configuration(host: str = HOST) -> Object:
-    """The ValidatingWebhookConfiguration that has each write of these kinds asked about."""
+    """The ValidatingWebhookConfiguration for all writes of these kinds."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
@@ -156,7 +156,7 @@ _PLACES = frozenset({"topologyAssignment", "delayedTopologyRequest"})
 
 
 def _without_places(admission: Object | None) -> Object | None:
-    """An admission without what may change of it."""
+    """An admission without its topology fields, which may change."""
     if not admission:
         return None
     made = admission.get("podSetAssignments") or ()
@@ -215,7 +215,8 @@ def _of_order(flavor: Object, covered: list[str], where: str) -> Iterator[Proble
 
 
 def _of_quota(quota: Object, where: str, missing: str | None, *, caps_lending: bool) -> Iterator[Problem]:
-    """`missing` names what there is none of, so that nobody can borrow or lend."""
+    """Problems of a quota. `missing` names the empty field, such as the cohort, without which a queue cannot borrow or
+    lend."""
     given = {name: quota[name] for name in ("nominalQuota", "borrowingLimit", "lendingLimit") if name in quota}
     for name, value in given.items():
         if parse(value) < 0:

@@ -30,13 +30,13 @@ _PHASES = {"running": "Running", "succeeded": "Succeeded", "failed": "Failed"}
 
 
 class PodObjects:
-    """Writes Pod objects as the pods of jobs come and go; those that ended are left to garbage collection."""
+    """Creates and updates Pod objects with the pods of jobs. Garbage collection deletes the ended ones."""
 
     def __init__(self, client: WatchingClient, *, now: Callable[[], datetime]) -> None:
         self._client, self._now = client, now
 
     async def show(self, job: Job, before: Pods, outcome: Sync) -> None:
-        """Bring the objects from `before`, as they were last, to `outcome`."""
+        """Update the objects from `before`, their last state, to `outcome`."""
         old, new = _by_number(before), _by_number(outcome.pods)
         for pod in outcome.over:
             await self._report(job, pod, "failed" if pod.fails else "succeeded")
@@ -48,7 +48,7 @@ class PodObjects:
             await self._report(job, pod, "running")
 
     async def clear(self, job: Job, pods: Pods) -> None:
-        """The job is gone: so are the pods that still ran. No kubelet would let go of them."""
+        """Delete the pods that still ran when their job was deleted, as no kubelet would."""
         for pod in pods.running:
             await self._remove(job, pod)
 
@@ -63,7 +63,7 @@ class PodObjects:
 
 
 def pod_name(job: Job, pod: Pod) -> str:
-    """As Kubernetes makes them: the job's name, the index if there is one, five letters."""
+    """The name as Kubernetes makes it: the job's name, the index if there is one, five letters."""
     digest = sha1(f"{job.metadata.uid}/{pod.number}".encode(), usedforsecurity=False).digest()
     letters = "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:5])
     index = "" if pod.index is None else f"-{pod.index}"
@@ -71,7 +71,7 @@ def pod_name(job: Job, pod: Pod) -> str:
 
 
 def pod_body(job: Job, pod: Pod) -> Tree:
-    """The Pod to create, on a node of its own making."""
+    """The Pod to create, on a fictitious node."""
     template = _tree(job_spec(job).template)
     meta = template.get("metadata") or {}
     generated = dict.fromkeys(_NAMES, job.metadata.name) | dict.fromkeys(_UIDS, job.metadata.uid)

@@ -1,8 +1,8 @@
-"""A job's run: its pods, and the job's status as Kubernetes' job controller has it. Pure.
+"""A job's run: its pods, and its status as Kubernetes' job controller writes it. Pure.
 
-The rules are those of kube-controller-manager 1.35 (pkg/controller/job). Pods are numbers here, not objects, so the note
-of their UIDs on the way from pod to counter (uncountedTerminatedPods) stays empty. All pods are treated as with
-restartPolicy Never; policies for single failures (podFailurePolicy, successPolicy, backoffLimitPerIndex) are not simulated.
+The rules are those of kube-controller-manager 1.35 (pkg/controller/job). Pods are numbers here, not objects, so
+uncountedTerminatedPods, the UIDs on the way from pod to counter, stays empty. All pods count as restartPolicy Never;
+policies for single failures (podFailurePolicy, successPolicy, backoffLimitPerIndex) are not simulated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 Status = dict[str, Any]
 
 JOB_CONTROLLER = "kubernetes.io/job-controller"
-"""The managedBy that means Kubernetes' own controller, as does none."""
+"""The managedBy value of Kubernetes' own controller, which is also the default."""
 
 _ZERO = timedelta()
 _FIRST_BACKOFF = timedelta(seconds=10)
@@ -45,7 +45,7 @@ _FINAL = {_SUCCESS: "Complete", _FAILURE: "Failed"}
 
 
 class RunSpec(Value, frozen=True):
-    """The fields of a Job's spec that decide about its run."""
+    """The fields of a Job's spec that determine its run."""
 
     parallelism: int = 1
     completions: int | None = None
@@ -67,8 +67,8 @@ _tree: Callable[[msgspec.Raw], Status] = decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """How the pods of a job fare: each runs for `lasts`, and is ready `starting` after it began; the first `failures` of
-    the job fail; one that is told to end takes `leaving`."""
+    """The life of a job's pods: each runs for `lasts` and becomes ready `starting` after its start; the first
+    `failures` pods of the job fail; a terminated pod needs `leaving` to end."""
 
     lasts: timedelta = timedelta(seconds=1)
     failures: int = 0
@@ -78,7 +78,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that runs; `number` tells it from all others of its job, `index` is there only in an indexed job."""
+    """A running pod. `number` is unique within its job; `index` is set in indexed jobs only."""
 
     number: int
     began: datetime
@@ -94,8 +94,8 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """A job's pods on the nodes: pods that run, the ends of terminating pods, how many were made, and how many failed
-    since one succeeded."""
+    """A job's pods on the nodes: running pods, end times of terminating pods, the number of pods made, and of failures
+    since the last success."""
 
     running: tuple[Pod, ...] = ()
     leaving: tuple[datetime, ...] = ()
@@ -105,7 +105,7 @@ class Pods:
 
     @property
     def may_start_at(self) -> datetime | None:
-        """When the job controller makes the next pods; None: at once."""
+        """The time at which the job controller creates the next pods; None: at once."""
         if self.failed_at is None or not self.failures:
             return None
         return self.failed_at + min(_FIRST_BACKOFF * (1 << min(self.failures - 1, 10)), _LONGEST_BACKOFF)
@@ -116,8 +116,8 @@ NO_PODS = Pods()
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Statuses to write one after the other (none: nothing is new), what the nodes have then, when to look again. `over`
-    are the pods whose time came to its end, unlike those that were told to go."""
+    """Statuses to write in this order (none: no change), the pods afterwards, and the time of the next sync. `over` are
+    the pods that ended by themselves, in contrast to terminated ones."""
 
     statuses: tuple[Status, ...] = ()
     pods: Pods = NO_PODS
@@ -126,12 +126,12 @@ class Sync:
 
 
 def status_of(job: Job) -> Status:
-    """The status as a tree."""
+    """The job's status as a tree."""
     return _tree(job.status)
 
 
 def vanishes_at(job: Job) -> datetime | None:
-    """When the job is to be deleted because it finished long enough ago; None: never."""
+    """The time at which the job's TTL after its finish ends; None: never."""
     ttl = run_spec(job.spec).ttl_seconds_after_finished
     end = next((c for c in _conditions(status_of(job)) if _is_final(c)), None)
     if ttl is None or end is None:
@@ -141,9 +141,9 @@ def vanishes_at(job: Job) -> datetime | None:
 
 
 def sync(job: Job, pods: Pods | None, life: Life, now: datetime) -> Sync:
-    """The job controller's decision on a job now. `pods` None: the runner has just started and knows no pods yet.
+    """The job controller's decision on a job. `pods` is None after a start of the runner, which knows no pods yet.
 
-    A finished job, one that is being deleted and one of another controller are left alone, and have no pods.
+    A finished job, one under deletion and one of another controller are left alone, and have no pods.
     """
     spec, status = run_spec(job.spec), status_of(job)
     if job.metadata.deletion_timestamp is not None or spec.managed_by not in (None, JOB_CONTROLLER):
@@ -155,7 +155,7 @@ def sync(job: Job, pods: Pods | None, life: Life, now: datetime) -> Sync:
 
 
 def _found(spec: RunSpec, status: Status, life: Life, now: datetime) -> Pods:
-    """The pods that a status counts, taken to be in the wave they must be in by now."""
+    """The pods that a status counts, assumed to be in the wave that runs now."""
     active, start = status.get("active") or 0, status.get("startTime")
     if not active or not start:
         return NO_PODS
@@ -171,7 +171,7 @@ def _found(spec: RunSpec, status: Status, life: Life, now: datetime) -> Pods:
 
 @dataclass(slots=True)
 class _Run:
-    """One pass of the controller. The counters go from those of the status to the present ones."""
+    """One pass of the controller. The counters start from the status and end with the present values."""
 
     spec: RunSpec
     status: Status
@@ -208,7 +208,7 @@ class _Run:
             self.start = render_time(self.now)
 
     def count(self) -> None:
-        """Pods whose time is over have succeeded or failed; those told to go are gone."""
+        """Count the pods whose time is over as succeeded or failed, and remove terminated pods that are gone."""
         self.over = tuple(pod for pod in self.pods.running if pod.ends_at(self.life) <= self.now)
         won, lost = [pod for pod in self.over if not pod.fails], [pod for pod in self.over if pod.fails]
         self.indexes |= {pod.index for pod in won if pod.index is not None}
@@ -223,7 +223,7 @@ class _Run:
         )
 
     def ending(self) -> Status | None:
-        """The condition that announces the end: one that is there already, or the cause to fail now."""
+        """The condition that announces the end: an existing one, or a failure now; None if the job goes on."""
         for known in self.conditions:
             if known["type"] in _FINAL and known["status"] == "True":
                 return known
@@ -240,18 +240,18 @@ class _Run:
         return _time(self.start) + timedelta(seconds=self.spec.active_deadline_seconds)
 
     def end_pods(self, *, failing: bool) -> None:
-        """Pods that still run when the end is decided are ended; in a failure they count as failed."""
+        """Terminate the pods that still run when the job ends. In a failure they count as failed."""
         self.failed += len(self.pods.running) if failing else 0
         self.send_away(len(self.pods.running))
 
     def send_away(self, count: int) -> None:
-        """The youngest pods go first. Those that take their time are told of as terminating."""
+        """Terminate the youngest pods. With `leaving` they count as terminating until then."""
         kept = len(self.pods.running) - count
         until = (self.now + self.life.leaving,) if self.life.leaving else ()
         self.pods = replace(self.pods, running=self.pods.running[:kept], leaving=self.pods.leaving + until * count)
 
     def manage(self) -> None:
-        """Bring the number of pods to what is wanted."""
+        """Adjust the number of running pods to the wanted number."""
         missing = self.wanted() - len(self.pods.running)
         if missing < 0:
             self.send_away(-missing)
@@ -285,7 +285,7 @@ class _Run:
         return self.succeeded >= self.spec.completions
 
     def note_suspension(self) -> None:
-        """Only a job that was suspended once has the condition Suspended; resuming sets a new start."""
+        """Set the condition Suspended, which only a job that was ever suspended has. A resume sets a new start time."""
         known = next((c for c in self.conditions if c["type"] == "Suspended"), None)
         if self.spec.suspend and (known is None or known["status"] != "True"):
             self.put(self.condition("Suspended", "JobSuspended", "Job suspended"))
@@ -311,7 +311,7 @@ class _Run:
         return () if status == self.status else (status,)
 
     def written(self) -> Status:
-        """The status as the controller writes it: some zeros are left out, others are not."""
+        """The status in the controller's form, which leaves out some zeros and keeps others."""
         ready = sum(pod.ready_at(self.life) <= self.now for pod in self.pods.running)
         counted = {"active": len(self.pods.running), "succeeded": self.succeeded, "failed": self.failed}
         texts = {"completedIndexes": _rendered(self.indexes), "startTime": self.start, "conditions": self.conditions[:]}
@@ -320,7 +320,7 @@ class _Run:
         return known | always | {name: value for name, value in (counted | texts).items() if value}
 
     def due(self) -> datetime | None:
-        """When time alone will bring something new."""
+        """The time of the next change without outside events; None if there is none."""
         times = [pod.ends_at(self.life) for pod in self.pods.running]
         times += [at for pod in self.pods.running if (at := pod.ready_at(self.life)) > self.now]
         times += self.pods.leaving
@@ -360,13 +360,13 @@ def _free_indexes(taken: frozenset[int], count: int, spec: RunSpec) -> list[int]
 
 
 def _indexes(text: str) -> frozenset[int]:
-    """The numbers of a text such as `0,3-5`."""
+    """The numbers in a text such as `0,3-5`."""
     spans = (span.partition("-") for span in text.split(",") if span)
     return frozenset(n for first, _, last in spans for n in range(int(first), int(last or first) + 1))
 
 
 def _rendered(indexes: Iterable[int]) -> str:
-    """The other way round: runs of three and more as a span."""
+    """The text of numbers, such as `0,3-5`; only runs of three or more become a span."""
     spans: list[list[int]] = []
     for index in sorted(indexes):
         if spans and spans[-1][-1] == index - 1:

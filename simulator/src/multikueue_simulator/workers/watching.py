@@ -21,14 +21,14 @@ _FIRST, _LONGEST = timedelta(milliseconds=200), timedelta(seconds=30)
 
 
 def retries(rng: random.Random) -> Backoff:
-    """The back-off of a key that failed."""
+    """The back-off of failed keys."""
     return Backoff(first=_FIRST, cap=_LONGEST, draw=rng.random)
 
 
 async def reflect(
     tasks: TaskGroup, client: WatchingClient, caches: Sequence[tuple[Kind[Any], Cache[Any]]], *, rng: random.Random
 ) -> None:
-    """Keep each cache equal to its collection for as long as the task group lasts; returns once all have been filled."""
+    """Keep each cache equal to its collection while the task group runs. Returns once all are filled."""
     reflectors = [
         Reflector(client, kind, cache, on_state=_ignore, jitter=rng.random, idle=_IDLE) for kind, cache in caches
     ]
@@ -39,7 +39,8 @@ async def reflect(
 
 
 _IDLE = 600.0
-"""Seconds of silence after which a watch is taken for dead: more than any watch may last, for here is no network."""
+"""Seconds of silence after which a watch counts as dead: more than any watch may last, as no real network is
+involved."""
 
 
 def _ignore(_stands: bool, _why: str) -> None:
