@@ -216,8 +216,8 @@ Objects = dict[str, list[tuple[dict[str, Any], Any]]]
 
 @dataclass(slots=True)
 class _Seen:
-    """The workload, and the objects that it depends on. `hidden`: kinds that quota cannot be explained without, and that the
-    user may not list; `unseen`: what the user may not see, in words; `told`: the manager's explanation of its quota."""
+    """The workload, and the objects that it depends on. `hidden`: kinds that the user may not list, though quota
+    depends on them; `unseen`: what the user may not see, in words; `told`: the manager's explanation of its quota."""
 
     workload: Workload
     objects: Objects

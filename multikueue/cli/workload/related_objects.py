@@ -38,7 +38,7 @@ class Kin(Relatives):
         return json.loads(found) if found and await self.has(meta_of(found)) else None
 
     async def path(self) -> str:
-        """The path of the job, else of the workload. Raises CommandFailed if the server does not serve the job's kind."""
+        """The path of the job, else of the workload. Raises CommandFailed if the job's kind is not served."""
         if self._job is None:
             return WORKLOADS.path(self._key)
         objects = await collection_of(self._client, self._job.api_version, self._job.kind, self._key.namespace)
