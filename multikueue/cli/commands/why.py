@@ -211,7 +211,7 @@ def _endings(found: Explanation) -> Iterator[tuple[str, ...]]:
 # --- the quota engine, on what the cluster shows ---------------------------------------------------------------------
 
 Objects = dict[str, list[tuple[dict[str, Any], Any]]]
-"""By plural: each object as the server sent it, and as a value."""
+"""Objects by the plural of their kind: each as the server sent it, and as a value."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["cancel", "hold", "move", "release", "requeue"]
 
 GIVEN_BACK_SECONDS = 60.0
-"""Maximum wait until a workload has given its quota back, which is enough if a manager runs."""
+"""Maximum wait for a workload to give its quota back, which is enough where a manager runs."""
 
 POLL_SECONDS = 0.5
 
@@ -216,7 +216,7 @@ async def _requeue(call: _Call, *, sure: bool) -> None:
 
 
 async def _given_back(client: Client, workload: Workload) -> None:
-    """Wait until the workload has no quota: released earlier, it would just go on."""
+    """Wait until the workload has no quota: released earlier, it would just go on. Raises CommandFailed in the end."""
     import anyio
 
     from multikueue.api.kinds import WORKLOADS
