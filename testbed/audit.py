@@ -96,7 +96,7 @@ class Audit:
         return self.mark()
 
     def since(self, mark: Mark, until: Mark | None = None) -> Counter[Call]:
-        """How often each call was made from the mark on."""
+        """The number of each call from the mark on."""
         return count(self.events(mark, until))
 
     def events(self, mark: Mark = Mark(0), until: Mark | None = None) -> list[Event]:

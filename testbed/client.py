@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """Where the objects of a kind live on the server."""
+    """The paths of a kind's objects on the server."""
 
     root: str
     plural: str

@@ -24,7 +24,7 @@ CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 AT_ONCE = 2
 """Maximum concurrent requests: a CRD with pod templates in it keeps an API server busy for a second."""
 
-# What `install` knows: the module and the files in it.
+# The groups that `install` knows: Go module and files in it.
 GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "kueue": ("sigs.k8s.io/kueue", ("config/components/crd/bases/kueue.x-k8s.io_*.yaml",)),
     "jobset": ("sigs.k8s.io/jobset", ("config/components/crd/bases/*.yaml",)),

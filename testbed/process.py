@@ -26,7 +26,7 @@ RARE_COLLECTIONS = {"GOGC": "400"}
 collecting them as often as Go does by itself takes a third of their time. Measured programs keep their own setting."""
 
 # Linux kills a child with PR_SET_PDEATHSIG when the *thread* that started it ends, so all children come from one
-# thread that lives as long as we do: the main thread may not be there (a loop in a worker thread), and anyio's worker
+# thread that never ends: the main thread may not be there (a loop in a worker thread), and anyio's worker
 # threads retire.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="testbed-spawner")
 

@@ -159,7 +159,7 @@ def releases() -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: Release(name).version))
 
 
-# What KUBEBUILDER_ASSETS may hold, as for controller-runtime's envtest.
+# Programs that KUBEBUILDER_ASSETS may hold, as for controller-runtime's envtest.
 ASSETS = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"})
 
 

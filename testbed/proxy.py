@@ -29,7 +29,7 @@ RELAY = Path(__file__).with_name("relay.py")
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What went over a link: connections accepted so far and open now, bytes in both directions."""
+    """The traffic of a link: connections accepted so far and open now, bytes in both directions."""
 
     accepted: int
     open: int

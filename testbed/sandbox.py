@@ -119,7 +119,7 @@ class SandboxPlane(ControlPlane):
         await self.sandbox.order("stop", self.name)
 
     async def kill(self) -> None:
-        """As `stop`: clients see no difference."""
+        """The same as `stop`: clients see no difference."""
         await self.stop()
 
 

@@ -44,8 +44,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of the process, before the first case and at the end: peak memory, and the longest turn of its event loop in
-    seconds (None where the process does not measure it)."""
+    """Totals of the process, before the first case and at the end: peak memory, and the longest turn of its event loop
+    in seconds (None where the process does not measure it)."""
 
     memory_before: float
     memory: float

@@ -20,8 +20,8 @@ RESET_PEAK = "5"
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Of a period: peak resident memory, and an upper bound of the longest turn in seconds of wall time, which is a
-    bound of the histogram. 0 where unknown."""
+    """Figures of a period: peak resident memory, and an upper bound of the longest turn in seconds of wall time (a bound
+    of the histogram). 0 where unknown."""
 
     mebibytes: float
     turn: float
