@@ -41,7 +41,7 @@ class Stuck(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How the GPUs are shared: by all users in one ClusterQueue, or with one for each (`per_user`) in one cohort."""
+    """A way to share the GPUs: one ClusterQueue for all users, or one for each user (`per_user`) in one cohort."""
 
     title: str
     queueing: str = "BestEffortFIFO"
