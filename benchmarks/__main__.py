@@ -51,7 +51,7 @@ FORMS = {Form.TABLE: as_text, Form.JSON: as_json, Form.MARKDOWN: as_markdown}
 
 
 class Contestant(NamedTuple):
-    """A side that was chosen, and what it gets to do."""
+    """A chosen side and its load."""
 
     name: str
     enter: Callable[[Testbed], Side]

@@ -31,7 +31,7 @@ WARM_UPS = 3
 
 
 class Lifted(Peer):
-    """Kueue whose client may ask as often as it likes, with as many workers per kind as there are queues of calls."""
+    """Kueue with a client without rate limit, and with many reconcile workers per kind."""
 
     name = "lifted"
 
@@ -46,7 +46,7 @@ class Lifted(Peer):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How many jobs were admitted, and in how many seconds."""
+    """The number of admitted jobs, and the seconds that they took."""
 
     name: str
     jobs: int
@@ -58,7 +58,7 @@ class Rate:
 
 
 async def measure_all(bed: Testbed, *, jobs: int, lines: int, say: Callable[[str], None]) -> list[Rate]:
-    """Ours, Kueue as shipped, and Kueue without limits, one after the other. Raises TimeoutError if one never ends."""
+    """Measure ours, Kueue as shipped and Kueue without limits in turn. Raises TimeoutError if a side never ends."""
     return [await _measure(side, jobs=jobs, lines=lines, say=say) for side in (Ours(bed), Peer(bed), Lifted(bed))]
 
 
@@ -89,7 +89,7 @@ async def _is_ready(side: Side, client: Client) -> bool:
     try:
         return await side.is_active(client)
     except ApiError as error:
-        if error.status != 429:  # kinds that were installed a moment ago
+        if error.status != 429:  # which the API server answers for kinds installed a moment ago
             raise
         return False
 
@@ -106,7 +106,7 @@ class _Burst:
         self._wanted, self._done = 0, anyio.Event()
 
     async def play(self, prefix: str, jobs: int) -> float:
-        """Seconds until that many more are admitted."""
+        """Submit that many jobs; returns the seconds until all are admitted."""
         self._wanted, self._done = len(self._admitted) + jobs, anyio.Event()
         async with anyio.create_task_group() as tasks:
             await tasks.start(
@@ -120,7 +120,7 @@ class _Burst:
         return time.monotonic() - began
 
     def _job(self, prefix: str, number: int) -> bytes:
-        """One after the other goes to the next queue."""
+        """The next job, for the next queue in turn."""
         queue = self._lines[number % len(self._lines)]
         return self._body.replace(NAME, f"{prefix}-{number}".encode()).replace(QUEUE, queue.encode())
 
@@ -134,7 +134,7 @@ class _Burst:
 
 
 def as_text(rates: Sequence[Rate]) -> str:
-    """A line per side, with how many times as fast as it ours was."""
+    """A line per side, with the ratio of our rate to its rate."""
     ours = rates[0].per_second
     return "\n".join(
         f"{each.name:<8}{each.per_second:>8.1f} jobs/s  {f'ours: {ours / each.per_second:.2f} x' if number else ''}"

@@ -32,9 +32,9 @@ LOG_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a side gets to do: so many jobs one after another, then so many at once.
+    """The load of a side: jobs one after another, then jobs at once.
 
-    `hold`: the jobs of the burst run until all of them are dispatched, so that nobody's finishing slows it down.
+    `hold`: the jobs of the burst run until all of them are dispatched, so that no job's end slows the dispatch down.
     """
 
     rested: int
@@ -87,7 +87,7 @@ async def measure(side: Side, load: Load, say: Say) -> Figures:
 
 
 async def _rest(side: Side, driver: Driver, jobs: int, say: Say) -> Rest:
-    """Jobs one after another. A few before them warm connections and caches of everybody and do not count."""
+    """Measure jobs one after another. A few jobs before them warm all connections and caches, and do not count."""
     say(f"{side.name}: {jobs} jobs one after another")
     async with driver.watching(closely=True):
         await _one_by_one(driver, [f"warm-{number:02}" for number in range(WARM_UPS)])
@@ -129,7 +129,7 @@ async def _burst(side: Side, driver: Driver, load: Load, say: Say) -> Burst:
 
 
 async def _all_over(driver: Driver, jobs: int) -> bool:
-    """Until everything is finished on the manager cluster and removed from the workers; False if it never will be."""
+    """Wait until all jobs are finished on the manager cluster and gone from the workers; False after a standstill."""
     for stage in (Stage.CREATED, Stage.WON, Stage.COMPLETE, Stage.FINISHED, Stage.REMOVED):
         if not await driver.reached(stage, jobs, patience=PATIENCE_SECONDS):
             return False
@@ -137,7 +137,7 @@ async def _all_over(driver: Driver, jobs: int) -> bool:
 
 
 def _programs(side: Side) -> dict[str, Process]:
-    """All programs that run for this side, by what people call them."""
+    """All programs that run for this side, by their names in the report."""
     bed = side.bed
     servers = {f"API server of {name}": plane.process for name, plane in bed.planes.items()}
     queues = {kueue.process.name: kueue.process for kueue in bed.kueues.values() if kueue.process is not side.process}

@@ -13,7 +13,7 @@ __all__ = ["Calls", "calls_of"]
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls per job. `refused` are those of the others that were answered with 400 or more; `by` names all."""
+    """Calls per job. `refused`: those of them that were answered with 400 or more; `by`: all, by verb and resource."""
 
     writes: float
     reads: float

@@ -32,7 +32,7 @@ READY = "the ceiling is ready"
 
 
 class Access(msgspec.Struct, frozen=True):
-    """How to reach one cluster."""
+    """The URL and credentials of one cluster."""
 
     name: str
     url: str
@@ -41,7 +41,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Where it works: the names of queue, ClusterQueue and check are those of the namespace, as in the testbed."""
+    """The queue and the clusters. ClusterQueue and check are called like the namespace, as in the testbed."""
 
     namespace: str
     queue: str
@@ -78,7 +78,7 @@ _submission = msgspec.json.Decoder(_Submission).decode
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """Everything that is sent about one job."""
+    """The bodies of all requests about one job."""
 
     workload: bytes
     reserve: bytes
@@ -110,7 +110,7 @@ class Script:
         return f"/apis/{API}/namespaces/{self.plan.namespace}/workloads"
 
     async def watch(self) -> None:
-        """Begin; jobs are taken from then on."""
+        """Start the watches; jobs submitted from then on are dispatched."""
         for name, wire in self.workers.items():
             await self._follow(wire, self.workloads, partial(self._on_copy, name))
             await self._follow(wire, self.jobs, self._on_remote)
@@ -232,7 +232,7 @@ async def _all(calls: Sequence[Any]) -> None:
 
 
 async def run(plan: Plan) -> None:
-    """Until the process is ended."""
+    """Run the script until the process is ended."""
     async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
         accesses = (plan.manager, *plan.workers)
         wires = {each.name: await stack.enter_async_context(_connect(each)) for each in accesses}

@@ -54,7 +54,7 @@ MARKER = "<!-- costs -->"
 
 @dataclass(slots=True)
 class Asked:
-    """The keys that were asked for, each once, as the work queues keep them: the `WorkQueues` of a store."""
+    """The keys that a store asks to reconcile, each once as in work queues: stands for the store's `WorkQueues`."""
 
     keys: set[tuple[str, object]] = field(default_factory=set)
 
@@ -65,8 +65,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One kind of event: `happens` is played on a world, with a number that is new each time. `many`: it concerns all
-    who wait, so its cost may grow with them."""
+    """One kind of event: `happens` is played on a world, with a new number each time. `many`: the event concerns all
+    pending workloads, so its cost may grow with them."""
 
     what: str
     happens: Callable[[Store, int], None]
@@ -75,7 +75,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Keys to look at, functions called, seconds."""
+    """Keys to reconcile, functions called, seconds."""
 
     keys: int
     calls: int
@@ -83,7 +83,7 @@ class Cost:
 
 
 def world(size: int) -> tuple[Store, Asked]:
-    """So many workloads wait in one queue, in one namespace; a second queue, namespace and all else is idle."""
+    """A store with `size` pending workloads in one queue and namespace; a second queue, namespace and so on is idle."""
     asked = Asked()
     store = Store(Engine(), asked, lambda: NOW, adapters=Adapters((BATCH_JOB, PLAIN_POD)))
     for name in ("default", "idle"):
@@ -123,7 +123,7 @@ def _member(number: int, version: int = 1) -> Pod:
 
 
 def _again(cache: Cache[Any], name: str, number: int, *, where: str = "", **changes: Any) -> None:
-    """A newer version of what the cache has, with these fields of it or of its metadata changed."""
+    """Put a newer version of a cached object, with these fields of it or of its metadata changed."""
     seen: Object | None = cache.get(ObjectKey(where, name))
     assert seen is not None, name
     own = {key: value for key, value in changes.items() if key in seen.__struct_fields__}
@@ -162,7 +162,7 @@ def _cohort(store: Store, name: str, number: int) -> None:
 
 
 def _local_queue(store: Store, number: int) -> None:
-    """It is stopped, or is not any more. Those who wait change their lines later, some at a time."""
+    """Stop the LocalQueue, or resume it. Its pending workloads follow later, some at a time."""
     seen = store.local_queues.get(ObjectKey("default", "default"))
     runs = seen is not None and seen.spec.stop_policy == "None"
     changed = local_queue("default", "default", namespace="default").version(1_000_000 + number).generation(number)
@@ -170,7 +170,7 @@ def _local_queue(store: Store, number: int) -> None:
 
 
 def _check(store: Store, name: str, number: int, *, turns: bool) -> None:
-    """Its status is another one, and with `turns` so is whether it is active."""
+    """Change the status of a check; with `turns` also whether it is active."""
     seen = store.checks.get(ObjectKey("", name))
     active = (seen is not None and is_true(seen.status.conditions, ACTIVE)) != turns
     built = admission_check(name).config(name).active(active, at=NOW + timedelta(seconds=number))
@@ -227,7 +227,7 @@ def _jobs() -> Any:
 
 
 def cost(event: Event, store: Store, asked: Asked, numbers: count[int]) -> Cost:
-    """Of one event in that world: the most keys of a few rounds, and the cheapest of them."""
+    """The cost of one event in that world: over a few rounds the most keys, the fewest calls, the shortest time."""
     costs = [_once(event, store, asked, numbers) for _ in range(ROUNDS)]
     return Cost(max(c.keys for c in costs), min(c.calls for c in costs), min(c.seconds for c in costs))
 
@@ -245,7 +245,7 @@ def _once(event: Event, store: Store, asked: Asked, numbers: count[int]) -> Cost
 
 
 def _rest(store: Store) -> None:
-    """Let cycles do what an event left to be done some at a time."""
+    """Run cycles until the work that an event deferred is done."""
     scheduler = store.engine.scheduler
     while (due := scheduler.next_look(NOW)) is not None and due <= NOW:
         scheduler.cycle(NOW)
@@ -268,7 +268,7 @@ def _calls(work: Callable[[], None]) -> int:
 
 
 def measure(sizes: Sequence[int] = SIZES) -> dict[int, list[Cost]]:
-    """The cost of each of `EVENTS`, by how many wait."""
+    """The costs of `EVENTS`, by the number of pending workloads."""
     found: dict[int, list[Cost]] = {}
     for size in sizes:
         store, asked = world(size)

@@ -1,8 +1,8 @@
 """The user who submits jobs, and the kubelets that run them: one and the same for every side.
 
-It learns everything from raw watches, opened before the first job, and polls nothing while something is measured. Each
-remote job is completed, by one status patch, as soon as it and the local job are unsuspended. A real job takes longer
-than that; the peer, when one ends earlier, leaves the local job unfinished for ever.
+The driver learns everything from raw watches, opened before the first job, and polls nothing during a measurement. Each
+remote job is completed, by one status patch, as soon as it and the local job are unsuspended. A real job takes longer;
+when one ends earlier, the peer leaves the local job unfinished for ever.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Driver:
 
     @asynccontextmanager
     async def watching(self, *, closely: bool = False) -> AsyncIterator[Timelines]:
-        """New timelines, noted while the block runs; `closely` also watches the copies, which costs everybody CPU."""
+        """New timelines, noted while the block runs; `closely` also watches the copies, at a cost of CPU for all."""
         self.times = Timelines()
         self._jobs.clear()
         self._runs_on.clear()
@@ -69,7 +69,7 @@ class Driver:
         await self._manager.post_all(self._job_path(), map(self._submission, names))
 
     def _submission(self, name: str) -> bytes:
-        """The job, which is submitted this instant."""
+        """The body of a job; notes its submission now."""
         self.times.note(Stage.SUBMITTED, name, time.monotonic())
         return self._body.replace(NAME, name.encode())
 
@@ -86,7 +86,7 @@ class Driver:
         self._held.clear()
 
     async def reached(self, stage: Stage, number: int, *, patience: float) -> bool:
-        """Wait until so many jobs came to a stage; False when nothing at all has happened for `patience` seconds."""
+        """Wait until `number` jobs reached a stage; False when nothing at all has happened for `patience` seconds."""
         while self.times.count(stage) < number:
             self._news = anyio.Event()
             with anyio.move_on_after(patience) as scope:
@@ -96,7 +96,7 @@ class Driver:
         return True
 
     async def clean(self, *, patience: float) -> bool:
-        """Wait until the workers hold no workload of this side; False when they still do after so many seconds."""
+        """Wait until the workers hold no workload of this side; False when they still do after `patience` seconds."""
         with anyio.move_on_after(patience):
             for worker in self._workers:
                 while await _is_something(worker, self._workload_path()):  # noqa: ASYNC110
@@ -171,7 +171,7 @@ class Driver:
             self._complete_soon(name)
 
     def _complete_soon(self, name: str) -> None:
-        """Once both are so: it runs, and the local job says so."""
+        """Complete a job once both are true: it runs, and the local job says so."""
         assert self._tasks is not None
         if name not in self.times.noted[Stage.STARTED] or name not in self.times.noted[Stage.RELEASED]:
             return
@@ -204,6 +204,6 @@ async def _is_something(wire: Wire, path: str) -> bool:
 
 
 def _job_body(namespace: str) -> bytes:
-    """A job as a user's would look after the webhooks of either side: suspended and marked as MultiKueue's."""
+    """A user's job as it is after the webhooks of either side: suspended and marked as MultiKueue's."""
     body = objects.job(NAME.decode(), namespace, queue=QUEUE, managed_by=objects.MULTIKUEUE_CONTROLLER)
     return msgspec.json.encode(body)

@@ -1,4 +1,4 @@
-"""The speed of the quota engine alone: Kueue's scheduler workloads, and the cost of a workload as ever more wait."""
+"""The speed of the quota engine alone: Kueue's scheduler workloads, and the cost per workload in growing crowds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MARKER = "<!-- engine -->"
 
 
 def measure(say: Callable[[str], None], *, sizes: Sequence[int] = SIZES) -> tuple[list[Outcome], list[Outcome]]:
-    """Kueue's workloads, and crowds of growing size. Some two minutes of CPU."""
+    """Outcomes of Kueue's workloads, and of crowds of growing size. Takes some two minutes of CPU."""
 
     def play(scenario: Scenario) -> Outcome:
         say(f"replaying {scenario.name}: {scenario.size} workloads")
@@ -33,7 +33,7 @@ def as_text(published: Sequence[Outcome], crowds: Sequence[Outcome]) -> str:
 
 
 def as_markdown(published: Sequence[Outcome], crowds: Sequence[Outcome]) -> str:
-    """Two tables, and a chart as Mermaid draws it."""
+    """Two tables, and a chart in Mermaid."""
     table = ["| workload | workloads | CPU, s | goal, s | mean ms to admission (Kueue's) |", "|---|---|---|---|---|"]
     for each in published:
         cells = (

@@ -70,7 +70,7 @@ class WorkloadEvent(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def job(self) -> str:
-        """The job that it belongs to: its owner."""
+        """The name of the workload's job, its owner."""
         owners = self.object.metadata.owner_references
         return owners[0].name if owners else ""
 

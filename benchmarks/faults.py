@@ -1,9 +1,9 @@
 """The cost of one sick worker for the others: `python -m benchmarks faults`.
 
-Each scenario is measured in pairs, a control and a sick burst in turn, on the same clusters and in the same minutes, for
-rates drift with whatever else the machine does. A ratio is that of one pair; medians over pairs are what counts. Jobs
-are held: only dispatch is measured. Of a worker that goes away in the middle of a burst, what counts is the share of
-the burst that the others have to themselves: the few jobs that it was asked for just before wait for it.
+Each scenario is measured in pairs, a control and a sick burst in turn, on the same clusters and in the same minutes, since
+rates drift with other load on the machine. A ratio is that of one pair; the result is the median over pairs. Jobs are
+held: only dispatch is measured. If a worker goes away in the middle of a burst, only the share of the burst counts that
+the others have to themselves: the few jobs that the worker was asked for just before wait for it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAUSE_TARGET = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """How the last worker is sick, from when on, and how much of the burst is measured.
+    """The sickness of the last worker, its begin, and the measured share of the burst.
 
     `when` is `start` (before the manager starts), `quarter` (when a quarter is dispatched) or `burst` (before it).
     """
@@ -78,7 +78,7 @@ class Pair:
 
 
 def run_of(times: Timelines, number: int) -> Run:
-    """The figures of the first so many jobs that were dispatched."""
+    """The figures of the first `number` dispatched jobs."""
     moments = [times.began(), *sorted(times.noted[Stage.WON].values())[:number]]
     pauses = [later - sooner for sooner, later in pairwise(moments)]
     return Run(len(pauses) / (moments[-1] - moments[0]), max(pauses))
@@ -132,7 +132,7 @@ class Linked(Ours):
         return self.links[worker].url
 
     async def restart(self) -> None:
-        """A new process; waits until it acts."""
+        """Start a new process, and wait until it acts."""
         await self.stop()
         before = self._times_ready()
         await self.start()
@@ -148,7 +148,7 @@ class Linked(Ours):
 
 @dataclass(slots=True)
 class Ward:
-    """Where bursts are run, with the last worker well or sick."""
+    """Runs bursts, with the last worker well or sick."""
 
     side: Linked
     driver: Driver
@@ -193,7 +193,7 @@ class Ward:
             raise TimeoutError(f"{self.driver.times.count(Stage.WON)} of {number} jobs were dispatched")
 
     async def _recover(self) -> None:
-        """All workers are connected again, and nothing is left of the burst."""
+        """Wait until all workers are connected again and nothing is left of the burst."""
         await self.driver.forget()
         await eventually(self._is_empty, timeout=RECOVERY_SECONDS, interval=0.5)
         if not await self.driver.clean(patience=RECOVERY_SECONDS):

@@ -1,4 +1,4 @@
-"""The figures of one side, and the targets they are held to."""
+"""The figures of one side, and their targets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ __all__ = ["Figures", "Ratio", "Row", "Target", "at_least", "at_most", "ratios",
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was measured of one side.
+    """The figures of one side.
 
     Rates are jobs per second; distributions seconds; calls, and CPU in milliseconds, per job of the burst; memory in
     MiB. `steps` are seconds from submission to each stage, `step_calls` the calls per job, both of jobs one at a time.
-    `cpu` is who used how many CPU seconds during the burst, `others` the share of the machine that strangers had then.
+    `cpu` maps programs to their CPU seconds during the burst; `others` is the share of the machine that other
+    programs had then.
     """
 
     jobs: int
@@ -43,7 +44,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A limit, alone or as a ratio to the peer; `says` is how people read it."""
+    """A limit, alone or as a ratio to the peer; `says` is its text in tables."""
 
     says: str
     met: Callable[[float, float | None], bool | None]
@@ -51,7 +52,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the report. `met` is None where there is no target, or nothing to judge it by."""
+    """One line of the report. `met` is None without a target, or without the figures to judge it."""
 
     label: str
     values: Mapping[str, float | None]
@@ -63,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """What ours is beside another side of the same run; None, like the verdict, where one of them was not measured."""
+    """Our figure divided by another side's of the same run. Value and verdict are None if one was not measured."""
 
     label: str
     value: float | None
@@ -179,7 +180,7 @@ RATIOS = (
 
 
 def ratios(sides: Mapping[str, Figures]) -> list[Ratio]:
-    """What tells of ours, and not of the machine: beside the other sides, which had the same one."""
+    """Ratios to other sides on the same machine, which say more of ours than of the machine."""
     return [_ratio(each, sides) for each in RATIOS]
 
 

@@ -1,4 +1,4 @@
-"""What processes use of the machine, from /proc: CPU seconds and memory. Linux only."""
+"""The CPU seconds and memory of processes, from /proc. Linux only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Mebibytes: resident now, and the most it ever was."""
+    """Resident memory in mebibytes: now, and at its peak."""
 
     resident: float
     peak: float
@@ -37,7 +37,7 @@ def cpu_seconds(pid: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU seconds of each of our programs, and the share of the machine that strangers had: how quiet it was."""
+    """CPU seconds of each of our programs, and the share of the machine that other programs had."""
 
     programs: Mapping[str, float]
     others: float
@@ -45,7 +45,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """CPU seconds used so far by each of our programs and by all that runs on the machine, and when that was."""
+    """CPU seconds used so far by each of our programs and by the whole machine, and the time of the reading."""
 
     programs: Mapping[str, float]
     machine: float

@@ -41,7 +41,7 @@ CHECK = "mk"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One figure and the target it is held to."""
+    """One figure and its target."""
 
     label: str
     value: float
@@ -53,7 +53,7 @@ class Result:
 
 
 def measure_all() -> list[Result]:
-    """All figures; some 20 s of CPU."""
+    """All figures. Takes some 20 s of CPU."""
     lines = [event(number) for number in range(EVENTS)]
     return [
         Result("watch events decoded, per CPU s", per_cpu_second(lambda: decode(lines)), at_least(100_000)),
@@ -66,7 +66,7 @@ def measure_all() -> list[Result]:
 
 
 def per_cpu_second(work: Callable[[], int]) -> float:
-    """The best of a few rounds of something that tells how much it did."""
+    """The best rate of a few rounds; `work` returns how much it did."""
     return max(_rate(work) for _ in range(ROUNDS))
 
 
@@ -77,7 +77,7 @@ def _rate(work: Callable[[], int]) -> float:
 
 
 def event(number: int) -> bytes:
-    """The line of a watch for a workload, as large as those of real clusters: half of it says who manages fields."""
+    """The line of a watch for a workload, as large as in real clusters: half of it is managedFields."""
     built = _reserved(f"wl-{number}").build()
     tree = msgspec.to_builtins(msgspec.structs.replace(built, spec=msgspec.Raw()), builtin_types=(msgspec.Raw,))
     tree["spec"] = built.spec
@@ -107,8 +107,8 @@ def _filled(lines: Sequence[bytes]) -> Cache[Workload]:
 
 
 def memory_per_object(lines: Sequence[bytes]) -> float:
-    """Bytes."""
-    _filled(lines[:100])  # what is made once
+    """Bytes of one cached workload."""
+    _filled(lines[:100])  # allocations that happen once only
     tracemalloc.start()
     cache = _filled(lines)
     gc.collect()
@@ -118,7 +118,7 @@ def memory_per_object(lines: Sequence[bytes]) -> float:
 
 
 def collection(lines: Sequence[bytes]) -> float:
-    """Seconds that a full collection takes with these in a cache. What is older is frozen, as in the manager."""
+    """Seconds of a full collection with these workloads in a cache. Older objects are frozen, as in the manager."""
     gc.collect()
     gc.freeze()
     cache = _filled(lines)
@@ -158,7 +158,7 @@ def _engine() -> Engine:
 
 
 class Everywhere:
-    """The cheapest strategy there is."""
+    """The cheapest possible strategy."""
 
     def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:  # noqa: ARG002
         return Nomination(fleet.names)
@@ -168,7 +168,7 @@ EVERYWHERE = Chosen("everywhere", Everywhere())
 
 
 def decisions() -> int:
-    """Over the three groups that a workload is most often seen as."""
+    """Decide about the three most frequent states of a group; returns the number of decisions."""
     groups = _groups()
     for _ in range(DECISIONS // len(groups)):
         for group in groups:
@@ -177,7 +177,7 @@ def decisions() -> int:
 
 
 def decided(group: Group) -> Decision:
-    """What the reconcile of a workload does: the strategy is asked where there is something to nominate."""
+    """Decide as a workload's reconcile does, which asks the strategy where there is something to nominate."""
     asked = question(group, NOW)
     if asked is not None:
         nomination = consult(EVERYWHERE.strategy, asked.workload, asked.fleet)

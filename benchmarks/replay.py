@@ -1,8 +1,8 @@
 """Kueue's published scheduler workloads, replayed through the quota engine alone, on virtual time.
 
 The same queues, arrivals and run times (quota-engine 8), without API servers: a reservation counts the moment it is
-decided, a workload ends after its run time, and an evicted one waits again at once. Measured is the CPU time of the
-engine and of the objects that it observes; the times to admission are those of the replay's own clock.
+decided, a workload ends after its run time, and an evicted one waits again at once. The measured time is
+CPU of the engine and of the objects that it observes; times to admission are those of the replay's own clock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PREEMPTED = "Preempted"
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """Workloads that are alike: how many arrive in each queue, one each `every_ms`, to run for `runs_ms` on `cpu`.
+    """Equal workloads: how many arrive in each queue, one each `every_ms`, to run for `runs_ms` on `cpu`.
 
     `published_ms` is the mean time to admission that Kueue's own run of this scenario had.
     """
@@ -45,7 +45,7 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Cohorts of alike ClusterQueues and what arrives in each of them. `goal` is in seconds of wall time."""
+    """Cohorts of equal ClusterQueues, and the workloads that arrive in each queue. `goal` is in seconds of wall time."""
 
     name: str
     cohorts: int
@@ -83,11 +83,11 @@ LARGE = Scenario(
 
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
-"""How many wait at once, for the time per workload."""
+"""Numbers of pending workloads, for the time per workload."""
 
 
 def crowded(size: int) -> Scenario:
-    """So many workloads that arrive together before ten queues with room for some 200 of them."""
+    """A scenario of `size` workloads that arrive together at ten queues with room for some 200 of them."""
     tenth = size // 10
     classes = (
         Class("small", tenth * 6 // 10, 0, 1000, 50, 1, 0),
@@ -99,7 +99,7 @@ def crowded(size: int) -> Scenario:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a replay took, in seconds of CPU. `waited` are the mean milliseconds to the last admission, by class."""
+    """The CPU seconds of a replay. `waited`: mean milliseconds to the last admission, by class."""
 
     scenario: Scenario
     seconds: float = 0.0
@@ -117,14 +117,14 @@ class Outcome:
 
     @property
     def met(self) -> bool:
-        """Whether it was as fast as it shall be, and nobody waited longer than under Kueue."""
+        """Whether the goal is met, and no class waited longer than under Kueue."""
         in_time = all(self.waited[each.name] <= each.published_ms for each in self.scenario.classes)
         return self.seconds <= self.scenario.goal and in_time
 
 
 @dataclass(slots=True)
 class _Life:
-    """A workload as it stands, and when it was created and last admitted."""
+    """A workload in its present version, with the times of its creation and last admission."""
 
     of: Class
     seen: Workload
@@ -172,7 +172,7 @@ class _Replay:
         return min([*times, *([look] if look is not None else [])], default=None)
 
     def _happen(self, now: datetime) -> None:
-        """Somebody arrives, or has run to the end."""
+        """A workload arrives, or has run to its end."""
         _, _, life, run = heappop(self._events)
         if run == 0:
             self._lives[life.seen.key] = life
@@ -202,7 +202,7 @@ class _Replay:
 
     def _evict(self, life: _Life, now: datetime) -> None:
         self._outcome.evictions += 1
-        life.runs += 1  # the end of the run that is broken off is none
+        life.runs += 1  # the end of an interrupted run does not count
         evicted = _with(life.seen, (EVICTED,), now, admission=life.seen.status.admission)
         self._engine.observe(None, evicted, now)
         life.seen = _with(evicted, (REQUEUED,), now, admission=None, gone=(QUOTA_RESERVED, ADMITTED))

@@ -20,7 +20,7 @@ VERDICTS = {True: "pass", False: "MISS", None: ""}
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run: how it was made, on what, and the figures of each side."""
+    """One run: its command, its machine, and the figures of each side."""
 
     command: str
     machine: Mapping[str, str]
@@ -49,7 +49,7 @@ def as_json(report: Report) -> str:
 
 
 def as_text(report: Report) -> str:
-    """The table and the ratios, then what explains them: steps, calls, and who used the CPU."""
+    """The table and the ratios, then their explanation: steps, calls, and CPU per program."""
     parts = ["\n".join(_aligned(cells)) for cells in (_cells(report), _ratio_cells(report))]
     for name, side in report.sides.items():
         parts += [
@@ -61,7 +61,7 @@ def as_text(report: Report) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """The tables for the README, with the command and the machine that they are from."""
+    """The tables for the README, with their command and machine."""
     tables = "\n\n".join(_markdown_table(cells) for cells in (_cells(report), _ratio_cells(report)))
     where = ", ".join(report.machine.values())
     return f"`{report.command}` on {where}:\n\n{tables}"
@@ -74,7 +74,7 @@ def _markdown_table(table: Sequence[Sequence[str]]) -> str:
 
 
 def into_readme(report: Report, readme: Path) -> None:
-    """Put the table below the marker of a README, in the place of what is there up to the next heading."""
+    """Put the table below the marker of a README, in place of the text up to the next heading. Raises ValueError."""
     before, marker, after = readme.read_text().partition(MARKER)
     if not marker:
         raise ValueError(f"{readme} has no {MARKER}")

@@ -1,7 +1,7 @@
 """The compared managers, each as its users start it, and its removal without a trace.
 
 All act as the same users, whose calls the audit logs tell from all others: `kueue` on the manager cluster,
-`manager` on the workers. Both may do everything: rights are not what is measured.
+`manager` on the workers. Both may do everything: rights are not measured.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Side(ABC):
     async def stop(self) -> None: ...
 
     def server_of(self, worker: str) -> str | None:  # noqa: ARG002
-        """Where the manager reaches a worker; None: at its own address."""
+        """The URL by which the manager reaches a worker; None: the worker's own."""
         return None
 
     async def set_up(self) -> None:
@@ -69,13 +69,13 @@ class Side(ABC):
             await eventually(lambda: self.is_active(client), timeout=START_SECONDS, interval=0.5)
 
     async def take_down(self) -> None:
-        """Stop it and remove what it worked with from the manager cluster, so that the next side finds nothing."""
+        """Stop the manager and remove its objects from the manager cluster, so that the next side finds none."""
         await self.stop()
         async with self.bed.manager.client() as client:
             await eventually(lambda: self._remove(client), timeout=60, interval=0.5)
 
     async def _remove(self, client: Client) -> bool:
-        """Whether all is gone. The API server answers 429 for a moment when a conversion has changed."""
+        """Whether all objects are gone. The API server answers 429 for a moment after a change of a conversion."""
         try:
             for kind in (objects.JOB, objects.WORKLOAD, objects.LOCAL_QUEUE):
                 await _remove_all(client, kind, self.namespace)
@@ -89,7 +89,7 @@ class Side(ABC):
         return True
 
     async def is_active(self, client: Client) -> bool:
-        """True once all queues, clusters and checks are active; else an AssertionError says which are not."""
+        """True if all queues, clusters and checks are active; else raises AssertionError with the inactive ones."""
         found = [*await client.list(objects.MULTIKUEUE_CLUSTER), *await client.list(objects.ADMISSION_CHECK)]
         found += await client.list(objects.CLUSTER_QUEUE)
         inactive = [body["metadata"]["name"] for body in found if not _says_active(body)]
@@ -107,7 +107,7 @@ CLUSTER_WIDE = (
 
 
 class Ours(Side):
-    """`multikueue run`, with the defaults of its settings (and what the environment says); perhaps under cProfile."""
+    """`multikueue run` with default settings (but for the environment); with `profile` under cProfile."""
 
     name = "ours"
 
@@ -150,7 +150,7 @@ class Peer(Side):
 
 
 class Ceiling(Side):
-    """The script that decides nothing: see `benchmarks.ceiling`. It connects to clusters that need not be active."""
+    """The script that decides nothing: see `benchmarks.ceiling`. Its clusters need not be active."""
 
     name = "ceiling"
 
@@ -188,7 +188,7 @@ def _says_active(body: objects.Object) -> bool:
 
 
 async def _remove_all(client: Client, kind: Kind, namespace: str | None = None, *, prefix: str = "") -> None:
-    """Delete them and take their finalizers away: who would have done that has stopped."""
+    """Delete objects and remove their finalizers: the manager that would do so has stopped."""
     for body in await client.list(kind, namespace):
         name = body["metadata"]["name"]
         if name.startswith(prefix):

@@ -1,8 +1,8 @@
 """The cost of a start: CPU of each command until its first request, and of the manager until it is ready.
 
-User and system time of the whole process, the least of a few rounds. A machine is never quiet and no two are alike, so each
+User and system time of the whole process, the least of a few rounds. Machines are never quiet and all differ, so each
 figure is also given as a multiple of an interpreter that does nothing, and of a fixed loop, measured in the same run.
-Bytecode is there, as pip and our image install it; without it, each start would first compile what it imports.
+Bytecode exists, as pip and our image install it; without it, each start would first compile its imports.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "strategies list": (),
     "strategies show incremental": (),
 }
-"""Words, and the options that keep them from talking to anybody."""
+"""Commands, and the options that keep them from reaching a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ class Cost:
 
 @contextmanager
 def compiled() -> Iterator[Mapping[str, str]]:
-    """An environment whose processes keep bytecode, in a folder that goes away, whatever ours says."""
+    """An environment whose processes keep bytecode in a temporary folder, whatever our own environment says."""
     with TemporaryDirectory(prefix="multikueue-bytecode-") as folder:
         yield {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
 
 
 def commands_alone(env: Mapping[str, str], say: Callable[[str], None]) -> list[Cost]:
-    """Interpreter, loop and commands, in this order."""
+    """The costs of interpreter, loop and commands, in this order."""
     with TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         kubeconfig.write_bytes(unreachable())
@@ -139,7 +139,7 @@ def _seconds_of_children() -> float:
 
 
 async def manager_alone(bed: Testbed, env: Mapping[str, str], say: Callable[[str], None]) -> Cost:
-    """The manager over all workers of a testbed, from the first instruction to `manager.ready`."""
+    """The cost of the manager over all workers of a testbed, from the first instruction to `manager.ready`."""
     side = Ours(bed, env=env)
     say("setting up the queues")
     await side.set_up()
@@ -164,7 +164,7 @@ def _readies(log: Path) -> int:
 
 
 def as_text(costs: Sequence[Cost]) -> str:
-    """A table; the first two are what the others are measured by."""
+    """A table; the first two costs are the units of the others."""
     nothing, loop = (each.milliseconds for each in costs[:2])
     lines = [f"{'':32} {'CPU, ms':>8} {'x nothing':>10} {'x loop':>8}"]
     lines += [
@@ -175,7 +175,7 @@ def as_text(costs: Sequence[Cost]) -> str:
 
 
 def unreachable() -> bytes:
-    """Port 1 of loopback, where nobody listens; JSON is YAML too."""
+    """A kubeconfig for port 1 of loopback, which has no listener; JSON is YAML too."""
     tree = {
         "apiVersion": "v1",
         "kind": "Config",

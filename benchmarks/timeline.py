@@ -1,4 +1,4 @@
-"""The times at which each job came to each stage, and the figures from them. Seconds of a monotonic clock."""
+"""The times at which each job reached each stage, and figures from them. Seconds of a monotonic clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Distribution", "Stage", "Timelines"]
 
 
 class Stage(StrEnum):
-    """The way of a job, in the usual order."""
+    """The stages of a job, in the usual order."""
 
     SUBMITTED = "submitted"
     QUEUED = "workload created"
@@ -31,7 +31,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Median, 95th percentile (nearest rank, so always a value that was measured) and the number of values."""
+    """Median, 95th percentile (nearest rank, so always a measured value) and the number of values."""
 
     p50: float
     p95: float
@@ -39,7 +39,7 @@ class Distribution:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Distribution | None:
-        """None when there is no value."""
+        """The distribution of the values; None without a value."""
         ordered = sorted(values)
         if not ordered:
             return None
@@ -52,12 +52,12 @@ def _nearest_rank(ordered: Sequence[float], share: float) -> float:
 
 @dataclass(slots=True)
 class Timelines:
-    """What was noted, by stage and job. The first time counts: watches repeat themselves."""
+    """Times by stage and job. The first time counts: watches repeat themselves."""
 
     noted: dict[Stage, dict[str, float]] = field(default_factory=lambda: {stage: {} for stage in Stage})
 
     def note(self, stage: Stage, job: str, at: float) -> bool:
-        """Whether it was news."""
+        """Note the first time of a job at a stage; whether it was the first."""
         times = self.noted[stage]
         if job in times:
             return False
@@ -65,21 +65,21 @@ class Timelines:
         return True
 
     def note_last(self, stage: Stage, job: str, at: float) -> None:
-        """For a stage that is reached when the last of several things has happened."""
+        """Note a time in place of an earlier one, for a stage that the last of several events completes."""
         self.noted[stage][job] = at
 
     def count(self, stage: Stage) -> int:
         return len(self.noted[stage])
 
     def stage_of(self, job: str) -> Stage:
-        """The last stage, in the usual order, that the job came to."""
+        """The last stage, in the usual order, that the job reached."""
         return [stage for stage, times in self.noted.items() if job in times][-1]
 
     def began(self) -> float:
         return min(self.noted[Stage.SUBMITTED].values())
 
     def rate(self, *stages: Stage) -> float:
-        """Jobs per second: those that came to all these stages, from the first submission until the last one did."""
+        """Jobs per second that reached all these stages, from the first submission until the last of them did."""
         done = set.intersection(*(set(self.noted[stage]) for stage in stages))
         if not done:
             return 0.0
@@ -87,7 +87,7 @@ class Timelines:
         return len(done) / (ended - self.began())
 
     def between(self, start: Stage, end: Stage) -> Distribution | None:
-        """Seconds from one stage to another, over the jobs that came to both."""
+        """Seconds from one stage to another, over the jobs that reached both."""
         starts, ends = self.noted[start], self.noted[end]
         return Distribution.of(ends[job] - starts[job] for job in ends if job in starts)
 

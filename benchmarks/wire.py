@@ -1,4 +1,4 @@
-"""Requests and watches as bytes: the driver shares two cores with what it measures, so it does nothing twice."""
+"""Requests and watches as bytes: the driver shares two cores with the measured programs, so it does nothing twice."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Wire:
         return await self._call("POST", path, body, JSON)
 
     async def post_all(self, path: str, bodies: Iterable[bytes]) -> None:
-        """Post them, as many at a time as there are connections; each is asked for when its turn has come."""
+        """Post the bodies, as many at a time as there are connections; a body is made when its turn comes."""
         waiting = iter(bodies)
 
         async def poster() -> None:
@@ -80,7 +80,7 @@ class Wire:
         return await self._call("PATCH", path, body, MERGE_PATCH)
 
     async def delete(self, path: str) -> bytes:
-        """Delete one object, or a collection; dependents are none of our business."""
+        """Delete one object, or a collection; dependents go in the background."""
         return await self._call("DELETE", path, b'{"propagationPolicy":"Background"}', JSON)
 
     async def watch(
@@ -90,10 +90,10 @@ class Wire:
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Give each change from now on to `on_event`, which answers its resource version, until cancelled.
+        """Pass each change from now on to `on_event`, which returns its resource version, until cancelled.
 
-        Started means that the server answered. An API server that is short of CPU ends watches that it cannot serve in
-        time; they go on where they ended. Raises RefusedError.
+        Started means that the server answered. An API server short of CPU ends watches that it cannot serve in time;
+        they go on where they ended. Raises RefusedError.
         """
         version = _version(await self.get(f"{path}?limit=1"))
         while True:

@@ -72,8 +72,8 @@ class Audit:
         self._plane = plane
 
     def mark(self) -> Mark:
-        """The end of the last whole line of the log now. Calls answered a moment ago may still be on their way into it:
-        see `settled`."""
+        """The end of the last whole line of the log now. Calls answered a moment ago may not be in it yet: see
+        `settled`."""
         if not self.path.exists():
             return Mark(0)
         with self.path.open("rb") as log:
@@ -96,7 +96,7 @@ class Audit:
         return self.mark()
 
     def since(self, mark: Mark, until: Mark | None = None) -> Counter[Call]:
-        """How often each call was made from the mark on."""
+        """The number of each call from the mark on."""
         return count(self.events(mark, until))
 
     def events(self, mark: Mark = Mark(0), until: Mark | None = None) -> list[Event]:

@@ -66,7 +66,7 @@ class Testbed:
     __test__ = False  # for pytest, which takes the name for a class of tests
 
     foreign = False
-    """Whether others made the clusters: then each has an etcd of its own, and what they were asked is not known."""
+    """Whether the clusters are not ours: then each has an etcd of its own, and there are no audit logs."""
 
     def __init__(self, plan: Plan) -> None:
         _sweep()
@@ -122,12 +122,12 @@ class Testbed:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def link(self, plane: ControlPlane) -> Link:
-        """A link of its own before a plane, to be made to misbehave: `plane.kubeconfig(server=link.url)` uses it."""
+        """A new link before a plane, which can be made to misbehave: `plane.kubeconfig(server=link.url)` uses it."""
         return self.proxy.link(plane.url)
 
     async def start_plane(self, name: str, *, crds: Sequence[str] | None = None) -> ControlPlane:
-        """Start one more control plane, with these CRDs or the plan's, for what must not be on a shared one. It counts
-        neither as the manager nor as a worker, and ends with the testbed if not stopped before."""
+        """Start one more control plane, with these CRDs or the plan's, for tests that cannot share one. It is neither
+        the manager nor a worker, and ends with the testbed if not stopped before."""
         plane = self._plane(name)
         self._others.append(plane.process)
         await plane.start()
@@ -147,7 +147,7 @@ class Testbed:
         return kueue
 
     async def stop_kueue(self, plane: ControlPlane) -> None:
-        """Stop a plane's Kueue and take its webhooks away; the objects stay."""
+        """Stop a plane's Kueue and remove its webhooks; the objects stay."""
         if plane.name in self.kueues:
             await self.kueues.pop(plane.name).remove()
 

@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """Where the objects of a kind live on the server."""
+    """The paths of a kind's objects on the server."""
 
     root: str
     plural: str
@@ -110,12 +110,12 @@ class Client:
         return made
 
     async def _end_connections(self) -> None:
-        """TLS takes leave politely, and waits for an answer; the event loop of a test may end before a slow server's."""
+        """Shut sockets down without TLS's farewell: a test's event loop may end before a slow server answers that."""
         for each in self.sockets:
             with suppress(OSError):  # it is closed already
                 each.shutdown(socket.SHUT_RDWR)
         with anyio.move_on_after(1):
-            while any(each.fileno() >= 0 for each in self.sockets):  # noqa: ASYNC110 - nobody tells when
+            while any(each.fileno() >= 0 for each in self.sockets):  # noqa: ASYNC110 - there is no event for it
                 await anyio.sleep(0.001)
 
     def _tls(self) -> ssl.SSLContext:
@@ -129,7 +129,7 @@ class Client:
         return await self._object("GET", await self._path(kind, namespace, name))
 
     async def find(self, kind: Kind, name: str, namespace: str | None = None) -> Object | None:
-        """Like `get`, with None for an object that is not there."""
+        """Like `get`, but None for a missing object."""
         try:
             return await self.get(kind, name, namespace)
         except ApiError as error:
@@ -138,10 +138,10 @@ class Client:
             raise
 
     async def list(self, kind: Kind, namespace: str | None = None, *, labels: str | None = None) -> Objects:
-        """All objects of the kind, in one namespace or everywhere, perhaps only those the label selector chooses."""
+        """All objects of the kind, in one namespace or everywhere; `labels` is a label selector."""
         query = {"labelSelector": labels} if labels else {}
         answer = await self._object("GET", await self._path(kind, namespace), query=query)
-        # Lists leave out what is the same for all items.
+        # Items of a list have no apiVersion and kind.
         return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in answer["items"]]
 
     async def watch(
@@ -214,7 +214,7 @@ class Client:
     async def patch(
         self, kind: Kind, name: str, body: Object, namespace: str | None = None, *, subresource: str | None = None
     ) -> Object:
-        """Merge patch: a key with None goes away."""
+        """Merge patch: None removes a key."""
         path = await self._path(kind, namespace, name, subresource)
         return await self._object("PATCH", path, body=body, content_type=MERGE_PATCH)
 
@@ -222,7 +222,7 @@ class Client:
         return await self.patch(kind, name, {"status": status}, namespace, subresource="status")
 
     async def apply(self, body: Object) -> Object:
-        """Server-side apply as field manager `testbed`; conflicts are ours to win."""
+        """Server-side apply as field manager `testbed`, which wins conflicts."""
         query = {"fieldManager": "testbed", "force": "true"}
         return await self._object("PATCH", await self._own_path(body), body=body, query=query, content_type=APPLY_PATCH)
 
@@ -233,7 +233,7 @@ class Client:
     async def delete(
         self, kind: Kind, name: str, namespace: str | None = None, *, propagation: str = "Background"
     ) -> None:
-        """Ask for deletion; an object that is not there is as good as deleted."""
+        """Request deletion; a missing object is no error."""
         options = {"propagationPolicy": propagation}
         try:
             await self._object("DELETE", await self._path(kind, namespace, name), body=options)
@@ -250,7 +250,7 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> bytes:
-        """One request as it is; an answer of 400 or more raises `ApiError`."""
+        """One raw request; an answer of 400 or more raises `ApiError`."""
         assert self._session is not None, "open the client with `async with`"
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if data is not None else {}
@@ -295,11 +295,10 @@ async def _changes(stream: aiohttp.StreamReader) -> AsyncIterator[tuple[str, Obj
 
 
 async def eventually(predicate: Callable[[], Awaitable[T | None]], *, timeout: float = 30, interval: float = 0.05) -> T:
-    """Ask until the answer is true, and return it. The timeout is there to end a wait for what never comes, and no measure:
-    a busy machine takes its time.
+    """Call `predicate` until its result is true, and return that. The timeout only ends a wait in vain: it is no
+    measure, since a busy machine is slow.
 
-    Inside, a failed `assert` and an object that is not there mean "not yet"; the last one is the cause a failed test
-    shows.
+    In `predicate`, a failed `assert` and a missing object mean "not yet"; the last one is the cause a failed test shows.
     """
     deadline = time.monotonic() + timeout
     while True:

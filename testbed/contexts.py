@@ -3,7 +3,7 @@
     bed = ContextBed(load("kubeconfigs/kind"), ["kind-manager", "kind-worker-1"])
     await bed.open()
 
-It offers of a `Testbed` what a credential suffices for. The rest needs a program of the testbed (its audit log,
+It offers the parts of a `Testbed` that need a credential only. The rest needs a program of the testbed (its audit log,
 stopping a plane, its users, its Kueue) and raises `Unsupported`. Links work where an API server's certificate holds
 127.0.0.1, as kind's do.
 """
@@ -48,7 +48,7 @@ PLANE_NEEDS = {
 
 
 class Unsupported(Exception):
-    """Clusters of others cannot do this; a test that comes across it is skipped there."""
+    """Existing clusters cannot do this; a test that meets it is skipped there."""
 
     def __init__(self, needs: str) -> None:
         super().__init__(f"needs {needs}")
@@ -56,7 +56,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach a cluster: by a token or by a client certificate."""
+    """The URL and credentials of a cluster: a token or a client certificate."""
 
     server: str
     ca: bytes
@@ -113,7 +113,7 @@ class ContextBed(Testbed):
         _refuse(self, name, BED_NEEDS)
 
     async def open(self) -> None:
-        """Start the proxy for links and see that each cluster lets us in."""
+        """Start the proxy for links and check the access to each cluster."""
         try:
             await self.proxy.start()
             for plane in self.planes.values():

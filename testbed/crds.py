@@ -1,7 +1,7 @@
 """CRDs from the Go module cache, by group name, and their installation.
 
-None is copied into the repository: they are those of the release of Kueue that the testbed is built for, or of another
-requested release.
+No CRD is copied into the repository: the files are those of the release of Kueue that the testbed is built for, or of
+another requested release.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["GROUPS", "definitions", "install"]
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 AT_ONCE = 2
-"""A definition with pod templates in it keeps an API server busy for a second."""
+"""Maximum concurrent requests: a CRD with pod templates in it keeps an API server busy for a second."""
 
-# What `install` knows: the module and the files in it.
+# The groups that `install` knows: Go module and files in it.
 GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "kueue": ("sigs.k8s.io/kueue", ("config/components/crd/bases/kueue.x-k8s.io_*.yaml",)),
     "jobset": ("sigs.k8s.io/jobset", ("config/components/crd/bases/*.yaml",)),
@@ -47,7 +47,7 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @cache
 def definitions(group: str, release: Release | None = None) -> list[dict[str, Any]]:
-    """The CRDs of one group, read once; not to be changed."""
+    """The CRDs of one group, read once; callers must not change them."""
     module, patterns = GROUPS[group]
     folder = module_folder(module, release)
     files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
@@ -64,7 +64,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _without_descriptions(value: Any) -> Any:
-    """Drop what `kubectl explain` would show: two thirds of the text, paid for by each API server."""
+    """Drop descriptions, which only `kubectl explain` shows: two thirds of the text, at the cost of each API server."""
     if isinstance(value, list):
         return [_without_descriptions(item) for item in value]
     if not isinstance(value, dict):

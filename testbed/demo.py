@@ -41,7 +41,7 @@ WEBHOOK = "multikueue-manager"
 
 
 class Teller(Protocol):
-    """Where the demo speaks to."""
+    """The output of the demo."""
 
     def heading(self, text: str) -> None: ...
     def note(self, text: str) -> None: ...
@@ -106,7 +106,7 @@ def teller() -> Teller:
 
 
 async def run(jobs: int, tell: Teller) -> None:
-    """The whole demo. Raises ProgramError when a program of it fails; nothing is left running or lying about."""
+    """Run the whole demo. Raises ProgramError when one of its programs fails; no process and no file is left."""
     tell.heading("Starting a manager cluster and three workers with Kueue: real etcd, kube-apiserver and Kueue")
     began = time.monotonic()
     async with Testbed.start(workers=3) as bed:
@@ -132,7 +132,7 @@ class Demo:
             self._files[name].write_bytes(dump(plane.kubeconfig()))
 
     async def make_queues(self) -> None:
-        """On each worker a queue with room for one job; on the manager one queue over all of them."""
+        """Create on each worker a queue with room for one job, and on the manager one queue over all of them."""
         count = len(self._bed.workers)
         self._tell.heading("Making the queues: each worker has room for one job, the manager for all of them together")
         await queues.workers_setup(
@@ -145,7 +145,7 @@ class Demo:
             await queues.setup_queue(client, namespace=NAMESPACE, queue=QUEUE, cluster_queue=body)
 
     async def register(self) -> None:
-        """With the CLI, one after another, as a user does."""
+        """Register the workers one after another with the CLI, as a user does."""
         self._tell.heading("Registering the workers")
         for plane in self._bed.workers:
             said = await self._cli(
@@ -156,7 +156,7 @@ class Demo:
 
     @asynccontextmanager
     async def manager_running(self) -> AsyncIterator[None]:
-        """`multikueue run` with its webhook, once it is connected to all workers."""
+        """Run `multikueue run` with its webhook; the block begins once all workers are connected."""
         self._tell.heading("Starting the manager, with its webhook")
         port = free_port()
         env = {
@@ -183,7 +183,7 @@ class Demo:
                 await process.stop()
 
     async def tell_story(self, jobs: int) -> None:
-        """Submit the jobs and print their story until no worker has anything of them."""
+        """Submit the jobs and print their story until no worker has a copy of them."""
         names = [f"job-{number}" for number in range(1, jobs + 1)]
         self._tell.heading(f"Submitting {jobs} jobs with nothing but the label {objects.QUEUE_LABEL}={QUEUE}")
         async with AsyncExitStack() as stack:
@@ -202,7 +202,7 @@ class Demo:
             self._tell.note(f"  {line}")
 
     async def _cli(self, *words: str) -> list[str]:
-        """Show a command of ours, run it, and return its output. Raises ProgramError with the output if it fails."""
+        """Show a `multikueue` command, run it, and return its output. Raises ProgramError with the output if it fails."""
         self._tell.note(self._shown(words))
         answer = await anyio.run_process(
             [sys.executable, "-m", "multikueue", *words], check=False, stderr=subprocess.STDOUT
@@ -213,13 +213,13 @@ class Demo:
         return text.splitlines()
 
     def _shown(self, words: Sequence[str]) -> str:
-        """The command as one would type it, in the folder with the kubeconfigs."""
+        """The command as a user would type it in the folder with the kubeconfigs."""
         return f"$ multikueue {shlex.join(words)}".replace(f"{self._bed.folder}/", "")
 
 
 @dataclass(slots=True)
 class _Stage:
-    """Where the jobs play: feeds the story with what the clusters show, and plays the nodes."""
+    """The clusters of the demo: passes changes of their objects to the story, and plays the nodes."""
 
     story: Story
     tell: Teller
@@ -249,7 +249,7 @@ class _Stage:
         raise ProgramError(f"{cluster} ended a watch")
 
     def _play(self, cluster: str, body: Object) -> None:
-        """A job that was started on a worker has run after a moment."""
+        """Complete a job a moment after it was started on a worker."""
         name = body["metadata"]["name"]
         if cluster == MANAGER or body["kind"] != JOB.kind or body["spec"].get("suspend") or name in self.ran:
             return

@@ -13,7 +13,7 @@ __all__ = ["Etcd"]
 
 
 class Etcd:
-    """An etcd on loopback that trades safety of the disk for speed."""
+    """An etcd on loopback that trades durability for speed."""
 
     def __init__(self, program: Path, folder: Path) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -47,5 +47,5 @@ class Etcd:
             return False
 
     async def stop(self) -> None:
-        # Nothing in it is worth a farewell.
+        # Its data is not needed again.
         await self.process.kill()

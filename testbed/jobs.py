@@ -21,27 +21,26 @@ NO_PODS: Object = {
 
 
 async def start_job(client: Client, namespace: str, name: str) -> Object:
-    """All pods of the Job run and are ready."""
+    """Write the status of a Job whose pods all run and are ready."""
     return await _patch(client, namespace, name, _running)
 
 
 async def complete_job(client: Client, namespace: str, name: str) -> Object:
-    """The Job has succeeded.
+    """Write the status of a Job that has succeeded.
 
-    The status is one that the API server's validation takes as a whole, beside a kube-controller-manager or without:
-    the start that is already noted stays (it may not change while a Job runs), and no pod is left that runs or waits
-    to be counted.
+    The API server's validation accepts it with a kube-controller-manager and without: a start time that is there stays
+    (it may not change while a Job runs), and no pod is left that runs or waits to be counted.
     """
     return await _patch(client, namespace, name, _succeeded)
 
 
 async def fail_job(client: Client, namespace: str, name: str) -> Object:
-    """The Job has failed for good."""
+    """Write the status of a Job that has failed for good."""
     return await _patch(client, namespace, name, _failed)
 
 
 async def _patch(client: Client, namespace: str, name: str, status: Callable[[Object], Object]) -> Object:
-    """Patch the status made from what is there; once more when the Job controller was quicker."""
+    """Patch the status, made from the present object; again when the Job controller was quicker."""
     while True:
         body = await client.get(JOB, name, namespace)
         patch = {"metadata": {"resourceVersion": body["metadata"]["resourceVersion"]}, "status": status(body)}
@@ -77,7 +76,7 @@ def _failed(body: Object) -> Object:
 
 
 def _conditions(body: Object, *names: str, reason: str) -> list[dict[str, Any]]:
-    # A merge patch replaces the list, so what is there comes along (Suspended, say).
+    # A merge patch replaces the list, so other conditions are kept in it (Suspended, for example).
     kept = [entry for entry in body.get("status", {}).get("conditions") or [] if entry["type"] not in names]
     stamps = {"lastProbeTime": _now(), "lastTransitionTime": _now()}
     new = [

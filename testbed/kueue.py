@@ -1,6 +1,6 @@
 """Kueue beside a control plane: as a worker's queue, or as the MultiKueue manager that ours is compared with.
 
-It runs as shipped but for what running outside a cluster demands: webhooks by URL on loopback with certificates of
+It runs as shipped, except for changes that a run outside a cluster demands: webhooks by URL on loopback with certificates of
 ours, ports of its own, no leader election.
 
 Certificates: without `internalCertManagement` Kueue reads its metrics certificate from `/etc/kueue/metrics/certs`,
@@ -37,7 +37,7 @@ SERVICE = "kueue-webhook-service"
 SECRET = "kueue-webhook-server-cert"
 CERTIFICATE_HOSTS = ("127.0.0.1", "localhost", f"{SERVICE}.{NAMESPACE}.svc")
 
-# Kueue ships 50 and 100; behind them a worker and not the manager would be what a benchmark measures.
+# Kueue ships 50 and 100, with which a benchmark would measure the workers instead of the manager.
 QUICK_CLIENT: Mapping[str, int] = {"qps": 300, "burst": 500}
 
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -56,7 +56,7 @@ class Kueue:
     """One Kueue process and what it needs in its control plane.
 
     `configuration` is laid over the shipped one, key by key. `frameworks` replaces the shipped list of integrations
-    (None keeps it). `binary` is another program to run in its place. It is of the release of the plane.
+    (None keeps it). `binary` is another program to run in its place. The release is that of the plane.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ NOT_IN_SYSTEM_NAMESPACES = {
 
 
 async def _admits(client: Client) -> bool:
-    """Whether a webhook lets an object pass: ready probes say yes before the webhook server listens."""
+    """Whether a webhook admits an object: readiness probes succeed before the webhook server listens."""
     flavor = {"apiVersion": RESOURCE_FLAVOR.api_version, "kind": RESOURCE_FLAVOR.kind, "metadata": {"name": "probe"}}
     try:
         await client.create(flavor, dry_run=True)
@@ -228,7 +228,7 @@ async def _admits(client: Client) -> bool:
 
 
 def _is_wanted(hook: Object, frameworks: Sequence[str]) -> bool:
-    """A webhook of a framework that is off would only let pass, and cost a call for each Pod."""
+    """Whether a webhook is needed: one of a disabled framework would admit everything, at a call for each Pod."""
     rule = hook["rules"][0]
     if "kueue.x-k8s.io" in rule["apiGroups"]:
         return True

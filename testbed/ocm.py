@@ -78,7 +78,7 @@ class PlacementController:
 
 
 async def register_cluster(client: Client, name: str, *, labels: Mapping[str, str] | None = None) -> None:
-    """A ManagedCluster that was accepted, has joined and is available."""
+    """Create a ManagedCluster that was accepted, has joined and is available."""
     metadata = {"name": name, "labels": dict(labels or {})}
     await client.apply(_object(MANAGED_CLUSTER, metadata, {"hubAcceptsClient": True}))
     conditions = [_condition(kind, "True") for kind in ("HubAcceptedManagedCluster", "ManagedClusterJoined", AVAILABLE)]
@@ -86,7 +86,7 @@ async def register_cluster(client: Client, name: str, *, labels: Mapping[str, st
 
 
 async def set_available(client: Client, name: str, status: str) -> None:
-    """Say that a cluster is available (`True`), is not (`False`), or was not heard of (`Unknown`)."""
+    """Set the condition of a cluster: available (`True`), not available (`False`), or silent (`Unknown`)."""
     cluster = await client.get(MANAGED_CLUSTER, name)
     others = [entry for entry in cluster["status"]["conditions"] if entry["type"] != AVAILABLE]
     await client.patch_status(MANAGED_CLUSTER, name, {"conditions": [*others, _condition(AVAILABLE, status)]})

@@ -40,8 +40,8 @@ SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What all control planes of a testbed share: the authority, the key that signs service account tokens, and the
-    authority by which API servers prove themselves to API servers behind them."""
+    """Keys shared by all control planes of a testbed: the authority, the key that signs service account tokens, and the
+    authority by which API servers prove themselves to aggregated API servers."""
 
     authority: CertificateAuthority
     service_account_key: bytes
@@ -69,11 +69,11 @@ class ControlPlane:
 
     @property
     def release(self) -> Release:
-        """The release of Kueue whose API server, CRDs and Kueue it has."""
+        """The release of Kueue that the plane's API server, CRDs and Kueue belong to."""
         return self.programs.release
 
     async def start(self) -> None:
-        """Write the files and start; ready means that RBAC's first roles are there."""
+        """Write the files and start; ready means that RBAC's bootstrap roles are there."""
         self._write_files()
         await self.restart()
 

@@ -7,7 +7,7 @@ import socket
 
 __all__ = ["free_port", "free_ports"]
 
-# Below Linux's range for outgoing connections (32768 and up): a port in that range may be taken by anybody's outgoing
+# Below Linux's range for outgoing connections (32768 and up): a port in that range may be taken by any outgoing
 # connection while a killed control plane is down, and then it could not come back on the same port.
 FIRST, LAST = 20_000, 32_000
 
@@ -16,12 +16,12 @@ _random = random.SystemRandom()
 
 
 def free_port() -> int:
-    """Choose a port nobody listens on; no two calls in this process give the same one."""
+    """Choose a port without a listener; no two calls in this process return the same one."""
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> range:
-    """Choose so many in a row, like `free_port`."""
+    """Choose `count` consecutive ports, as `free_port` does."""
     while True:
         first = _random.randrange(FIRST, LAST - count)
         ports = range(first, first + count)

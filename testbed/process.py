@@ -23,10 +23,10 @@ POLL_SECONDS = 0.02
 
 RARE_COLLECTIONS = {"GOGC": "400"}
 """For etcd and the API servers, which share few cores with all else: their heaps are small beside a machine's memory, and
-collecting them as often as Go does by itself takes a third of their time. Whatever is measured keeps its own setting."""
+collecting them as often as Go does by itself takes a third of their time. Measured programs keep their own setting."""
 
 # Linux kills a child with PR_SET_PDEATHSIG when the *thread* that started it ends, so all children come from one
-# thread that lives as long as we do: the main thread may not be there (a loop in a worker thread), and anyio's worker
+# thread that never ends: the main thread may not be there (a loop in a worker thread), and anyio's worker
 # threads retire.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="testbed-spawner")
 
@@ -58,7 +58,7 @@ class Process:
         env: Mapping[str, str] | None = None,
         converses: bool = False,
     ) -> None:
-        """One that `converses` is told lines, and heard, instead of writing them to the log."""
+        """A program that `converses` reads lines from `tell`, and its output goes to `hear` instead of the log."""
         self.name = name
         self._converses = converses
         self.argv = list(argv)
@@ -96,13 +96,13 @@ class Process:
         self._child.stdin.flush()
 
     def hear(self) -> str:
-        """The next line that the program says; waits for it. Empty when it ended."""
+        """The next line of the program's output; waits for it. Empty when the program has ended."""
         assert self._child is not None
         assert self._child.stdout is not None, f"{self.name} does not converse"
         return self._child.stdout.readline().decode()
 
     async def wait_until(self, ready: Callable[[], Awaitable[bool]], *, timeout: float = 60) -> None:
-        """Ask `ready` until it says yes; a program that ends or takes too long raises with the tail of its log."""
+        """Call `ready` until it is true. Raises ProgramError, with the tail of the log, if the program ends or is late."""
         deadline = time.monotonic() + timeout
         while not await ready():
             if not self.running:
@@ -112,7 +112,7 @@ class Process:
             await anyio.sleep(0.05)
 
     async def stop(self, *, timeout: float = 10) -> None:
-        """Ask the program to end; insist after `timeout`."""
+        """Send SIGTERM, and SIGKILL after `timeout` seconds."""
         if not self.running:
             return
         self.resume()
@@ -121,7 +121,7 @@ class Process:
             await self.kill()
 
     async def kill(self) -> None:
-        """End the program at once, with no chance to say goodbye."""
+        """End the program at once, by SIGKILL."""
         if self.running:
             self._signal(signal.SIGKILL)
             await self._ended(10)

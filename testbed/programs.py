@@ -44,7 +44,7 @@ class NotInstalledError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Where the programs of a release are."""
+    """The paths of a release's programs."""
 
     release: Release
     etcd: Path
@@ -96,7 +96,7 @@ class Release:
 
     @classmethod
     def chosen(cls) -> Release:
-        """The one that the variable KUEUE names, else the default. Raises NotInstalledError that names those there are."""
+        """The release that the variable KUEUE names, else the default. Raises NotInstalledError with the known ones."""
         version = os.environ.get("KUEUE") or DEFAULT_KUEUE
         if version not in releases():
             raise NotInstalledError(f"KUEUE={version}: expected one of {', '.join(releases())}")
@@ -104,7 +104,7 @@ class Release:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """To compare with another one's."""
+        """The version as numbers, for comparison."""
         return tuple(map(int, self.kueue.split(".")))
 
     @property
@@ -113,7 +113,7 @@ class Release:
 
     @property
     def kubernetes(self) -> str:
-        """Its version, such as `v1.35.4`."""
+        """The version of Kubernetes that goes with it, such as `v1.35.4`."""
         found = re.search(r"k8s\.io/kubernetes (v\S+)", (self.folder / "go.mod").read_text())
         assert found is not None
         return found[1]
@@ -140,7 +140,7 @@ class Release:
         return " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
 
     def installation(self) -> Path:
-        """Where its programs are, or will be."""
+        """The folder of its programs, which may not exist yet."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         return cache / "multikueue-testbed" / self._key()
 
@@ -154,12 +154,12 @@ class Release:
 
 
 def releases() -> tuple[str, ...]:
-    """Those there are, oldest first."""
+    """The versions of all releases, oldest first."""
     names = (folder.name.removeprefix("kueue-") for folder in MODULE_FILES.glob("kueue-*"))
     return tuple(sorted(names, key=lambda name: Release(name).version))
 
 
-# What KUBEBUILDER_ASSETS may hold, as for controller-runtime's envtest.
+# Programs that KUBEBUILDER_ASSETS may hold, as for controller-runtime's envtest.
 ASSETS = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"})
 
 
@@ -202,8 +202,8 @@ def module_folder(module: str, release: Release | None = None) -> Path:
 
 
 def install(say: Say = print) -> Path:
-    """Build what is missing of the chosen release, one program after the other, and return their folder. Doing it again
-    does nothing."""
+    """Build missing programs of the chosen release, one after the other, and return their folder. A second call does
+    nothing."""
     release = Release.chosen()
     target = release.installation()
     target.mkdir(parents=True, exist_ok=True)
@@ -254,7 +254,7 @@ def _download(module: str, folder: Path) -> str:
 
 
 def _forget_other_go(release: Release, target: Path) -> None:
-    """Programs of another Go version are built again."""
+    """Remove programs that another Go version built, so that they are built again."""
     note, version = target / "go-version", _go("env", "GOVERSION", folder=release.folder)
     if note.is_file() and note.read_text() != version:
         for build in release.builds():

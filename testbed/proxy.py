@@ -29,7 +29,7 @@ RELAY = Path(__file__).with_name("relay.py")
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What went over a link: connections accepted so far and open now, bytes in both directions."""
+    """The traffic of a link: connections accepted so far and open now, bytes in both directions."""
 
     accepted: int
     open: int
@@ -60,7 +60,7 @@ class Link:
         self._set("hang")
 
     def mute(self) -> None:
-        """Requests arrive and take effect, their answers do not come back: the case that makes a write unsure."""
+        """Requests arrive and take effect, but their answers do not come back: the result of a write is unknown."""
         self._set("mute")
 
     def blackhole(self) -> None:
@@ -72,7 +72,7 @@ class Link:
         self._set("reset")
 
     def refuse(self) -> None:
-        """Close the port: new connections are refused, open ones closed."""
+        """Close the port: new connections are refused, open ones are closed."""
         self._set("refuse")
 
     def drop(self) -> None:

@@ -27,7 +27,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How a link treats connections: those that are there, and those that come.
+    """The treatment of connections by a link: of open ones and of new ones.
 
     `listener` is open, full (a SYN gets no answer) or closed (a SYN gets RST). `requests` and `answers` say whether
     bytes flow to the server and back.
@@ -77,7 +77,7 @@ class Side(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._pass_on(None)
-        return True  # the other direction may still have something to say
+        return True  # the other direction may still carry data
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -113,7 +113,7 @@ class Side(asyncio.Protocol):
             self._transport.close()
 
     def write(self, data: bytes | None) -> None:
-        """Write bytes, or the end of them."""
+        """Write bytes, or end the stream (None)."""
         if self._transport is None or self._transport.is_closing():
             return
         if data is None:
@@ -175,7 +175,7 @@ class Link:
             side.match_gate()
 
     def drop(self, *, reset: bool = True) -> None:
-        """End the connections there are."""
+        """End the open connections."""
         for side in list(self.sides):
             side.close(reset=reset)
 

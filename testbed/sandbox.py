@@ -46,14 +46,14 @@ DEFINITIONS = {"kueue": "kueue", "ocm": "ocm", "clusterprofile": "cluster-profil
 """Sets of CRDs as the testbed calls them, and as the sandbox does."""
 
 BUILT_IN = frozenset({GARBAGE, NAMESPACES})
-"""Controllers that each simulated cluster has, whoever asks."""
+"""Controllers that each simulated cluster always has."""
 
 FOREVER = 10**9
-"""Seconds that pods run: as on the testbed, which has no nodes, a test says when a job is over."""
+"""Run time of pods in seconds: a test ends jobs itself, as on the testbed, which has no nodes."""
 
 
 class SandboxProcess:
-    """The process with all clusters, and how it is told what to do."""
+    """The process with all clusters, and the orders to it."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         command = [sys.executable, "-m", "multikueue_simulator", "--folder", str(folder), *options]
@@ -61,13 +61,13 @@ class SandboxProcess:
         self._lock = Lock()
 
     async def start(self, count: int) -> dict[str, dict[str, Any]]:
-        """Start it; what it says of its so many clusters, by name."""
+        """Start the process; returns its descriptions of `count` clusters, by name."""
         self.process.start()
         described = [await self._wait(self.process.hear) for _ in range(count)]
         return {each["name"]: each for each in map(json.loads, described)}
 
     async def order(self, what: str, cluster: str, **more: Any) -> dict[str, Any]:
-        """Give it an order and wait until it is carried out."""
+        """Give an order and wait until it is carried out. Raises RuntimeError if it fails."""
         text = json.dumps({"do": what, "cluster": cluster, **more})
         answer: dict[str, Any] = json.loads(await self._wait(lambda: self._asked(text)))
         if "error" in answer:
@@ -75,7 +75,7 @@ class SandboxProcess:
         return answer
 
     def _asked(self, text: str) -> str:
-        with self._lock:  # so that nobody takes another's answer
+        with self._lock:  # so that no thread takes another's answer
             self.process.tell(text)
             return self.process.hear()
 
@@ -104,22 +104,22 @@ class SandboxPlane(ControlPlane):
         _refuse(self, name, PLANE_NEEDS)
 
     def described(self, says: Mapping[str, Any]) -> None:
-        """Take note of what the sandbox says of it: the users."""
+        """Take the users' tokens from the sandbox's description of the plane."""
         self.tokens = {user: _token(Path(file)) for user, file in says["kubeconfigs"].items()}
 
     async def start(self) -> None:
-        """As `restart`: what is to be written beforehand the sandbox has written."""
+        """Only `restart`: the sandbox has written the files."""
         await self.restart()
 
     async def restart(self) -> None:
         await self.sandbox.order("start", self.name)
 
     async def stop(self) -> None:
-        """Nobody can reach it; it keeps what it has."""
+        """Make the plane unreachable; it keeps its objects."""
         await self.sandbox.order("stop", self.name)
 
     async def kill(self) -> None:
-        """To those outside, no other end than `stop`."""
+        """The same as `stop`: clients see no difference."""
         await self.stop()
 
 
@@ -152,7 +152,7 @@ class SandboxKueue:
 
 
 class SandboxControllers:
-    """The controllers of a plane that were asked for; those that each cluster has do not stop."""
+    """The requested controllers of a plane; those in `BUILT_IN` do not stop."""
 
     def __init__(self, plane: SandboxPlane, names: Collection[str]) -> None:
         if missing := sorted(set(names) - BUILT_IN - {JOBS}):
@@ -176,7 +176,7 @@ class SandboxControllers:
 
 
 class SandboxBed(Testbed):
-    """The plan is that of a `Testbed`; of CRDs there are those in `DEFINITIONS`."""
+    """A bed of simulated clusters. The plan is that of a `Testbed`, its CRDs those in `DEFINITIONS`."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -206,7 +206,7 @@ class SandboxBed(Testbed):
         _refuse(self, name, BED_NEEDS)
 
     async def open(self) -> None:
-        """Start the proxy and the sandbox, and what the plan wants beside the planes."""
+        """Start the proxy and the sandbox, and the rest of the plan."""
         try:
             await self.proxy.start()
             for name, says in (await self.sandbox.start(len(self.planes))).items():

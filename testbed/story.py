@@ -23,7 +23,7 @@ class Line:
 
 @dataclass(slots=True)
 class Chapter:
-    """What is known of one job."""
+    """The facts about one job so far."""
 
     admitted: dict[str, str] = field(default_factory=dict)  # worker to time, in whole seconds as Kubernetes has them
     times: dict[str, float] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Story:
         return Line(at, job, "submitted")
 
     def see(self, cluster: str, change: str, body: Object, *, at: float) -> list[Line]:
-        """What a change of a Job or Workload in a cluster tells that was not told yet."""
+        """New lines from a change of a Job or Workload in a cluster."""
         name = body["metadata"]["name"]
         if body["kind"] == JOB.kind:
             job, teller = name, self._local_job if cluster == MANAGER else self._remote_job
@@ -113,11 +113,11 @@ FINISHED = "its Workload is Finished"
 
 COLUMNS = ("job", "ran on", "nominated", "runs", "complete", "clean")
 STEPS = {"nominated": "nominated:", "runs": RUNS, "complete": COMPLETE, "clean": "removed"}
-"""Columns of the summary, each with what its line says; the last such line counts for `clean`."""
+"""Columns of the summary, each with words of its line; for `clean` the last such line counts."""
 
 
 def _victory(chapter: Chapter, winner: str) -> str:
-    """The manager tells admissions apart by their times; of equals it takes the one it saw, or the one named first."""
+    """The manager compares admissions by their times; of equal ones it takes the one it saw, or the one named first."""
     when = chapter.admitted.get(winner)
     ties = [cluster for cluster, at in chapter.admitted.items() if at == when and cluster != winner]
     also = f", in the same second as {' and '.join(ties)}" if ties else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 __all__ = ["Crowd", "Submission", "drawn"]
 
 SIZES = {1: 30, 2: 20, 4: 20, 8: 20, 16: 7, 24: 3}
-"""GPUs of a job, and how many of a hundred jobs ask for so many."""
+"""GPUs of a job to the number of such jobs in a hundred."""
 
 SHORTEST, LONGEST = 120.0, 4 * 3600.0
 
@@ -27,7 +27,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
-    """What is asked for. `demand` is the share of all GPUs that would be busy if nobody ever had to wait.
+    """The users and their demand. `demand` is the share of all GPUs that would be busy if no job ever had to wait.
 
     Users differ: the busiest submits `spread` times as often as the quietest. The median job runs `median` minutes, the
     logarithm of run times is normal with deviation `sigma`.
@@ -46,7 +46,7 @@ class Crowd:
 
 
 def drawn(crowd: Crowd, seed: int) -> tuple[Submission, ...]:
-    """The submissions of all users, in the order of their times."""
+    """The submissions of all users, sorted by time."""
     luck = random.Random(seed)  # not a secret
     jobs: list[tuple[int, float]] = []
     wanted = crowd.demand * crowd.gpus * crowd.hours * 3600
@@ -68,6 +68,6 @@ def _size(luck: random.Random) -> int:
 
 
 def _seconds(crowd: Crowd, luck: random.Random) -> float:
-    """Whole seconds, as Kubernetes counts them."""
+    """The run time of a job in whole seconds, as Kubernetes counts them."""
     drawn = luck.lognormvariate(math.log(crowd.median * 60), crowd.sigma)
     return float(round(min(max(drawn, SHORTEST), LONGEST)))

@@ -12,7 +12,7 @@ __all__ = ["Figures", "Record", "figures"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One job as it went, in seconds; `started` is its last start, `runs` how often it was started."""
+    """The times of one job in seconds; `started` is its last start, `runs` the number of its starts."""
 
     user: str
     gpus: int
@@ -25,9 +25,9 @@ class Record:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """`wait` is the mean time in queue in minutes, `late` that of the unluckiest twentieth of the jobs at least; `busy`
-    the share of all GPUs that did work which counted, and `rate` the jobs finished per hour, both until the last job
+    the share of all GPUs that did useful work, and `rate` the jobs finished per hour, both until the last job
     was submitted; `worst` the mean wait of the user who waited most, `small` that of jobs with one or two GPUs;
-    `restarts` how often jobs began anew; `makespan` the hours until all had finished."""
+    `restarts` the number of restarts; `makespan` the hours until all had finished."""
 
     wait: float
     late: float
@@ -40,7 +40,7 @@ class Figures:
 
 
 def figures(records: Sequence[Record], *, gpus: int, seconds: float) -> Figures:
-    """Of all jobs that finished; `seconds` is how long jobs were submitted."""
+    """The figures of all finished jobs; `seconds` is the time in which jobs were submitted."""
     waits = [_wait(each) for each in records]
     by_user: defaultdict[str, list[float]] = defaultdict(list)
     for each in records:
@@ -59,10 +59,10 @@ def figures(records: Sequence[Record], *, gpus: int, seconds: float) -> Figures:
 
 
 def _wait(record: Record) -> float:
-    """Kubernetes cuts times off to whole seconds: what is in the past by that was at once."""
+    """Minutes in queue. Kubernetes truncates times to whole seconds, so a start may seem to precede the submission."""
     return max(0.0, record.started - record.submitted) / 60
 
 
 def _within(record: Record, seconds: float) -> float:
-    """How many of the first `seconds` it ran."""
+    """Run time of the job within the first `seconds`."""
     return max(0.0, min(record.ended, seconds) - min(record.started, seconds))

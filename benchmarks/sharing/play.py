@@ -24,24 +24,24 @@ from multikueue_simulator.world import NAMESPACE, Layout, Share, World
 __all__ = ["POLICIES", "WORKERS", "Policy", "Stuck", "play"]
 
 WORKERS = (40, 32, 28)
-"""Of a hundred GPUs, how many each worker has."""
+"""GPUs of each worker, of a hundred."""
 
 LOOK = 60.0
-"""Seconds between two looks whether all jobs have finished."""
+"""Seconds between two checks for unfinished jobs."""
 
 PATIENCE = 14 * 24 * 3600.0
-"""Seconds that everything may take."""
+"""Maximum virtual seconds of a run."""
 
 EVERYBODY = "everybody"
 
 
 class Stuck(Exception):
-    """Jobs are left that do not finish."""
+    """Some jobs do not finish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How the GPUs are shared: by all users in one ClusterQueue, or with one for each (`per_user`) in one cohort."""
+    """A way to share the GPUs: one ClusterQueue for all users, or one for each user (`per_user`) in one cohort."""
 
     title: str
     queueing: str = "BestEffortFIFO"
@@ -65,7 +65,7 @@ POLICIES = {
 
 
 def play(submissions: Sequence[Submission], policy: Policy, *, crowd: Crowd, seed: int) -> list[Record]:
-    """What becomes of each submission, in their order. Raises Stuck."""
+    """Run the submissions under a policy; returns their records in the same order. Raises Stuck."""
     return run(lambda: _play(submissions, policy, crowd, seed))
 
 
@@ -93,7 +93,7 @@ def _layout(crowd: Crowd) -> Layout:
 
 
 def _furnish(world: World, policy: Policy, crowd: Crowd) -> None:
-    """The queues: everywhere a LocalQueue per user."""
+    """Create the queues: on each cluster a LocalQueue per user."""
     users = crowd.names()
     if not policy.per_user:
         world.manager.create(kinds.CLUSTER_QUEUES, _cluster_queue(EVERYBODY, crowd.gpus, policy))
@@ -118,7 +118,7 @@ def _cluster_queue(name: str, gpus: int, policy: Policy, *, cohort: str = "") ->
 
 
 def _settings(world: World, policy: Policy) -> Settings:
-    """Signs of life are rare: nothing goes wrong here."""
+    """Settings with rare heartbeats: no cluster fails here."""
     minute = timedelta(minutes=1)
     dispatch = Dispatch(heartbeat_interval=minute, gc_interval=timedelta())
     return Settings(
@@ -144,7 +144,7 @@ async def _until_finished(world: World, jobs: int, start: float) -> None:
 
 
 def _records(world: World, submissions: Sequence[Submission], start: float) -> list[Record]:
-    """Of finished jobs, with times counted from the start."""
+    """Records of finished jobs, with times counted from `start`."""
     jobs = {body["metadata"]["name"]: body for body in world.manager.all(kinds.JOBS)}
     workloads = {body["metadata"]["labels"][JOB_UID_LABEL]: body for body in world.manager.all(kinds.WORKLOADS)}
     return [_record(each, jobs[each.name], workloads, start) for each in submissions]

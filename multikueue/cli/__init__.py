@@ -1,10 +1,10 @@
 """The command line: words to settings, errors to exit codes, answers to tables.
 
-Each command has a file or a folder in `commands`. `tree` has them by name, those of other distributions too, and loads the
-one that is asked for. Below are the rooms that commands share: `workload` (one workload, wherever it is), `access` (the way
-to the manager cluster and to a worker) and `terminal` (what is printed, durations, exit codes).
+Each command has a file or a folder in `commands`. `tree` lists them by name, with those of other distributions, and loads
+the requested one. Commands share these rooms: `workload` (one workload, on whichever cluster), `access` (the way to the
+manager cluster and to a worker) and `terminal` (output, durations, exit codes).
 
-Joining a worker is `registration`; nothing is decided here. A command imports what it needs when it runs:
+`registration` joins workers; no decision is made here. A command imports what it needs when it runs:
 `--help` and `version` load no client and no settings.
 """
 
@@ -24,7 +24,7 @@ from multikueue.cli.tree import Root
 __all__ = ["app", "main"]
 
 PLUGIN = "kubectl-multikueue"
-"""Under this name kubectl finds us, for `kubectl multikueue`."""
+"""The name by which kubectl finds the plugin, for `kubectl multikueue`."""
 
 app = typer.Typer(
     name="multikueue",
@@ -58,7 +58,7 @@ def _root(
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Makes it a group, whose commands are those of `tree`; they look these options up (terminal.inherited)."""
+    """Turns the app into a group. Its commands come from `tree` and look these options up (terminal.inherited)."""
     del kubeconfig, context, namespace, config, version
 
 

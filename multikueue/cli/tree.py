@@ -1,7 +1,7 @@
-"""The commands by their names, each loaded when it is asked for: a start loads the one that runs, and help all of them.
+"""The commands by name, loaded on demand: a start loads the command that runs, help loads all.
 
-Other distributions bring commands by an entry point of the group `multikueue.commands`, a function or a typer app as ours
-are. The entry points are read only for a name that is none of ours, and for help.
+Other distributions add commands by entry points of the group `multikueue.commands`, each a function or a typer app like
+ours. Entry points are read only for a name that is not ours, and for help.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PLACES: Mapping[str, str] = {
     "version": "version:version",
     "help": "help:help_",
 }
-"""Below `commands`, in the order of the help: a function is a command, an app a group of them."""
+"""Modules below `commands`, in the order of the help. A function is a command, an app a group."""
 
 ALIASES: Mapping[str, str] = {
     "jobs": "workloads",
@@ -52,17 +52,17 @@ ALIASES: Mapping[str, str] = {
     "cluster": "clusters",
     "queue": "queues",
 }
-"""What people also type; the help has each command once."""
+"""Aliases, which the help leaves out."""
 
 ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "demo": ("multikueue-simulator", "Show the main job on simulated clusters, with nothing but Python."),
     "simulate-faults": ("multikueue-simulator", "Look for faults of the manager on simulated clusters."),
 }
-"""Commands of ours that another distribution brings: its name, and what the command does, for where it is not installed."""
+"""Our commands in another distribution: its name and the command's help, for installations without it."""
 
 
 class _Commands(Mapping[str, Any]):
-    """click's commands, made from ours and from those of other distributions at the first look."""
+    """click's mapping of commands, ours and those of other distributions, each made at its first lookup."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def _installed() -> Mapping[str, EntryPoint]:
 
 
 def _command(name: str) -> Any:
-    """Raises KeyError if there is no such command."""
+    """The command of that name. Raises KeyError without one."""
     if name in PLACES:
         module, _, attribute = PLACES[name].partition(":")
         return _made(name, getattr(import_module(f"multikueue.cli.commands.{module}"), attribute))
@@ -121,7 +121,7 @@ def _broken(name: str, error: Exception) -> Any:
 
 
 def _failing(name: str, description: str, problem: str) -> Any:
-    """A command that takes all options, and says why it does nothing."""
+    """A command that takes all options and fails with `problem`."""
 
     def fail() -> None:
         raise ConfigurationError(problem)
@@ -143,7 +143,7 @@ class Root(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            error.message = error.message.replace("Value error, ", "")  # pydantic's, which is not the user's business
+            error.message = error.message.replace("Value error, ", "")  # pydantic's prefix, which tells a user nothing
             raise
-        except BrokenPipeError:  # typer would end by 1, without a word
+        except BrokenPipeError:  # typer would exit with 1, without a message
             raise SystemExit(ExitCode.READER_GONE) from None

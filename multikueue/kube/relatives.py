@@ -1,8 +1,8 @@
-"""What belongs to a workload on one cluster: its copy, its job, that job's pods, and the events about them.
+"""Relatives of a workload on one cluster: its copy, its job, the job's pods, and the events about them.
 
-No table of kinds is needed. The copy and the job have the names they have at home. A pod belongs to the workload if its
-annotation says so, which Kueue puts on each pod it lets start while topology-aware scheduling is on; else if its owners
-lead to an object that carries the workload's name as label, as each remote job does.
+No table of kinds is needed. The copy and the job have the same names as on the manager cluster. A pod belongs to the
+workload if its annotation says so, which Kueue puts on each pod it lets start while topology-aware scheduling is on; else
+if its owners lead to an object that carries the workload's name as label, as each remote job does.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["Relatives", "collection", "meta_of", "plural_of"]
 
 _FARTHEST = 5
-"""Owners between a pod and its job; there are two at most in the kinds we know."""
+"""Maximum owners between a pod and its job; the kinds we know have at most two."""
 
 _decode = decoder(Object)
 
 
 class Relatives:
-    """The relatives of one workload on one cluster, as they are found out; `uids` are the objects known to be some.
+    """The relatives of one workload on one cluster, found step by step; `uids` are those of the relatives found so far.
 
-    `hidden` are the kinds of owners that we may not read, for which pods may be missing. At most `most` objects are read:
-    what would take more counts as no relative, and `gave_up` is true then.
+    `hidden`: kinds of owners that we may not read, so that pods may be missing. At most `most` objects are read; beyond
+    that an object counts as no relative, and `gave_up` is true.
     """
 
     def __init__(self, client: ClusterClient, workload: Workload, *, most: int = sys.maxsize) -> None:
@@ -54,13 +54,13 @@ class Relatives:
         return True
 
     def told(self, about: Reference) -> bool:
-        """Whether an event is about one of them: the copy, the job, or what was found out to be theirs."""
+        """Whether an event is about a relative: the copy, the job, or an object found by `has`."""
         job = self._job
         ours = {(WORKLOADS.kind, self._key.name)} | ({(job.kind, job.name)} if job else set())
         return about.uid in self.uids or (about.kind, about.name) in ours
 
     async def told_now(self, about: Reference) -> bool:
-        """The same of an event that comes in, which may be about a pod that nobody has seen yet."""
+        """Whether a new event is about a relative; a pod that is not known yet is read first."""
         if self.told(about) or about.kind != PODS.kind:
             return self.told(about)
         return await self._is_ours(OwnerReference(api_version="v1", kind="Pod", name=about.name, uid=about.uid), 0)
@@ -76,7 +76,7 @@ class Relatives:
         return self._judged[ref.uid]
 
     async def _read(self, ref: OwnerReference) -> bytes | None:
-        """What the reference names; None also if we may not see it."""
+        """The object that the reference names; None without one, or if we may not see it."""
         if self._left <= 0:
             self.gave_up = True
             return None
@@ -92,7 +92,7 @@ class Relatives:
             return None
 
     async def _plural(self, api_version: str, kind: str) -> str:
-        """The name of the kind in paths, which the server knows; empty if it does not."""
+        """The name of the kind in paths, from the server's discovery; empty if the server does not know it."""
         if (api_version, kind) not in self._plurals:
             self._plurals[api_version, kind] = await plural_of(self._client, api_version, kind)
         return self._plurals[api_version, kind]
@@ -108,13 +108,13 @@ class _Resources(msgspec.Struct, frozen=True):
 
 
 async def plural_of(client: ClusterClient, api_version: str, kind: str) -> str:
-    """The name of the kind in paths; empty if the server knows no such kind. Raises NotFound if it knows no such group."""
+    """The name of the kind in paths; empty if the server knows no such kind. Raises NotFound for an unknown group."""
     served = decoder(_Resources)(await client.request("GET", _root(api_version))).resources
     return next((each.name for each in served if each.kind == kind and "/" not in each.name), "")
 
 
 def collection(api_version: str, namespace: str, plural: str) -> str:
-    """The path of the objects of a kind in a namespace."""
+    """The path of a kind's objects in a namespace."""
     return f"{_root(api_version)}/namespaces/{quote(namespace, safe='')}/{plural}"
 
 
@@ -124,6 +124,6 @@ def meta_of(item: bytes) -> ObjectMeta:
 
 
 def _root(api_version: str) -> str:
-    """An owner reference is somebody else's text: it may name a group and version, and lead nowhere else."""
+    """The path of a group and version. Quoted: an owner reference is foreign text and must not lead to another path."""
     group, slash, version = api_version.partition("/")
     return f"/apis/{quote(group, safe='')}/{quote(version, safe='')}" if slash else f"/api/{quote(group, safe='')}"

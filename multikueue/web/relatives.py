@@ -1,4 +1,4 @@
-"""What a worker says of pods and events, as it may be passed on to people: known fields only, texts cut. Pure."""
+"""A worker's pods and events as users may see them: known fields only, long texts cut. Pure."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from multikueue.api.pods import (
 __all__ = ["MOST_CONTAINERS", "MOST_ITEMS", "shown_event", "shown_pod"]
 
 MOST_ITEMS = 500
-"""Pods, or events, in one answer."""
+"""Maximum pods, or events, in one answer."""
 
 MOST_CONTAINERS = 32
-"""Containers of each sort in a pod of an answer."""
+"""Maximum containers of each sort (init, main, ephemeral) in a pod of an answer."""
 
 _LONGEST_NAME = 253
 _LONGEST_REASON = 256
 
 
 def shown_pod(pod: PrintedPod) -> PrintedPod:
-    """The pod as it is shown."""
+    """The pod with only the fields that are shown."""
     spec, status = pod.spec, pod.status
     return PrintedPod(
         metadata=_meta(pod.metadata),
@@ -57,7 +57,7 @@ def shown_pod(pod: PrintedPod) -> PrintedPod:
 
 
 def shown_event(event: PrintedEvent) -> PrintedEvent:
-    """The event as it is shown."""
+    """The event with only the fields that are shown."""
     about, series = event.involved_object, event.series
     return PrintedEvent(
         metadata=_meta(event.metadata),

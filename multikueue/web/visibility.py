@@ -2,8 +2,8 @@
 
 It is served behind the API server's aggregation layer, with the discovery documents that the aggregation layer
 requests: pending workloads as Kueue serves them (group `visibility.kueue.x-k8s.io`, versions v1beta2 and v1beta1), and
-our own group `visibility.multikueue.dev/v1alpha1`, where `namespaces/N/workloads/W/explanation` says why a workload
-waits, `pods` and `events` what becomes of it on its worker (`web.relatives`), and `log` what it says there. Pure.
+our own group `visibility.multikueue.dev/v1alpha1`. There `namespaces/N/workloads/W/explanation` says why a workload
+waits, `pods` and `events` list its relatives on its worker (`web.relatives`), and `log` streams the log of a pod. Pure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Routes = Callable[[ObjectKey], str | None]
 
 
 RETRY_AFTER = 1
-"""Seconds after which who is refused with 429 may ask again."""
+"""Seconds after which a client refused with 429 may ask again."""
 
 
 class Refused(Exception):
@@ -110,9 +110,9 @@ class Explain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A request for the relatives of a workload on its worker: `subresource` says which, by the plural of their kind.
+    """A request for the pods or events of a workload on its worker: `subresource` is the plural of their kind.
 
-    Whoever asks needs the right to `list` them in that namespace of the manager cluster too, as if they were there.
+    The user also needs the right to `list` them in that namespace of the manager cluster, as if they were there.
     """
 
     namespace: str
@@ -130,9 +130,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """A request for the log of a pod of the workload; `query` is what the worker's API server is asked for.
+    """A request for the log of a pod of the workload; `query` has the parameters for the worker's API server.
 
-    Whoever asks needs the right to `get` `pods/log` in that namespace of the manager cluster too.
+    The user also needs the right to `get` `pods/log` in that namespace of the manager cluster.
     """
 
     namespace: str
@@ -153,7 +153,7 @@ class Log:
 Question = Discovery | Pending | Explain | Look | Log
 
 _RELATIVES = {PODS: "WorkloadPods", EVENTS: "WorkloadEvents"}
-"""What may be looked at on the worker: plural and kind of the answer."""
+"""The readable collections on the worker: plural, and kind of the answer."""
 
 
 def question(path: str, query: Mapping[str, str]) -> Question:
@@ -198,7 +198,7 @@ def _log(namespace: str, name: str, query: Mapping[str, str]) -> Log:
 
 
 def _dns_name(query: Mapping[str, str], name: str) -> str:
-    """A name as Kubernetes takes it, or none: it becomes a part of a path."""
+    """A valid DNS name, or an empty one: it becomes a part of a path. Raises Refused (400)."""
     text = query.get(name, "")
     if text and not _DNS_NAME(text):
         raise Refused(400, "BadRequest", f"query parameter {name}: expected the name of a {name}, got {text!r:.300}")
@@ -258,7 +258,7 @@ def explanation(asked: Explain, found: Explanation | None, workers: Sequence[Pro
 
 
 def relatives(asked: Look, cluster: str, items: Sequence[Object], unseen: Sequence[str]) -> dict[str, Any]:
-    """What was found on the worker `cluster`, empty if the workload is on none; `unseen` says why there may be more."""
+    """The objects found on the worker `cluster` (empty: on none); `unseen`: why some may be missing."""
     return {
         "kind": _RELATIVES[asked.subresource],
         "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",

@@ -17,13 +17,13 @@ __all__ = ["CASES"]
 
 ODD = "odd"
 DWELL_SECONDS = 8.0
-"""Longer than the interval of the sweep, in which a copy that is taken for a stray one goes."""
+"""Longer than the interval of the sweep, which deletes a copy that is mistaken for a stray one."""
 
 PASSWORD = "s3cret-of-the-proxy"
 
 
 async def introduced(stage: Stage, config: bytes) -> Account:
-    """A cluster called `odd` with that kubeconfig, for as long as the turn lasts."""
+    """Register a cluster `odd` with that kubeconfig until the end of the turn."""
     stage.undo.push_async_callback(stage.manager.delete, SECRET, ODD, objects.KUEUE_NAMESPACE)
     stage.undo.push_async_callback(stage.manager.delete, MULTIKUEUE_CLUSTER, ODD)
     await stage.introduce(ODD, config)
@@ -32,14 +32,14 @@ async def introduced(stage: Stage, config: bytes) -> Account:
 
 
 async def second_name(stage: Stage) -> Account:
-    """The worker of the bystander under another name, which no config names."""
+    """The bystander's worker under a second name, which no MultiKueueConfig has."""
     account = await introduced(stage, dump(stage.plane(stage.bystander[0]).kubeconfig()))
     await anyio.sleep(DWELL_SECONDS)
     return account
 
 
 async def second_name_in_use(stage: Stage) -> Account:
-    """The same, in the config."""
+    """The bystander's worker under a second name, which its MultiKueueConfig has too."""
     config = await stage.manager.get(MULTIKUEUE_CONFIG, INNOCENT)
     before, more = config["spec"], {"spec": {"clusters": [*config["spec"]["clusters"], ODD]}}
     stage.undo.push_async_callback(stage.manager.patch, MULTIKUEUE_CONFIG, INNOCENT, {"spec": before})
@@ -70,7 +70,7 @@ async def no_check(stage: Stage) -> Account:
 
 
 def kubeconfig(change: str = "", **cluster: object) -> Play:
-    """A kubeconfig of an honest worker with something odd in it."""
+    """An honest worker's kubeconfig with `change` at its end and these fields of its cluster."""
 
     async def play(stage: Stage) -> Account:
         config = stage.plane(next(iter(stage.honest))).kubeconfig()
@@ -81,7 +81,7 @@ def kubeconfig(change: str = "", **cluster: object) -> Play:
 
 
 def _keeping_the_secret(stage: Stage, account: Account) -> Account:
-    """A password that is shown harms its owner."""
+    """The account, but Harm if the password is in it or in the log."""
 
     async def checked() -> str:
         said = await account()
@@ -102,7 +102,7 @@ async def aliases(stage: Stage) -> Account:
 
 
 def config_with(**spec: object) -> Play:
-    """A MultiKueueConfig of the tenant's queue, and a job of its."""
+    """Give the MultiKueueConfig of the tenant's queue this spec, and submit a job."""
 
     async def play(stage: Stage) -> Account:
         before: Object = (await stage.manager.get(MULTIKUEUE_CONFIG, HOSTILE))["spec"]
@@ -115,7 +115,7 @@ def config_with(**spec: object) -> Play:
 
 
 def check_with(**annotations: str) -> Play:
-    """An AdmissionCheck of the tenant's queue that names a strategy, and a job in it."""
+    """Annotate the AdmissionCheck of the tenant's queue, with a strategy for example, and submit a job."""
 
     async def play(stage: Stage) -> Account:
         named = {f"multikueue.dev/{key}": value for key, value in annotations.items()}
@@ -131,7 +131,7 @@ def check_with(**annotations: str) -> Play:
 
 
 def queue_with(amount: str) -> Play:
-    """A ClusterQueue of the admin's with that as its quota."""
+    """Create a ClusterQueue with that quota of CPUs."""
 
     async def play(stage: Stage) -> str:
         stage.undo.push_async_callback(stage.manager.delete, CLUSTER_QUEUE, ODD)

@@ -13,8 +13,8 @@ Account = Callable[[], Awaitable[str]]
 """The result of the case. Raises Harm when others were harmed."""
 
 Play = Callable[[Stage], Awaitable[Account | str]]
-"""Does it, and leaves it there: `stage.undo` and the end of the turn take it away. It may raise ApiError: then the API
-server refused it. Answers what became of it, or how to find out later."""
+"""Plays the act and leaves its traces, which `stage.undo` and the end of the turn remove. ApiError means that the API
+server refused the act. Returns the result, or a function that finds it later."""
 
 
 class Harm(Exception):

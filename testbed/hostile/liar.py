@@ -20,7 +20,7 @@ from testbed.ports import free_port
 __all__ = ["Change", "Liar", "Lie"]
 
 Lie = Callable[["Liar", web.Request], Awaitable[web.StreamResponse | None]]
-"""Answers a request in its own way, or with None as the worker does."""
+"""Answers a request; with None the worker does."""
 
 Change = Callable[[Object], None]
 """Changes an object in place, on its way to the client."""
@@ -28,17 +28,17 @@ Change = Callable[[Object], None]
 HOP = ("Host", "Accept-Encoding", "Connection", "Transfer-Encoding", "Content-Length")
 LARGEST = 2**24
 QUIET = logging.getLogger("testbed.liar")
-QUIET.setLevel(logging.CRITICAL)  # that connections are cut off is what it is for
+QUIET.setLevel(logging.CRITICAL)  # cut connections are its purpose
 
 
 class Liar:
-    """Belongs to the event loop that made it."""
+    """The proxy. It belongs to the event loop that made it."""
 
     def __init__(self, plane: ControlPlane, upstream: aiohttp.ClientSession) -> None:
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.told = 0
-        """How many requests were answered with a lie since it began to lie."""
+        """Number of requests answered with the present lie."""
         self._plane = plane
         self._upstream = upstream
         self._lie: Lie | None = None
@@ -64,7 +64,7 @@ class Liar:
                 await runner.cleanup()
 
     def tell(self, lie: Lie | None) -> None:
-        """From now on this lie; requests under way are cut off, so that all clients ask again."""
+        """Tell this lie from now on, or the truth (None). Open requests are cut off, so that all clients ask again."""
         self._lie, self.told = lie, 0
         for transport in list(self._connections):
             transport.abort()  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ WEBHOOK_PATH = "/mutate-batch-v1-job"
 
 
 def unfinished(sent: bytes, *, webhook: bool = False, connections: int = CONNECTIONS) -> Play:
-    """Connections on which this is sent, and then nothing."""
+    """Connections on which these bytes are sent, and then nothing."""
 
     async def play(stage: Stage) -> Account:
         port = stage.webhook_port if webhook else stage.probes_port

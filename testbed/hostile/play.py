@@ -55,7 +55,7 @@ async def _play(stage: Stage, cases: Sequence[Case], say: Callable[[str], None])
 
 
 async def turn_of(stage: Stage, case: Case) -> Row:
-    """An innocent job, the hostile thing, and an innocent job beside it; then all is as before."""
+    """Run an innocent job as control, then the case with an innocent job beside it; undo the case."""
     control = await stage.innocent()
     await stage.vitals.take()
     stage.vitals.mark()
@@ -90,4 +90,4 @@ async def _told(account: Account | str) -> tuple[str, list[str]]:
 
 
 def _nobody(_: str) -> None:
-    """Nobody is told."""
+    """No progress beside JSON."""

@@ -1,4 +1,4 @@
-"""The result of each hostile case and of the innocent job beside it, and whether that is as it must be."""
+"""The result of each hostile case and of the innocent job beside it, and the faults in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LONGEST_TURN", "Row", "Totals", "as_json", "line"]
 
 TWICE = 2.0
 FLOOR_SECONDS = 1.0
-"""A control that took less counts as this: below it, machines differ from themselves."""
+"""A shorter control counts as this: below it, times on one machine vary too much."""
 
 LONGEST_TURN = 0.25
 MOST_MEMORY = 1.5
@@ -20,9 +20,8 @@ MOST_MEMORY = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One turn. `control` and `innocent` are seconds until a job ran, without and with the hostile thing beside it; None
-    where it did not come to its end. `harm` says what became of somebody else, or of the manager; `taken` is of the process
-    until the innocent job had ended."""
+    """One turn. `control` and `innocent`: seconds until a job ran, without and with the hostile case beside it; None if
+    the job did not end. `harm`: damage to others or the manager. `taken`: of the process until the innocent job ended."""
 
     who: str
     what: str
@@ -34,7 +33,7 @@ class Row:
 
     @property
     def faults(self) -> list[str]:
-        """What must not be."""
+        """Everything that fails the turn, in words."""
         found = list(self.harm)
         if self.innocent is None:
             found.append("the innocent job did not run, or did not end")
@@ -45,8 +44,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of the process, before anything hostile was played and at the end: peak memory, and the longest turn of its event
-    loop in seconds (None where the process does not measure it)."""
+    """Totals of the process, before the first case and at the end: peak memory, and the longest turn of its event loop
+    in seconds (None where the process does not measure it)."""
 
     memory_before: float
     memory: float
@@ -64,7 +63,7 @@ class Totals:
 
     @property
     def longest(self) -> float:
-        """How long a turn may take: 250 ms, or twice what one took before on a machine that is slower than that."""
+        """Limit of a turn: 250 ms, or on a slower machine twice the longest turn before the first case."""
         return max(LONGEST_TURN, TWICE * (self.turn_before or 0.0))
 
     def lines(self) -> list[str]:

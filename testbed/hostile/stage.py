@@ -52,7 +52,7 @@ COLLECTIONS: Mapping[str, str] = {
     WORKLOAD.kind: f"/apis/{objects.KUEUE_VERSION}/namespaces/{{namespace}}/workloads",
     EVENT.kind: "/api/v1/namespaces/{namespace}/events",
 }
-"""Where the kinds live that a turn leaves behind."""
+"""Paths of the kinds that a turn leaves behind."""
 
 SETTINGS: Mapping[str, str] = {
     "LOG__FORMAT": "json",
@@ -70,11 +70,11 @@ SETTINGS: Mapping[str, str] = {
     "METRICS__HOST": "127.0.0.1",
     "PROBES__HOST": "127.0.0.1",
 }
-"""All doors are open, and nobody waits long to see a retry, or that a worker is away."""
+"""All ports are open; retries come soon, and so does the verdict on a lost worker."""
 
 
 class Stage:
-    """`undo` takes back what a hostile thing did beyond its own namespace; it is called when its turn is over."""
+    """`undo` reverts acts beyond the hostile namespace; `clear` calls it at the end of a turn."""
 
     def __init__(self, bed: Testbed, liar: Liar) -> None:
         self.bed = bed
@@ -104,7 +104,7 @@ class Stage:
     @classmethod
     @asynccontextmanager
     async def set(cls, bed: Testbed) -> AsyncIterator[Self]:
-        """The stage with everything in its place, and the bystander's job running."""
+        """The stage with its clusters, queues and manager set up, and the bystander's job running."""
         plane = bed.workers[-1]
         async with AsyncExitStack() as stack:
             stage = cls(bed, await stack.enter_async_context(Liar.before(plane, bed.folder)))
@@ -123,7 +123,7 @@ class Stage:
 
     @property
     def lying(self) -> Client:
-        """An administrator of the worker that lies, who sees it as it is."""
+        """An administrator's client of the lying worker, past the liar."""
         return self.clients[self._lying.name]
 
     @property
@@ -134,7 +134,7 @@ class Stage:
         return self.bed.planes[worker]
 
     async def _furnish(self) -> None:
-        """The liar has no room for the innocent, so it never has their jobs; it gets their copies all the same."""
+        """Set up queues and workers. The liar's queue of the innocent is on hold: it gets copies, never jobs."""
         for namespace in (INNOCENT, HOSTILE):
             await queues.workers_setup(self.bed.workers, namespace=namespace, queue=QUEUE)
         await self.lying.patch(objects.CLUSTER_QUEUE, INNOCENT, {"spec": {"stopPolicy": "Hold"}})
@@ -157,17 +157,17 @@ class Stage:
         await self.manager.apply(objects.multikueue_cluster(name, secret=name))
 
     async def introduce_liar(self) -> None:
-        """As a new cluster of the same name: whatever the manager thinks of it by now, it begins anew."""
+        """Register the liar as a new cluster of the same name, so that the manager forgets its state."""
         await self.manager.delete(MULTIKUEUE_CLUSTER, LIAR)
         await self.introduce(LIAR, self._liars_kubeconfig())
-        with suppress(AssertionError):  # the innocent will show what that costs
+        with suppress(AssertionError):  # the innocent job will show the cost
             await eventually(lambda: self._is_active(LIAR), timeout=PATIENCE_SECONDS)
 
     async def _is_active(self, cluster: str) -> bool:
         return _is_true(await self.manager.get(MULTIKUEUE_CLUSTER, cluster), "Active")
 
     async def ready(self) -> None:
-        """Waits until the manager is connected to all workers and its webhook is asked."""
+        """Waits until the manager is connected to all workers and the API server calls its webhook."""
 
         async def answers() -> bool:
             try:
@@ -181,7 +181,7 @@ class Stage:
         await self.process.wait_until(answers)
 
     async def revive(self) -> str:
-        """What happened to the manager: nothing, or how it ended. It runs again afterwards."""
+        """How the manager failed, empty if it did not. It runs again afterwards."""
         said = await self._ended()
         if said:
             await self.process.kill()
@@ -198,7 +198,7 @@ class Stage:
         return ""
 
     def _last_words(self) -> str:
-        """The error in the log that it ended with."""
+        """The last error in the manager's log."""
         errors = [line for line in self.process.tail(200).splitlines() if ERROR.match(line)]
         return errors[-1].strip(" |") if errors else "without a word"
 
@@ -209,14 +209,14 @@ class Stage:
         self._bystander = (worker, (await self.clients[worker].get(JOB, BYSTANDER, INNOCENT))["metadata"]["uid"])
 
     async def bystander_runs(self) -> bool:
-        """Whether the job that runs all the time was left alone."""
+        """Whether the bystander's job still runs, with the same UID on its worker."""
         worker, uid = self._bystander
         body = await self.clients[worker].find(JOB, BYSTANDER, INNOCENT)
         mine = body is not None and body["metadata"]["uid"] == uid and not body["spec"].get("suspend")
         return mine and _is_true(await self.workload_of(BYSTANDER, INNOCENT) or {}, "Admitted")
 
     async def reseat_bystander(self) -> None:
-        """A new one in the place of one that was ended."""
+        """Replace a bystander's job that was ended."""
         await self.manager.delete(JOB, BYSTANDER, INNOCENT)
         with suppress(AssertionError, ApiError):
             await eventually(lambda: self._is_gone(BYSTANDER), timeout=PATIENCE_SECONDS)
@@ -224,12 +224,12 @@ class Stage:
 
     @property
     def bystander(self) -> tuple[str, str]:
-        """Where the bystander's job runs, and its UID there."""
+        """The worker of the bystander's job, and the job's UID there."""
         return self._bystander
 
     async def innocent(self) -> float | None:
-        """Seconds from the submission of an innocent job until it runs on a worker; None when that was not within the
-        patience, or it did not come to its end."""
+        """Seconds from the submission of an innocent job until it runs on a worker; None if it did not start or not end
+        within PATIENCE_SECONDS."""
         self._jobs += 1
         name = f"innocent-{self._jobs}"
         try:
@@ -264,7 +264,7 @@ class Stage:
     async def _is_gone(self, name: str) -> bool:
         return not any([await client.find(JOB, name, INNOCENT) for client in self.clients.values()])
 
-    # What became of something hostile
+    # Results of a case
 
     async def workload_of(self, job: str, namespace: str = HOSTILE) -> Object | None:
         """The Workload of a job, or the one of that name."""
@@ -275,9 +275,8 @@ class Stage:
         return None
 
     async def became(self, name: str) -> str:
-        """What the clusters, the events and the log say of a hostile job or Workload, once they say anything; what is most
-        to the point."""
-        with suppress(RecursionError, AssertionError):  # it is too deep for us to read; nobody says anything
+        """The most telling statement of clusters, events and log about a hostile job or Workload, once there is one."""
+        with suppress(RecursionError, AssertionError):  # nested too deeply for us to read; no statement in time
             return await eventually(lambda: self._said_of(name), timeout=SAY_SECONDS)
         return self.logged(name) or "nothing was said of it, and nothing done"
 
@@ -299,7 +298,7 @@ class Stage:
         return said[0] if said else ""
 
     def logged(self, name: str) -> str:
-        """The last warning of this turn that names it."""
+        """The last warning or error in this turn's log that names the object."""
         lines = [line for line in self.vitals.log() if f'"{name}' in line or f"/{name}" in line or f'{name}"' in line]
         for entry in reversed([*_entries(lines)]):
             if entry.get("level") in ("warning", "error", "critical"):
@@ -308,19 +307,19 @@ class Stage:
         return ""
 
     async def cluster_says(self, name: str = LIAR) -> str:
-        """What the manager says of a cluster."""
+        """The condition Active of a MultiKueueCluster, in words."""
         active = objects.condition(await self.manager.get(MULTIKUEUE_CLUSTER, name), "Active")
         return f"{name} is Active={active['status']}, {active['reason']}: {active['message']}" if active else "nothing"
 
-    # Means of the hostile
+    # Means of a case
 
     async def post(self, kind: str, content: bytes) -> None:
-        """Create something in the hostile namespace that is JSON already."""
+        """Create an object in the hostile namespace from its JSON."""
         path = COLLECTIONS[kind].format(namespace=HOSTILE)
         await self.manager.request("POST", path, body=content)
 
     async def at_once(self, calls: Iterable[Coroutine[Any, Any, Any]], *, lanes: int = 12) -> None:
-        """Make calls, so many at a time."""
+        """Make calls, `lanes` at a time."""
         waiting = iter(calls)
 
         async def lane() -> None:
@@ -332,14 +331,14 @@ class Stage:
                 tasks.start_soon(lane)
 
     async def meanwhile(self, *works: Callable[[], Awaitable[None]]) -> None:
-        """Do that until the turn is over."""
+        """Repeat these works in the background until the end of the turn."""
         tasks = await self.undo.enter_async_context(anyio.create_task_group())
         self.undo.callback(tasks.cancel_scope.cancel)
         for work in works:
             tasks.start_soon(_persistently, work)
 
     async def runs(self, name: str) -> str:
-        """The worker on which a hostile job runs, once it does."""
+        """The worker of a hostile job, once the job runs there."""
 
         async def where() -> str | None:
             for worker, client in self.clients.items():
@@ -351,7 +350,7 @@ class Stage:
         return await eventually(where, timeout=PATIENCE_SECONDS)
 
     async def copied(self, name: str) -> str:
-        """The name of a hostile job's Workload, once the worker that lies has a copy of it."""
+        """The name of a hostile job's Workload, once the lying worker has a copy of it."""
 
         async def there() -> str | None:
             local = await self.workload_of(name)
@@ -365,7 +364,7 @@ class Stage:
         return body is not None and not body["spec"].get("suspend")
 
     async def clear(self) -> None:
-        """Undo what was done, and empty the hostile namespace on all clusters."""
+        """Undo the case, and empty the hostile namespace on all clusters."""
         stack, self.undo = self.undo, AsyncExitStack()
         await stack.aclose()
         for client in self.clients.values():
@@ -381,13 +380,13 @@ class Stage:
         return not await self.manager.list(WORKLOAD, HOSTILE)
 
     async def release(self, kind: Kind, name: str) -> None:
-        """Take the finalizers from something hostile, so that it goes also when no manager can let it go."""
+        """Remove the finalizers of a hostile object, so that it goes even if no manager can release it."""
         with suppress(ApiError, RecursionError):
             await self.manager.patch(kind, name, {"metadata": {"finalizers": None}}, HOSTILE)
 
 
 async def _persistently(work: Callable[[], Awaitable[None]]) -> None:
-    """Begin anew when the API server says no."""
+    """Repeat the work for ever, also after a refusal of the API server."""
     while True:
         with suppress(ApiError, aiohttp.ClientError, TimeoutError):
             await work()
@@ -400,7 +399,7 @@ def _is_true(body: Object, name: str) -> bool:
 
 
 def _troubles(body: Object) -> Sequence[Object]:
-    """The conditions that say that something is wrong."""
+    """The conditions that report a problem."""
     conditions = body.get("status", {}).get("conditions") or []
     return [c for c in conditions if (c["type"], c["status"]) in TROUBLES and c.get("message")]
 

@@ -37,7 +37,7 @@ def job(name: str = NAME, **more: Any) -> Object:
 
 
 def workload(name: str = NAME, *, count: int = 1, **requests: str) -> Object:
-    """A Workload as somebody makes by hand."""
+    """A Workload as a user makes it by hand."""
     container = {"name": "main", "image": "x", "resources": {"requests": requests or {"cpu": "100m"}}}
     pods = {"name": "main", "count": count, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
     return {
@@ -61,7 +61,7 @@ def pods_of(body: Object) -> Object:
 
 
 def made(make: Make) -> Play:
-    """Create it, and tell what became of it."""
+    """Create the object; the account is its fate."""
 
     async def play(stage: Stage) -> Account:
         body = make()
@@ -74,7 +74,7 @@ def made(make: Make) -> Play:
 
 
 def deep(make: Make, depth: int) -> Play:
-    """Create it with managedFields so many levels deep; nobody's JSON library is asked to write or read that."""
+    """Create the object with managedFields of that depth, as text: JSON libraries give up on such depth."""
 
     async def play(stage: Stage) -> Account:
         body = make()
@@ -88,7 +88,7 @@ def deep(make: Make, depth: int) -> Play:
 
 
 def with_status(status: Object) -> Play:
-    """A Workload by hand, whose status its maker writes too."""
+    """Create a Workload by hand, and write its status."""
 
     async def play(stage: Stage) -> Account:
         await stage.manager.create(workload())
@@ -104,8 +104,8 @@ def condition(type_: str, status: str = "True", *, message: str = "", at: str = 
 
 
 async def name_that_is_taken(stage: Stage) -> Account:
-    """A Workload has the name that the Workload of a job is to have, as when two long names share 53 characters and what
-    is left of their hashes."""
+    """A foreign Workload has the name that a job's Workload needs, as when two long names share 53 characters and the
+    rest of their hashes."""
     body = objects.job(f"{LONG}-1", HOSTILE, queue=None, managed_by=objects.MULTIKUEUE_CONTROLLER)
     meta = (await stage.manager.create(body))["metadata"]
     taken = workload(workload_name(JOBS, ObjectMeta(name=meta["name"], uid=meta["uid"])))
@@ -124,7 +124,7 @@ async def name_that_is_taken(stage: Stage) -> Account:
 
 
 async def names_alike(stage: Stage) -> Account:
-    """All of them are to run."""
+    """Jobs whose long names differ at the end only: all must run."""
     names = [f"{LONG}-{number}" for number in range(8)]
     await stage.at_once(stage.manager.create(job(name)) for name in names)
 
@@ -143,7 +143,7 @@ async def prebuilt_of_the_bystander(stage: Stage) -> Account:
 
 
 async def prebuilt_of_a_neighbour(stage: Stage) -> Account:
-    """In the same namespace: the neighbour is to keep what is his."""
+    """A job claims the Workload of a neighbour in its namespace as prebuilt: the neighbour must keep it."""
     await stage.manager.create(job("neighbour"))
     worker = await stage.runs("neighbour")
     theirs = await stage.workload_of("neighbour")
@@ -159,7 +159,7 @@ async def prebuilt_of_a_neighbour(stage: Stage) -> Account:
 
 
 def owned_by_the_bystander(make: Make) -> Play:
-    """An owner reference to somebody else's job, with its right UID."""
+    """Create the object with an owner reference to the bystander's job and its right UID."""
 
     async def play(stage: Stage) -> Account:
         theirs = await stage.manager.get(JOB, BYSTANDER, INNOCENT)
@@ -181,7 +181,7 @@ def owned_by_the_bystander(make: Make) -> Play:
 
 
 def flood(make: Make, patch: Callable[[int], Object], *, subresource: str | None = None) -> Play:
-    """Patch it without pause, for as long as the turn lasts."""
+    """Create the object, and patch it without pause until the end of the turn."""
 
     async def play(stage: Stage) -> Account:
         body = make()
@@ -206,14 +206,14 @@ def flood(make: Make, patch: Callable[[int], Object], *, subresource: str | None
 
 
 async def come_and_go(stage: Stage) -> Account:
-    """Jobs are made and deleted without pause."""
+    """Create and delete jobs without pause."""
     count = 0
 
     async def comes_and_goes() -> None:
         nonlocal count
         while True:
             count += 1
-            name = f"{NAME}-brief-{count}"  # none is left for the next turn to come across, made as this one ends
+            name = f"{NAME}-brief-{count}"  # no name of another case: one may be made as this turn ends
             await stage.manager.create(job(name))
             await stage.manager.delete(JOB, name, HOSTILE)
 
@@ -226,7 +226,7 @@ async def come_and_go(stage: Stage) -> Account:
 
 
 async def crowd(stage: Stage) -> Account:
-    """Of jobs that wait: those that run cost the workers more than the manager."""
+    """A crowd of pending jobs: running ones would cost the workers more than the manager."""
     names = [f"{NAME}-{number}" for number in range(CROWD)]
     await stage.at_once(stage.manager.create(job(name, requests={"cpu": "1000"})) for name in names)
 
@@ -265,7 +265,7 @@ def odd_total(total: str) -> Play:
 
 
 def of_the_namespace(body: Object, make: Make) -> Play:
-    """Something else of the tenant's namespace that his job meets."""
+    """Create an object in the tenant's namespace that affects the job created after it."""
 
     async def play(stage: Stage) -> Account:
         kind = Kind(body["apiVersion"], body["kind"])
@@ -284,7 +284,7 @@ def limit_range(amount: str) -> Object:
 
 
 def large_job() -> Object:
-    """As much as etcd takes."""
+    """A Job about as large as etcd takes."""
     body = job()
     pods_of(body)["containers"][0]["env"] = [{"name": f"V{number}", "value": "v" * 10_000} for number in range(100)]
     return body

@@ -15,13 +15,13 @@ __all__ = ["NOTHING", "Taken", "Vitals", "in_buckets"]
 LONGEST_TURN = re.compile(r"^multikueue_event_loop_longest_turn_own_seconds(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 TURNS = re.compile(r'^multikueue_event_loop_turn_seconds_bucket\{.*?le="([^"]+)".*?\} (\S+)$', re.MULTILINE)
 RESET_PEAK = "5"
-"""For /proc/PID/clear_refs: from now on VmHWM is the peak since then."""
+"""Written to /proc/PID/clear_refs: VmHWM is then the peak since this write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Of a while: the peak of resident memory, and a bound of the longest turn in seconds, whoever had the processors; one
-    of those that the histogram has. 0 where nobody knows."""
+    """Figures of a period: peak resident memory, and an upper bound of the longest turn in seconds of wall time (a bound
+    of the histogram). 0 where unknown."""
 
     mebibytes: float
     turn: float
@@ -31,7 +31,7 @@ NOTHING = Taken(0.0, 0.0)
 
 
 class Vitals:
-    """Of one process, over its lives: what it was at most is kept when it ends and is started again."""
+    """Figures of one process; its peaks are kept over restarts."""
 
     def __init__(self, process: Process, url: str) -> None:
         self._process = process
@@ -39,11 +39,11 @@ class Vitals:
         self._offset = 0
         self.peak_mebibytes = 0.0
         self.longest_turn: float | None = None
-        """Seconds, without those in which others had the processors; None as long as the process does not say."""
+        """Seconds, without those in which other processes had the CPU; None until the process reports it."""
         self._turns: dict[float, float] = {}
 
     def mark(self) -> None:
-        """A new turn begins: `log` answers what comes from here on."""
+        """Begin a turn: `log` returns the lines from here on."""
         self._offset = self._process.log.stat().st_size
 
     def log(self) -> list[str]:
@@ -52,7 +52,7 @@ class Vitals:
             return log.read().splitlines()
 
     async def take(self) -> Taken:
-        """Look at memory and turns since the last look. A process that has ended leaves what was seen before."""
+        """Memory and turns since the last call; NOTHING for a process that has ended."""
         if not self._process.running:
             return NOTHING
         memory = self._peak()
@@ -64,7 +64,7 @@ class Vitals:
         )
 
     async def answers(self, *, timeout: float) -> bool:
-        """Whether /metrics answers in time; what it says of turns is noted."""
+        """Whether /metrics answers in time; its histogram of turns is noted."""
         try:
             patience = aiohttp.ClientTimeout(total=timeout)
             async with aiohttp.ClientSession(timeout=patience) as session, session.get(self._url) as answer:
@@ -77,7 +77,7 @@ class Vitals:
         return True
 
     def _peak(self) -> float:
-        """The most memory that was resident since the last look (Linux only)."""
+        """Peak resident memory in MiB since the last call (Linux only)."""
         process = Path(f"/proc/{self._process.pid}")
         status = (process / "status").read_text()
         (process / "clear_refs").write_text(RESET_PEAK)
@@ -85,7 +85,7 @@ class Vitals:
 
 
 def in_buckets(metrics: str) -> dict[float, float]:
-    """How many turns took up to so many seconds, and more than the bound before."""
+    """Turns per bucket: the bucket's upper bound in seconds to the turns between the previous bound and this one."""
     found, below = {}, 0.0
     for bound, count in TURNS.findall(metrics):
         found[float(bound)], below = float(count) - below, float(count)

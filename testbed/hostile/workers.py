@@ -32,12 +32,12 @@ FOLLOW = "multikueue.dev/follow-capacity"
 EXPIRED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410, "message": "x"}
 
 
-# What becomes of a question
+# Answers of the API server
 
 
 def told(lie: Lie, *, dwell: float = 3.0, anew: bool = False) -> Play:
-    """Let the liar say that for a while, perhaps from the first word on. A worker that is out of reach is that worker's
-    loss."""
+    """Have the liar tell the lie for `dwell` seconds; with `anew` to a new connection of the manager. An unreachable
+    worker harms only itself."""
 
     async def play(stage: Stage) -> Account:
         stage.undo.push_async_callback(stage.introduce_liar)
@@ -57,7 +57,7 @@ def told(lie: Lie, *, dwell: float = 3.0, anew: bool = False) -> Play:
 
 
 def answered(status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Lie:
-    """Everything gets this answer."""
+    """This answer to every request."""
 
     async def lie(_: Liar, __: web.Request) -> web.StreamResponse:
         return web.Response(status=status, body=body, headers={"Content-Type": JSON, **(headers or {})})
@@ -66,7 +66,7 @@ def answered(status: int, body: bytes = b"", headers: Mapping[str, str] | None =
 
 
 def listed(lie: Lie, *plurals: str) -> Lie:
-    """Lists (of these kinds) get this answer; watches are told to list anew."""
+    """The lie for lists of these kinds (default: workloads and jobs); watches get 410, so that clients list again."""
 
     async def choose(liar: Liar, request: web.Request) -> web.StreamResponse | None:
         if request.method != "GET" or request.path.rpartition("/")[2] not in (plurals or ("workloads", "jobs")):
@@ -79,7 +79,7 @@ def listed(lie: Lie, *plurals: str) -> Lie:
 
 
 def watched(*chunks: bytes, again: bool = False) -> Lie:
-    """Lists are true; each watch gets these bytes, perhaps over and over, and then silence."""
+    """True lists; each watch gets these bytes, once and then silence, or over and over (`again`)."""
 
     async def lie(_: Liar, request: web.Request) -> web.StreamResponse | None:
         if "watch" not in request.query:
@@ -102,19 +102,19 @@ def items(*bodies: object, **metadata: str) -> Lie:
 
 
 def tiny(item: bytes) -> Lie:
-    """A list of 10 MiB of that."""
+    """A list of 10 MiB with as many of this item as fit."""
     head, tail = b'{"kind":"List","metadata":{"resourceVersion":"1"},"items":[', b"]}"
     count = (10 * 2**20 - len(head + tail)) // (len(item) + 1)
     return listed(answered(200, head + b",".join([item] * count) + tail))
 
 
 async def endless(_: Liar, __: web.Request) -> web.StreamResponse:
-    """One page, and then always one more."""
+    """An empty page that always announces one more."""
     return web.json_response({"kind": "List", "metadata": {"resourceVersion": "1", "continue": "more"}, "items": []})
 
 
 async def bombed(stage: Stage) -> Account | str:
-    await anyio.to_thread.run_sync(_bomb)  # it takes its time, which is not to count
+    await anyio.to_thread.run_sync(_bomb)  # made beforehand: the time must not count
     return await told(listed(bomb))(stage)
 
 
@@ -129,7 +129,7 @@ def _bomb() -> bytes:
 
 
 async def half(_: Liar, request: web.Request) -> web.StreamResponse:
-    """A body that ends before it is over."""
+    """A body that ends before its Content-Length."""
     response = web.StreamResponse(headers={"Content-Type": JSON, "Content-Length": "1000"})
     await response.prepare(request)
     await response.write(b'{"items": [')
@@ -144,7 +144,7 @@ async def hang(_: Liar, __: web.Request) -> web.StreamResponse:
 
 
 async def trickle(_: Liar, request: web.Request) -> web.StreamResponse:
-    """A byte now and then: no silence is long enough to be one."""
+    """A byte every 0.5 s: no silence is long enough for a timeout."""
     response = web.StreamResponse(headers={"Content-Type": JSON})
     await response.prepare(request)
     while _is_heard(request):
@@ -154,7 +154,7 @@ async def trickle(_: Liar, request: web.Request) -> web.StreamResponse:
 
 
 def _is_heard(request: web.Request) -> bool:
-    """Whether whoever asked is still there."""
+    """Whether the client is still connected."""
     return request.transport is not None and not request.transport.is_closing()
 
 
@@ -173,7 +173,7 @@ def status(reason: str, code: int, *, message: str = "", **details: object) -> b
 
 
 def changed(plural: str, change: Change) -> Lie:
-    """True answers, but for one thing in each object of a kind."""
+    """True answers with a change to each object of a kind."""
 
     async def lie(liar: Liar, request: web.Request) -> web.StreamResponse | None:
         if request.method != "GET" or not request.path.endswith(f"/{plural}"):
@@ -184,12 +184,12 @@ def changed(plural: str, change: Change) -> Lie:
 
 
 def shown(plural: str, change: Change) -> Play:
-    """All objects of a kind are shown with that change, from the beginning on."""
+    """All objects of a kind with that change, shown to a new connection of the manager."""
     return told(changed(plural, change), dwell=1.0, anew=True)
 
 
 def followed(amount: str) -> Play:
-    """The quota of a queue that follows what its workers have, and one of them says that."""
+    """A queue whose quota follows its workers, one of which claims this amount."""
     play = shown("clusterqueues", quota(amount))
 
     async def follow(stage: Stage) -> Account | str:
@@ -203,7 +203,7 @@ def followed(amount: str) -> Play:
 
 
 def conditions(*types: str, message: str = "", at: str = "2026-01-01T00:00:00Z", state: str = "False") -> Change:
-    """These conditions on each copy."""
+    """A change that sets these conditions on each copy."""
 
     def change(body: Object) -> None:
         body.setdefault("status", {})["conditions"] = [
@@ -258,7 +258,7 @@ def nested(body: Object) -> None:
 
 
 def copy(number: int) -> Object:
-    """A Workload with our origin that nobody made."""
+    """A Workload with our origin that no manager made."""
     return {
         "apiVersion": WORKLOAD.api_version,
         "kind": WORKLOAD.kind,
@@ -273,7 +273,7 @@ def copy(number: int) -> Object:
     }
 
 
-# What stands in a worker's objects, written to its API server
+# Contents of a worker's objects, written to its API server
 
 
 async def many_of_ours(stage: Stage) -> Account:
@@ -288,7 +288,7 @@ async def many_of_ours(stage: Stage) -> Account:
 
 
 def written_on_a_copy(body: Object) -> Play:
-    """A job of the tenant, whose copy on the liar's worker gets this status straight from its admin."""
+    """A tenant's job whose copy on the lying worker gets this status from that worker's admin."""
 
     async def play(stage: Stage) -> Account:
         for client in stage.clients.values():

@@ -86,7 +86,7 @@ def context_option(*names: str, also: str = "", envvar: str | None = CONTEXT) ->
 
 
 def _take_settings(ctx: typer.Context, param: typer.CallbackParam, path: Path | None) -> Path | None:
-    """Settings in that file replace the defaults of the options that are settings, by their variables."""
+    """The file's settings become the defaults of the options that have the same environment variable."""
     path = inherited("config")(ctx, param, path)
     if path is not None and not ctx.resilient_parsing:
         from multikueue import settings
@@ -190,7 +190,7 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     finally:
-        libraries.setLevel(level)  # whoever connected made it quiet, until its loop is closed
+        libraries.setLevel(level)  # `connect_in` silences it, until the loop is closed
 
 
 def now() -> datetime:
@@ -213,7 +213,7 @@ async def fetch(
 ) -> list[dict[str, Any]]:
     """All objects of a kind as the server has them, with their apiVersion and kind, in the server's order.
 
-    Raw, unlike the client's own list: `-o json` shows also what our values do not know.
+    Raw, unlike the client's own list: `-o json` also shows fields that our types do not have.
     """
     path = kind.collection(namespace) if namespace else kind.path()
     items: list[dict[str, Any]] = []
@@ -229,7 +229,7 @@ async def fetch(
 async def fetch_pairs(
     client: ClusterClient, kind: Kind[V], *, namespace: str = "", params: Mapping[str, str] | None = None
 ) -> list[tuple[dict[str, Any], V]]:
-    """All objects of a kind, each as the server has it and as a value."""
+    """All objects of a kind, each as the server sent it and as a value."""
     from multikueue.api.meta import decoder, encode
 
     decode = decoder(kind.type)

@@ -1,7 +1,7 @@
 """A user's access to a worker: a context of their own kubeconfig, else the Secret of the cluster, if they may read it.
 
-The user's own context comes first, so that users see no more than they may. It is the context that is named, or the
-one with the name of the cluster.
+The user's own context comes first, so that users see no more than they may: the context of the option, or the one with
+the name of the cluster.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ class WorkerAccess:
 
     @property
     def is_named(self) -> bool:
-        """Whether the user said how to get at the worker."""
+        """Whether the user chose a context or kubeconfig of the worker."""
         return self.context is not None or self.kubeconfig is not None
 
     @asynccontextmanager
     async def connect(self, manager: ClusterClient, cluster: str) -> AsyncIterator[ReachableWorker]:
-        """The worker. Raises CommandFailed without access, or if it refuses a request in the block."""
+        """Connects to the worker. Raises CommandFailed without access, or if it refuses a request in the block."""
         from multikueue.kube.client import Client
 
         credentials, source, advice = await self._way(manager, cluster)

@@ -41,7 +41,7 @@ __all__ = [
 RESOURCE = "multikueuecluster.kueue.x-k8s.io"
 
 NO_END = "no expiry found"
-"""Shown for a credential whose end is not known."""
+"""Shown for a credential of unknown expiry."""
 
 COLUMNS = (
     Column("NAME"),
@@ -61,8 +61,8 @@ COLUMNS = (
 class WorkerCluster:
     """One MultiKueueCluster with what belongs to it.
 
-    `item` is the object as the server has it, `source` where its kubeconfig is, in words; `problem` says why
-    `kubeconfig` is empty. `hidden`: not for anything wrong with it, but since it is not for us to see.
+    `item` is the object as the server has it, `source` the place of its kubeconfig, in words; `problem` says why
+    `kubeconfig` is empty. `hidden`: because the user may not see it, which is no defect of the cluster.
     """
 
     item: dict[str, Any]

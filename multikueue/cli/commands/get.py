@@ -1,4 +1,4 @@
-"""`multikueue get`: the lists, by the words that kubectl has for them."""
+"""`multikueue get`: the lists, in kubectl's word order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`multikueue help`: what `--help` says, for who types it in front."""
+"""`multikueue help`: the text of `--help`, with `help` typed first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`multikueue objects`: what the manager cannot read or take in, and why."""
+"""`multikueue objects`: objects that the manager cannot read or take in, and why."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def _list(target: Target, output: Form) -> None:
         store = Store(Engine(), Nowhere(), now)
         for _, kind, cache in store.caches():
             if kind is SECRETS:
-                continue  # the manager reads those of one namespace; nobody's else are ours to look at
+                continue  # the manager reads those of one namespace only; the others are not ours to read
             await _take_in(client, kind, cache)
             found += [_item(kind, key, why) for key, why in sorted(cache.unreadable.items())]
     print_items(

@@ -45,7 +45,7 @@ Config = Annotated[
         dir_okay=False,
     ),
 ]
-# Settings read the variables themselves; here they would turn them into flags.
+# No `envvar`: settings read the variables themselves, and here these would rank as flags.
 Kubeconfig = Annotated[
     Path | None,
     kubeconfig_option(
@@ -121,7 +121,7 @@ def run(
 
 
 def _show(loaded: Loaded, output: Form, *, changed: bool) -> None:
-    """What would be in force and from where, once it is known that the strategies can be loaded."""
+    """Prints the settings in force and their sources, after a check that the strategies can be loaded."""
     from multikueue.controllers.reconcile.strategies import verify
     from multikueue.settings.describe import in_force
 
@@ -146,7 +146,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _text(value: object) -> str:
-    """A value in one cell: lists as one types them into a variable, what is deeper as JSON."""
+    """A value in one cell: a list of strings as in an environment variable, deeper values as JSON."""
     match value:
         case None:
             return ""

@@ -1,4 +1,4 @@
-"""`multikueue settings`: a file to begin with, whether a file is right, and the schema for editors."""
+"""`multikueue settings`: a template, validation of a file, and the JSON Schema for editors."""
 
 from __future__ import annotations
 

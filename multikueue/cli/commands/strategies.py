@@ -1,4 +1,4 @@
-"""`multikueue strategies`: which there are, how they are chosen, and whether one of your own keeps the contract."""
+"""`multikueue strategies`: the installed ones, their options, and a check of one against the contract."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _names() -> tuple[str, ...]:
 
 
 def _summary(name: str) -> dict[str, Any]:
-    """One that cannot be imported is listed with what is wrong, and hides none of the others."""
+    """A strategy that cannot be imported is listed with the error, and hides none of the others."""
     from multikueue import registry
     from multikueue.errors import ConfigurationError
 
@@ -150,7 +150,7 @@ def _load(strategy: str, options: dict[str, Any]) -> Strategy:
 
     if ":" not in strategy:
         return registry.load(strategy, options)
-    sys.path.insert(0, "")  # as `python -m` does: a module under work is in the folder at hand
+    sys.path.insert(0, "")  # as `python -m` does: a strategy in development is in the working directory
     return registry.load_from(strategy, options)
 
 

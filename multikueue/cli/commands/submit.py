@@ -1,4 +1,4 @@
-"""`multikueue submit`: jobs from a file into a queue, and beforehand which clusters could take them."""
+"""`multikueue submit`: submits the jobs of a file to a queue, or says beforehand which clusters could take them."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def _submit(target: Target, namespace: str | None, jobs: list[Tree], queue
 
 
 async def _refuse_unknown(client: Client, namespace: str, queue: str) -> None:
-    """A job in a queue that is not there waits for ever. Who may not look is not kept from submitting."""
+    """Raises CommandFailed for an unknown queue, where a job waits for ever. Users who may not list queues pass."""
     from multikueue.api.kinds import LOCAL_QUEUES
     from multikueue.errors import Forbidden
 
@@ -123,11 +123,11 @@ async def _refuse_unknown(client: Client, namespace: str, queue: str) -> None:
         raise CommandFailed(f"there is no LocalQueue {queue!r} in namespace {namespace}; {there_are(queue, known)}")
 
 
-# --- what would become of it -----------------------------------------------------------------------------------------
+# --- dry run ---------------------------------------------------------------------------------------------------------
 
 
 async def _foresee(client: Client, namespace: str, queue: str) -> None:
-    """What can be told without making the job: what waits there, and the clusters behind the queue."""
+    """Prints what is known before the job exists: the queue's pending workloads and its clusters."""
     from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
     from multikueue.api.meta import ObjectKey
     from multikueue.errors import Forbidden, NotFound

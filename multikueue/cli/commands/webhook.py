@@ -1,4 +1,4 @@
-"""`multikueue webhook`: the registration that outlives a manager that was stopped by hand."""
+"""`multikueue webhook`: the registration that a manager leaves behind when it is stopped by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ app = group("webhook", "See to the registration of the manager's webhook.")
 
 @app.callback()
 def _group() -> None:
-    """Keeps `remove` a word of its own, though it is the only one."""
+    """Keeps `remove` a subcommand: typer runs an only command without its name."""
 
 
 @app.command()

@@ -1,7 +1,7 @@
-"""`multikueue why`: the reasons of a workload that waits, as the manager tells them, or worked out here from what one may see.
+"""`multikueue why`: the reasons why a workload waits: the manager's, else computed here from what the user may read.
 
-One sentence on top; then, without quota, what is lacking of it, and, without a worker, what each worker answers. What one may
-not see is said, and is no error.
+One sentence on top; then the missing quota, or, for a workload without a worker, the answer of each worker. What the user
+may not read is named, and is no error.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
 
 
 def _summary(seen: _Seen, found: Explanation | None) -> str:
-    """The one sentence."""
+    """The sentence on top."""
     from multikueue.cli.workload import description
 
     if seen.workers:
@@ -143,7 +143,7 @@ def _summary(seen: _Seen, found: Explanation | None) -> str:
 
 
 def _shortest(lacks: tuple[Lack, ...]) -> str:
-    """What is told of what is lacking: what others have, before what there could never be."""
+    """The first lack in words: quota that others hold goes before quota that can never exist."""
     lacking = [lack for lack in lacks if not lack.problem] or list(lacks)
     if not lacking:
         return "nothing is lacking, it is about to be looked at"
@@ -211,13 +211,13 @@ def _endings(found: Explanation) -> Iterator[tuple[str, ...]]:
 # --- the quota engine, on what the cluster shows ---------------------------------------------------------------------
 
 Objects = dict[str, list[tuple[dict[str, Any], Any]]]
-"""By plural: each object as the server sent it, and as a value."""
+"""Objects by the plural of their kind: each as the server sent it, and as a value."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The workload, and what could be seen of all that it depends on. `hidden` are kinds that quota cannot be told without;
-    `unseen` says in words what one may not see; `told` is what the manager says of its quota."""
+    """The workload, and the objects that it depends on. `hidden`: kinds that the user may not list, though quota
+    depends on them; `unseen`: what the user may not see, in words; `told`: the manager's explanation of its quota."""
 
     workload: Workload
     objects: Objects
@@ -247,13 +247,13 @@ async def _look(target: Target, reach: WorkerAccess, namespace: str | None, name
 
 
 async def _ask(client: ClusterClient, workload: Workload) -> Told | None:
-    """What the manager says of it, which takes no right but to that; None where it says nothing."""
+    """The manager's explanation, which needs a right to that API only; None without an answer."""
     from multikueue.cli.workload.told import told
     from multikueue.errors import ApiError
 
     try:
         return await told(client, workload.key)
-    except ApiError:  # no such API, no right to it, or nobody behind it: then it is worked out here
+    except ApiError:  # no such API, no right to it, or no server behind it: the reasons are computed here
         return None
 
 
@@ -268,7 +268,7 @@ def _waits_for_a_worker(workload: Workload) -> bool:
 
 
 async def _fetch(client: ClusterClient, where: str) -> tuple[Objects, list[str]]:
-    """All that quota depends on, and the kinds of it that one may not list; workloads of one's own namespace at least."""
+    """Objects that quota depends on, and the kinds that may not be listed; workloads of the own namespace at least."""
     from multikueue.api import kinds
     from multikueue.errors import Forbidden
 

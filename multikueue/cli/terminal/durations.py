@@ -10,7 +10,7 @@ __all__ = ["parse_duration"]
 
 
 def parse_duration(text: str) -> timedelta:
-    """A duration such as `30d`, `1h30m`, `1.5h`, `500ms`, `PT1H` or `90`, which are seconds."""
+    """A duration such as `30d`, `1h30m`, `1.5h`, `500ms`, `PT1H` or `90` (seconds)."""
     from pydantic import TypeAdapter, ValidationError
 
     from multikueue.settings.values import Span

@@ -65,7 +65,7 @@ def _ended(command: Callable[[], object]) -> int:
         if not all(isinstance(end, _ENDS) for end in ends):
             raise
         code = _code_of_ends(ends)
-    sys.stdout.flush()  # here: Python would do it too late to tell anybody but by a traceback
+    sys.stdout.flush()  # here: a failure at Python's own flush could only be reported as a traceback
     return code
 
 
@@ -110,7 +110,7 @@ def _system_exit(end: SystemExit) -> int:
 
 
 def _reader_is_gone() -> int:
-    # `multikueue workloads list | head`: nobody reads on. Python flushes stdout at exit and would complain again.
+    # `multikueue workloads list | head`: the reader is gone. Python flushes stdout at exit and would complain again.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -50,7 +50,7 @@ Form: TypeAlias = Format | JsonPath | CustomColumns
 
 
 def is_document(output: Form) -> bool:
-    """Whether it shows whole objects, not rows."""
+    """Whether the format shows whole objects, not rows."""
     return output not in (Format.TABLE, Format.WIDE, Format.NAME)
 
 

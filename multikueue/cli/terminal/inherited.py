@@ -1,6 +1,6 @@
-"""Options that may stand anywhere: with the command, or before it, with its group or with the program.
+"""Options that may stand after the command, after its group or after the program.
 
-The value nearest to the command counts, before environment and settings wherever it stands.
+The value nearest to the command counts. In each place it goes before environment and settings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["before", "inherited"]
 
 
 def inherited(name: str) -> Callable[..., Any]:
-    """The callback of an option of a command that groups have under this name."""
+    """The callback of a command's option that its groups also have, under this name."""
 
     def callback(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
         source = ctx.get_parameter_source(param.name or "")
@@ -25,7 +25,7 @@ def inherited(name: str) -> Callable[..., Any]:
 
 
 def before(ctx: typer.Context, name: str, otherwise: Any = None) -> Any:
-    """The value of this option before the command."""
+    """The option's value from before the command, the nearest first."""
     parent = ctx.parent
     while parent is not None:
         if (value := parent.params.get(name)) is not None:

@@ -1,7 +1,7 @@
 """The JSONPath of kubectl, for `-o jsonpath=`, `-o custom-columns=` and `--sort-by`. Pure.
 
-As on https://kubernetes.io/docs/reference/kubectl/jsonpath/: fields, `[0]`, slices, `[*]`, `..name`, `[?(@.a=="b")]`, unions,
-`{range}` and quoted text. What a path does not find is no error: the answer is shorter.
+As on https://kubernetes.io/docs/reference/kubectl/jsonpath/: fields, `[0]`, slices, `[*]`, `..name`, `[?(@.a=="b")]`,
+unions, `{range}` and quoted text. A path that finds nothing is no error: the answer is shorter.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A path, ready to be followed."""
+    """A parsed path."""
 
     steps: tuple[Step, ...]
 
@@ -55,7 +55,7 @@ class Path:
 
 @cache
 def path(written: str) -> Path:
-    """`.metadata.name`, `{.metadata.name}` or `metadata.name`. Raises ValueError."""
+    """Parse a path such as `.metadata.name`, `{.metadata.name}` or `metadata.name`. Raises ValueError."""
     bare = written.strip()
     if bare.startswith("{") and bare.endswith("}"):
         bare = bare[1:-1].strip()
@@ -165,7 +165,7 @@ def _filter(match: re.Match[str]) -> Step:
             return bool(found)
         try:
             return any(_SIGNS[sign](each, other) for each in found)
-        except TypeError:  # a word is neither more nor less than a number
+        except TypeError:  # a string and a number have no order
             return False
 
     return lambda items: (item for item in _below(items) if holds(item))
@@ -184,7 +184,7 @@ def _literal(written: str) -> Any:
 
 
 def _nodes(template: str) -> list[tuple[str, bool]]:
-    """Plain text, and the contents of braces."""
+    """Pieces of a template: plain text (False), and contents of braces (True)."""
     nodes, at = list[tuple[str, bool]](), 0
     for match in _PIECE.finditer(template):
         nodes += [(template[at : match.start()], False)] if match.start() > at else []

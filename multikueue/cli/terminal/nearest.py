@@ -7,11 +7,11 @@ from collections.abc import Iterable
 __all__ = ["there_are"]
 
 MOST = 10
-"""Names in one line."""
+"""Maximum names in one line."""
 
 
 def there_are(named: str, known: Iterable[str], *, none: str = "none") -> str:
-    """`did you mean X? there are: ...`: the nearest first, the rest by the alphabet."""
+    """`did you mean X? there are: ...`: the nearest first, the rest in alphabetical order."""
     from difflib import get_close_matches
 
     names = sorted(set(known))

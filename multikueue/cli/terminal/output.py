@@ -231,7 +231,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], *, bold: bool | None = No
 
 
 class Ticker:
-    """A table that grows a row at a time, its columns as wide as they had to be so far."""
+    """A table printed row by row; a column is as wide as its widest cell so far."""
 
     def __init__(self, columns: Sequence[Column], output: Form, *, headers: bool = True) -> None:
         self._shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.wide]

@@ -36,7 +36,7 @@ _STATES: tuple[tuple[str, Test], ...] = (
     ("QuotaReserved", lambda workload: workload.has(QUOTA_RESERVED)),
     ("Evicted", lambda workload: workload.has(EVICTED)),
 )
-"""In order: the first that holds is the state. Otherwise it is pending."""
+"""In order: the first that holds is the state; Pending if none does."""
 
 STATES = ("Pending", *(name for name, _ in _STATES))
 """All states in one word each."""

@@ -1,4 +1,4 @@
-"""Following one collection of a cluster: each object there is, and each change."""
+"""A watch of one collection of a cluster: each present object, then each change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Object)
 
 
 class _Changes(Generic[T]):
-    """A reflector's sink that passes on what is new: the object, and whether it is gone."""
+    """A reflector's sink that passes changes on: the object, and whether it is gone."""
 
     def __init__(self, tell: Callable[[tuple[T, bool]], None]) -> None:
         self.unreadable: dict[ObjectKey, str] = {}
@@ -38,7 +38,7 @@ class _Changes(Generic[T]):
         return 0
 
     def expect_list(self, _namespace: str, /) -> None:
-        """Nothing else tells us anything."""
+        """Nothing to do: no other source changes these objects."""
 
     def replacing(self, items: Sequence[T], _version: int, _namespace: str, /) -> Iterator[None]:
         there = {item.key for item in items}
@@ -70,9 +70,9 @@ async def follow(
     *,
     selector: str = "",
 ) -> None:
-    """Tell `take` each object there is and each change, until cancelled; the flag says that the object is gone.
+    """Call `take` with each present object and each change, until cancelled; the flag says that the object is gone.
 
-    Of all namespaces if that is empty. A broken connection is made again, with a remark. Raises Forbidden.
+    An empty `namespace` means all. A broken connection is made again, with a remark. Raises Forbidden.
     """
     path = kind.collection(namespace) if namespace else kind.path()
     await client.request("GET", path, params={"limit": "1"})

@@ -1,4 +1,4 @@
-"""The words by which a user names a workload: its own name, or that of its job, with the kind in front where needed."""
+"""Lookup of a workload by its own name or its job's, with the kind in front where needed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _owners(workload: Workload, kind: str, name: str) -> Iterable[OwnerReference
 
 
 def _is_of(kind: str, owner: OwnerReference) -> bool:
-    """Whether the word names the owner's kind as kubectl lets one: singular or plural, alone or with its group."""
+    """Whether the word names the owner's kind, as in kubectl: singular or plural, alone or with its group."""
     word, _, group = kind.partition(".")
     own = owner.kind.lower()
     return word in (own, f"{own}s") and group in ("", owner.api_version.rpartition("/")[0])
@@ -109,7 +109,7 @@ def _running(found: list[Pair]) -> list[Pair]:
 
 
 def _choices(found: list[Pair], name: str) -> str:
-    """By the kinds of the jobs, if that tells them apart."""
+    """The choices as KIND/NAME of the jobs if the kinds differ, else the workloads' names."""
     kinds = {owner.kind.lower() for _, workload in found for owner in _owners(workload, "", name)}
     if len(kinds) == len(found):
         return ", ".join(f"{kind}/{name}" for kind in sorted(kinds))
@@ -117,7 +117,7 @@ def _choices(found: list[Pair], name: str) -> str:
 
 
 def names(items: list[Pair]) -> Iterator[str]:
-    """The names of all as a user would give them: by their jobs, if they have any."""
+    """Names of all workloads as a user would type them: KIND/NAME of the jobs, else their own."""
     for _, workload in items:
         owners = workload.metadata.owner_references
         yield from (f"{owner.kind.lower()}/{owner.name}" for owner in owners)

@@ -45,7 +45,7 @@ AT_ONCE = 16
 """Clusters that are asked concurrently."""
 
 NAMED = 5
-"""Workers of one kind in the sentence; the rows have them all."""
+"""Maximum workers of one state in the sentence; the rows show all."""
 
 
 def row(prospect: Prospect) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def row(prospect: Prospect) -> tuple[str, ...]:
 
 
 def sentence(found: Iterable[Prospect], local: Workload) -> str:
-    """What it comes to."""
+    """All answers in one sentence; empty without answers."""
     ranked = sorted(found, key=lambda each: _RANK[each.state])
     if ranked and all(each.state == State.NEVER.value for each in ranked):
         return f"No worker can ever hold it: {_alike(ranked)}.{_again(local)}"
@@ -84,7 +84,7 @@ def _some(names: list[str]) -> str:
 
 
 def _again(local: Workload) -> str:
-    """When it is tried again, if it waits for that."""
+    """The time of the next attempt, if the workload waits for it."""
     state = local.status.requeue_state
     if local.has(QUOTA_RESERVED) or not local.has(FITS_NO_WORKER) or state is None or state.requeue_at is None:
         return ""
@@ -134,7 +134,7 @@ class _Inquiry:
         return named_in(told.message) if told is not None else {}
 
     async def names(self) -> tuple[str, ...]:
-        """The workers of the configuration, if that may be read; else those that the workload names."""
+        """The workers of the configuration, if it may be read; else those that the workload names."""
         named = tuple(dict.fromkeys((*self.nominated, *self.known())))
         try:
             return (await self._configured()) or named

@@ -1,4 +1,4 @@
-"""The relatives of a workload where a command looks for them: its copy, its job and that job's pods, as objects."""
+"""Relatives of a workload on one cluster, as objects: its copy, its job and the job's pods."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ class Kin(Relatives):
     """The relatives of one workload on one worker."""
 
     async def copy(self) -> Workload | None:
-        """The workload as it is there; None if it is not."""
+        """The workload of that name on the worker; None without one."""
         try:
             return await self._client.get(WORKLOADS, self._key)
         except NotFound:
             return None
 
     async def job(self) -> Tree | None:
-        """The remote job as its server has it; None if there is none, or if another has its name."""
+        """The remote job as its server has it; None without one, or if another job has its name."""
         found = await self._read(self._job) if self._job else None
         return json.loads(found) if found and await self.has(meta_of(found)) else None
 
     async def path(self) -> str:
-        """Of the job, or of the workload if it has none. Raises NotFound where the job's kind is not served."""
+        """The path of the job, else of the workload. Raises CommandFailed if the job's kind is not served."""
         if self._job is None:
             return WORKLOADS.path(self._key)
         objects = await collection_of(self._client, self._job.api_version, self._job.kind, self._key.namespace)
         return f"{objects}/{quote(self._job.name, safe='')}"
 
     async def unserved(self) -> str:
-        """The kind of the job, if the server knows none such; else, and without a job, empty."""
+        """The job's kind if the server does not serve it; else, and without a job, empty."""
         if self._job is None:
             return ""
         try:
@@ -61,7 +61,7 @@ class Kin(Relatives):
 
 
 async def collection_of(client: ClusterClient, api_version: str, kind: str, namespace: str) -> str:
-    """The path at which objects of the kind are made. Raises CommandFailed if the server knows none such."""
+    """The path of the kind's objects in the namespace. Raises CommandFailed if the server does not serve the kind."""
     try:
         plural = await plural_of(client, api_version, kind)
     except NotFound:

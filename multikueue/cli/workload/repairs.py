@@ -87,7 +87,7 @@ REPAIRS: tuple[Repair, ...] = (
         "Ask for less, or have a worker enlarged: `multikueue clusters capacity` has what there is.",
     ),
 )
-"""In order: the first that holds is shown. An empty one: the user has nothing to do."""
+"""In order: the first that holds is shown. Empty words: the user has nothing to do."""
 
 
 def repair(workload: Workload) -> str:

@@ -52,14 +52,14 @@ class Scene:
 
     @asynccontextmanager
     async def winner(self) -> AsyncIterator[View]:
-        """What runs of it where it is. Raises CommandFailed with the reason if it is on no cluster."""
+        """A view of the workload on its cluster. Raises CommandFailed with the reason if it is on none."""
         if not self.workload.status.cluster_name:
             raise CommandFailed(nowhere(self.workload))
         async with AsyncExitStack() as stack:
             yield View(self.manager, self.reach, self.workload, stack)
 
     async def stay(self, act: Act) -> Workload:
-        """Play on the cluster where the workload is, then on the next one; answers the workload once it is finished."""
+        """Play on the workload's cluster, then on its next one; returns the workload once it is finished."""
         said = ""
         while True:
             workload = await self._look()
@@ -109,5 +109,5 @@ async def open_scene(named: str, namespace: str | None, reach: WorkerAccess) -> 
 
 
 def nowhere(workload: Workload) -> str:
-    """The reason why it is on no cluster, in one line."""
+    """The reason why the workload is on no cluster, in one line."""
     return f"workload {workload.key} is on no cluster: {description.now(workload)}"

@@ -21,7 +21,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 async def told(client: ClusterClient, key: ObjectKey) -> Told:
-    """Raises ApiError without such an API, a right to it, or an answer, and errors of `Client.request`."""
+    """Raises ApiError without such an API, a right to it, or a readable answer, and errors of `Client.request`."""
     path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/{key.namespace}/workloads/{key.name}/explanation"
     try:
         return msgspec.json.decode(await client.request("GET", path), type=Told)

@@ -1,7 +1,7 @@
-"""What runs of a workload where it is: as the manager shows it by its aggregated API, else as one sees it oneself there.
+"""Pods, events and logs of a workload on its cluster: from the manager's aggregated API, else from the cluster itself.
 
-The manager's answer takes rights on the manager cluster alone (docs/operations.md). A worker of one's own choice goes first:
-who names a context wants to see by it.
+The manager's answer needs rights on the manager cluster only (docs/operations.md). A context or kubeconfig that the user
+names goes first: its rights are the ones the user wants to see with.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["View"]
 T = TypeVar("T", bound=Object)
 
 Pairs = list[tuple[dict[str, Any], T]]
-"""Objects as they were sent, and as values."""
+"""Objects as the server sent them, and as values."""
 
 POLL_SECONDS = 2.0
-"""Between two looks by the manager, which has no watch of what is on workers."""
+"""Time between two reads through the manager, whose API has no watch of objects on workers."""
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 class View:
-    """`unseen` says in words why there may be more than was seen. The worker is connected to when it is needed first."""
+    """One workload on its cluster. `unseen`: why an answer may be incomplete. The worker is connected on first need."""
 
     def __init__(self, manager: WatchingClient, reach: WorkerAccess, workload: Workload, stack: AsyncExitStack) -> None:
         self.workload, self.cluster = workload, workload.status.cluster_name or ""
@@ -57,7 +57,7 @@ class View:
         self._connecting = anyio.Lock()
 
     async def own(self) -> tuple[ReachableWorker, Kin]:
-        """One's own way. Raises CommandFailed if there is none, and says what the manager answered."""
+        """The user's own access to the worker. Raises CommandFailed without any, with the manager's refusal."""
         async with self._connecting:
             if self._own is None:
                 worker = await self._connect()
@@ -82,7 +82,7 @@ class View:
         return found
 
     async def follow_pods(self, take: Callable[[PrintedPod, bool], Awaitable[None]]) -> None:
-        """Tells `take` each pod there is and each change, until cancelled; the flag says that it is gone."""
+        """Calls `take` with each pod and each change, until cancelled; the flag says that the pod is gone."""
 
         found = await self._told(PODS)
         if found is not None:
@@ -106,7 +106,7 @@ class View:
         return [pair for pair in pairs if kin.told(pair[1].involved_object)]
 
     async def follow_events(self, take: Callable[[PrintedEvent, bool], Awaitable[None]]) -> None:
-        """As `follow_pods`."""
+        """Calls `take` with each event and each change, until cancelled; the flag says that the event is gone."""
         found = await self._told(PRINTED_EVENTS)
         if found is not None:
             return await self._poll(PRINTED_EVENTS, found, take)
@@ -121,7 +121,7 @@ class View:
 
     @asynccontextmanager
     async def log(self, pod: PrintedPod, query: Mapping[str, str]) -> AsyncIterator[Lines]:
-        """The log of a pod, by the way on which it was seen. Raises as a call does."""
+        """The log of a pod, from the source that showed the pod. Raises the errors of a request."""
         async with AsyncExitStack() as stack:
             yield await self._open(stack, pod, query)
 
@@ -142,14 +142,14 @@ class View:
         return f"/apis/visibility.multikueue.dev/v1alpha1/{of}/{subresource}"
 
     async def _told(self, kind: Kind[T]) -> Pairs[T] | None:
-        """What the manager shows; None where it shows nothing, or one has named a way of one's own."""
+        """The manager's answer; None if it refuses, or if the user named a context or kubeconfig."""
         if self._reach.is_named:
             return None
         try:
             found = await self._ask(kind)
             self._is_told = True
             return found
-        except ApiError as error:  # no such API, no right to it, or nobody behind it
+        except ApiError as error:  # no such API, no right to it, or no server behind it
             self._refused = error
             return None
 

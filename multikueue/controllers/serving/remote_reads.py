@@ -1,9 +1,9 @@
-"""Reads for people what belongs to a workload on its worker, with the manager's credentials, which they never see.
+"""Reads a workload's pods, events and logs on its worker for users, who never see the manager's credentials.
 
-Lists are read whole, logs are passed on as they come. The manager may read pods only where the worker was registered for it,
-and only relatives of the workload are shown, which must have a copy of ours there. Workers and people are strangers to each
-other and to us, so all has a bound: what is under way at once, of one user and on one worker, its time, the objects that are
-looked at, and what is shown of them.
+Lists are read whole; logs are streamed. The manager may read pods only where the worker was registered for it. Only
+relatives of the workload are shown, and only if the worker has a copy of ours. Neither workers nor users are trusted, so
+everything is limited: requests under way (in all, of one user, on one worker), their time, the objects read, and the fields
+and texts shown.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ T = TypeVar("T", bound=Object)
 __all__ = ["AT_ONCE", "AT_ONCE_OF_ONE", "AT_ONCE_THERE", "MOST_OWNERS", "MOST_PAGES", "PAGE", "InFlight", "Reads"]
 
 AT_ONCE, AT_ONCE_OF_ONE, AT_ONCE_THERE = 8, 2, 2
-"""Reads under way: in all, of one user, and on one worker, whose connection has calls to spare for so many."""
+"""Maximum reads under way: in all, of one user, and on one worker, whose connection has spare calls for so many."""
 
 SECONDS = 10.0
-"""Of one answer. Who waits would rather ask again, and an API server gives up after a minute."""
+"""Maximum time of one answer: a user would rather ask again, and an API server gives up after a minute."""
 
 PAGE, MOST_PAGES = 250, 20
-"""Objects of a page, and pages: so many objects of the namespace are looked at."""
+"""Objects of a page, and maximum pages: together the objects of the namespace that one search reads."""
 
 MOST_OWNERS = 200
-"""Owners of pods that are read to find out whose they are. Pods that Kueue has marked need none."""
+"""Maximum owners that one search reads to find the workload of pods. Pods that Kueue has marked need none."""
 
 
 LOGS, LOGS_OF_ONE, LOGS_THERE = 16, 4, 8
-"""Logs under way: in all, of one user, who may follow some pods of a job side by side, and on one worker."""
+"""Maximum logs under way: in all, of one user, who may follow some pods side by side, and on one worker."""
 
 LOG_SECONDS, LOG_BYTES = 3600.0, 64 * 2**20
-"""Of one log. What has no end breaks off: who follows begins anew."""
+"""Maximum time and size of one log. An endless log breaks off; a client that follows asks again."""
 
 LOG_RATE = 2**20
-"""Bytes of a log per second, beyond the first so many: the event loop has other work."""
+"""Maximum bytes of a log per second after the first second's worth: the event loop has other work."""
 
 QUIET_SECONDS = 900.0
-"""Without a byte of a log."""
+"""Maximum time without a byte of a log."""
 
 
 class InFlight:
-    """Counts what is under way: so much in all, of one user, and on one worker."""
+    """Limits requests under way: in all, of one user, and on one worker."""
 
     def __init__(self, *, of_all: int, of_one: int, there: int) -> None:
         self._of_all, self._of_one, self._there = of_all, of_one, there
@@ -71,8 +71,8 @@ class InFlight:
 
     @contextmanager
     def entered(self, user: User, worker: str) -> Iterator[None]:
-        """One more, for the time of the block. Raises Refused (429): nobody waits here, since a queue would be a room
-        that strangers fill."""
+        """One more request, for the time of the block. Raises Refused (429) at a limit: requests never wait, since
+        strangers could fill a queue."""
         if self._users[user.name] >= self._of_one:
             raise Refused(429, "TooManyRequests", f'User "{user.name}" has {self._of_one} such requests under way')
         if self._users.total() >= self._of_all or self._workers[worker] >= self._there:
@@ -98,7 +98,7 @@ def _logs() -> InFlight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """`clients` are those of the connected workers, `workers` what is known of all of them."""
+    """Reads on workers for users. `clients`: of the connected workers; `workers`: the store's view of all workers."""
 
     clients: Mapping[str, WatchingClient]
     workers: Mapping[str, WorkerView]
@@ -106,7 +106,7 @@ class Reads:
     logs: InFlight = field(default_factory=_logs)
 
     async def look(self, user: User, asked: Look, workload: Workload) -> Mapping[str, Any]:
-        """The answer; without items if the workload is on no worker, or its copy there is gone. Raises Refused."""
+        """The pods or events; none if the workload is on no worker, or its copy there is gone. Raises Refused."""
         cluster = workload.status.cluster_name or ""
         if not self._is_there(workload):
             return relatives(asked, cluster, (), ())
@@ -117,7 +117,7 @@ class Reads:
         return relatives(asked, cluster, items, search.unseen)
 
     async def log(self, user: User, asked: Log, workload: Workload, start: Callable[[], Awaitable[Write]]) -> None:
-        """Passes a log on, of a pod of that workload and no other. Raises Refused."""
+        """Streams the log of a pod of that workload. Raises Refused, also for any other pod."""
         cluster = workload.status.cluster_name or ""
         if not self._is_there(workload):
             raise _no_pod(asked)
@@ -128,13 +128,13 @@ class Reads:
                 pod = await client.get(PODS, key)
                 if not await Relatives(client, workload, most=MOST_OWNERS).has(pod.metadata):
                     raise _no_pod(asked)
-                if not pod.spec.node_name:  # an API server would answer such a request without saying anything
+                if not pod.spec.node_name:  # an API server would answer such a request with an empty log
                     raise Refused(400, "BadRequest", f'pod "{asked.pod}" is on no node of {cluster} yet')
             async with client.stream(PODS.path(key, subresource="log"), dict(asked.query), idle=QUIET_SECONDS) as log:
                 await _pass_on(log, await start())
 
     def _is_there(self, workload: Workload) -> bool:
-        """Whether the worker has a copy of ours: what has that name without one is somebody else's."""
+        """Whether the worker has a copy of ours: without one, objects of these names belong to others."""
         worker = self.workers.get(workload.status.cluster_name or "")
         return worker is not None and worker.workloads.get(workload.key) is not None
 
@@ -150,7 +150,9 @@ def _no_pod(asked: Log) -> Refused:
 
 
 async def _pass_on(log: Lines, write: Write) -> None:
-    """Piece by piece, at the worker's pace, the reader's or our own, whichever is slowest. Raises Refused beyond LOG_BYTES."""
+    """Writes the log at the pace of the worker, the reader or LOG_RATE. Raises Refused beyond LOG_BYTES.
+
+    In pieces, not lines: reading an endless line would hold the lock that the worker's watches share."""
     began, sent = anyio.current_time(), 0
     while piece := await log.piece():
         sent += len(piece)
@@ -162,7 +164,7 @@ async def _pass_on(log: Lines, write: Write) -> None:
 
 @contextmanager
 def _refusals(cluster: str) -> Iterator[None]:
-    """What the worker answers instead, in Kubernetes' words for the caller."""
+    """Turns errors of the worker into Refused, a Kubernetes Status for the caller."""
     try:
         yield
     except TimeoutError:
@@ -191,7 +193,7 @@ class _Search:
         return [shown_pod(pod) for pod in await self._those(PODS, lambda pod: self._kin.has(pod.metadata))]
 
     async def events(self) -> Sequence[Object]:
-        """Those about the copy, the job and its pods, which must be found first."""
+        """Events about the copy, the job and its pods; the pods must be found first."""
         await self.pods()
 
         async def is_told(event: PrintedEvent) -> bool:
@@ -201,15 +203,15 @@ class _Search:
 
     @property
     def unseen(self) -> Sequence[str]:
-        """Why there may be more than was found."""
+        """Reasons why the result may be incomplete."""
         hidden = excerpt(", ".join(sorted(self._kin.hidden)))
         more = [f"the manager may not read {hidden} there"] if hidden else []
         more += [f"no more than {MOST_OWNERS} owners of pods were looked at"] if self._kin.gave_up else []
         return [*self._unseen, *more]
 
     async def _those(self, kind: Kind[T], ours: Callable[[T], Awaitable[bool]]) -> list[T]:
-        """Objects of the namespace that are ours, page by page; of an answer with more than was asked for, the rest is
-        not looked at."""
+        """Objects of the namespace that belong to the workload, page by page. Items beyond the requested limit are
+        ignored: the worker is not trusted to keep it."""
         decode, cont, found = list_of(kind), "", list[T]()
         for _ in range(MOST_PAGES):
             query = {"limit": str(PAGE)} | ({"continue": cont} if cont else {})

@@ -1,4 +1,4 @@
 """`multikueue clusters`: `group` has the commands.
 
-`inspection` looks at a worker before it joins or leaves, `capacity` at what the workers have for each ClusterQueue.
+`inspection` checks a worker before it joins or leaves; `capacity` shows the workers' capacity for each ClusterQueue.
 """

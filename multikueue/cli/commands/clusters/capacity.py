@@ -1,4 +1,4 @@
-"""What the workers have for the manager's ClusterQueues, as the CLI sees it: read side by side, and shown as rows."""
+"""Capacity of the workers for the manager's ClusterQueues: read concurrently, shown as rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from multikueue.store.sight import namespaces_of
 __all__ = ["Outlook", "Survey", "listing", "survey"]
 
 AT_ONCE = timedelta(0)
-"""We see one moment: what is away now counts for nothing."""
+"""No hold time: the command sees one moment only, so capacity that is away now counts as zero."""
 
 COLUMNS = (
     Column("CLUSTERQUEUE"),
@@ -49,7 +49,7 @@ Connect = Callable[[str, bytes], AbstractAsyncContextManager[ClusterClient]]
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A ClusterQueue with a MultiKueue check, whether it follows, and what its quotas are to be, or would be."""
+    """A ClusterQueue with a MultiKueue check: whether it follows its workers, and the quotas it gets, or would get."""
 
     queue: str
     follows: bool
@@ -58,14 +58,14 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All of them. `unread` are the workers that nothing is known of, `problems` what is wrong with annotations."""
+    """All outlooks. `unread`: workers that could not be read. `problems`: invalid annotations."""
 
     outlooks: tuple[Outlook, ...]
     unread: tuple[str, ...]
     problems: tuple[str, ...] = ()
 
     def of(self, queue: str | None) -> Survey:
-        """That of one ClusterQueue, or of all. Raises CommandFailed if there is none of that name."""
+        """The survey of one ClusterQueue, or of all. Raises CommandFailed for an unknown name."""
         found = tuple(each for each in self.outlooks if queue in (None, each.queue))
         if queue is not None and not found:
             known = there_are(queue, (each.queue for each in self.outlooks))
@@ -74,7 +74,7 @@ class Survey:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What does not count, and why, by ClusterQueue."""
+        """Capacity that does not count, and why, by ClusterQueue."""
         said = (f"{each.queue}: {text}" for each in self.outlooks for text in _said(each.decision))
         return (*self.problems, *said)
 
@@ -86,7 +86,7 @@ def _said(decision: FollowedQuota) -> tuple[str, ...]:
 async def survey(
     manager: ClusterClient, members: Sequence[WorkerCluster], *, connect: Connect, rules: Rules, moment: datetime
 ) -> Survey:
-    """Look at the workers of all ClusterQueues with a MultiKueue check, those that do not follow too."""
+    """Read the workers of all ClusterQueues with a MultiKueue check, including queues that do not follow."""
     way = await routes(manager)
     fleet = _Fleet(way, rules, moment)
     await fleet.read(members, connect)
@@ -110,7 +110,7 @@ class _Fleet:
         self._following = {queue.metadata.name for queue in way.cluster_queues if reserve_of(queue, rules) is not None}
 
     async def read(self, members: Sequence[WorkerCluster], connect: Connect) -> None:
-        """Side by side: one that hangs delays only the end."""
+        """Reads the workers concurrently: one that hangs delays only the end."""
         known = {member.name: member for member in members}
         async with anyio.create_task_group() as tasks:
             for name, record in self.records.items():
@@ -141,7 +141,7 @@ class _Fleet:
         self.unread.add(member.name)
 
     def outlook(self, queue: ClusterQueue) -> Outlook:
-        """One that does not follow yet is shown as if it did."""
+        """A ClusterQueue that does not follow yet is shown as if it did."""
         name, rules = queue.metadata.name, self._rules
         offers = [
             offer(
@@ -167,7 +167,7 @@ class _Fleet:
 
 
 def listing(found: Survey) -> Listing:
-    """A row for each figure; programs get a ClusterQueue with all of its figures as one."""
+    """A row for each figure; `-o json` has one item for each ClusterQueue."""
     return Listing(
         columns=COLUMNS,
         rows=[_row(each, figure) for each in found.outlooks for figure in each.decision.figures],

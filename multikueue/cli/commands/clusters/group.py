@@ -197,7 +197,7 @@ app.command("remove")(remove_cluster)
 
 
 async def watch_clusters(target: Target, *, headers: bool) -> None:
-    """What there is, and then each change."""
+    """Prints all clusters, then each change."""
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
     from multikueue.cli.access import worker_clusters
     from multikueue.cli.workload.following import follow

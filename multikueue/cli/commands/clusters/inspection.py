@@ -1,4 +1,4 @@
-"""Looking at workers with the manager's eyes, before they are trusted with work and before they are taken out."""
+"""Checks of workers with the manager's credentials, before they get work and before they are removed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from multikueue.store.sight import EVERYWHERE, namespaces_of
 __all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
 
 SHOWN = 10
-"""Names in one message."""
+"""Maximum names in one message."""
 
 _FORCED = "with --force (what is there then stays there)"
 
@@ -42,14 +42,14 @@ Connect = Callable[[str, bytes], AbstractAsyncContextManager[ClusterClient]]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check found on one cluster."""
+    """Findings of a check on one cluster."""
 
     cluster: str
     findings: tuple[Finding, ...]
 
 
 def findings_listing(reports: Sequence[Report]) -> Listing:
-    """One row for each finding; programs get them as objects in place of Kubernetes objects."""
+    """One row for each finding; with `-o json` an item is a finding, not a Kubernetes object."""
     found = [(report.cluster, finding) for report in reports for finding in report.findings]
     return Listing(
         columns=(Column("CLUSTER"), Column("RESULT"), Column("CHECK"), Column("DETAIL")),
@@ -61,7 +61,7 @@ def findings_listing(reports: Sequence[Report]) -> Listing:
 
 
 async def declared(manager: ClusterClient, own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
-    """The kinds of jobs that are declared, by the settings or by definitions on the manager cluster, if we may see those."""
+    """Declared kinds of jobs: those of the settings, and of definitions on the manager cluster if these may be listed."""
     kinds = tuple(DeclaredJob(declaration_of(each)).kind for each in own)
     try:
         definitions = (await manager.list(DEFINITIONS)).items
@@ -78,7 +78,7 @@ async def check_all(
     moment: datetime,
     kinds: Sequence[Kind[Any]] = (),
 ) -> list[Report]:
-    """Check the clusters side by side; one that hangs delays only the end. `kinds` are those that are declared."""
+    """Check the clusters concurrently; one that hangs delays only the end. `kinds`: the declared kinds of jobs."""
     way, ours = await routes(manager), await definitions(manager)
     reports: dict[str, Report] = {}
 
@@ -126,7 +126,7 @@ def _connection(member: WorkerCluster) -> Finding:
 
 
 def _cordon(member: WorkerCluster) -> list[Finding]:
-    """Something only where there is a cordon, or somebody meant one."""
+    """A warning for a cordon, or for an annotation that was meant as one."""
     return [] if member.cordon == "no" else [Finding("warning", "cordoned", member.cordon)]
 
 

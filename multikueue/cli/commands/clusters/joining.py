@@ -198,7 +198,7 @@ def register(
 
 
 async def _endpoint(target: Target) -> Endpoint:
-    """Where the worker is, as its administrator's kubeconfig says."""
+    """URL, authority and TLS name of the worker, from its administrator's kubeconfig."""
     from multikueue.registration.credentials import Endpoint
 
     found = await target.credentials()
@@ -234,7 +234,7 @@ def _print_joined(name: str, joined: Joined, validity: timedelta, output: Form) 
 
 
 def _untried(request: Request) -> list[Finding]:
-    """What was looked at was looked at by our way, which need not be the manager's."""
+    """A warning if the manager is to use another URL of the worker than the checks did."""
     from multikueue.registration.preflight import Finding
 
     server = request.endpoint.server
@@ -245,13 +245,13 @@ def _untried(request: Request) -> list[Finding]:
 
 
 def _renewal(joined: Joined, validity: timedelta) -> str:
-    """When the credential ends and what to do before; whether the worker granted what was asked for."""
+    """Expiry of the credential, the command that renews it, and whether the worker granted less than requested."""
     ends = joined.credential.expires
     if ends is None:
         from multikueue.cli.access.worker_clusters import NO_END
 
         return f"Its {joined.credential.kind} has {NO_END}."
-    granted = ends - now() + timedelta(minutes=1)  # the moments since it was granted shall not make 29 days of 30
+    granted = ends - now() + timedelta(minutes=1)  # the seconds since the grant must not turn 30 days into 29
     less = f" ({since(validity)} were asked for, the worker grants no more)" if granted < 0.9 * validity else ""
     return (
         f"Its {joined.credential.kind} is good until {ends:%Y-%m-%d %H:%M} UTC, for {since(granted)}{less};"

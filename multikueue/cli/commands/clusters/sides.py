@@ -1,4 +1,4 @@
-"""The two clusters of a command that joins them: how the worker is named, and how both are reached."""
+"""The two clusters of a registration: the options that name the worker, and the connections to both."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ Origin = Annotated[
 
 @asynccontextmanager
 async def side(target: Target, where: str, dry_run: bool) -> AsyncIterator[Side]:
-    """One of them, which tells what is done to it."""
+    """One of the two clusters, which reports each change on stderr."""
     from multikueue.registration.ownership import Side
 
     async with target.connect() as client:
@@ -99,7 +99,7 @@ async def connect_with(name: str, kubeconfig: bytes) -> AsyncIterator[Client]:
 
 
 def end_by(reports: Sequence[Report]) -> None:
-    """End the command by the worst that was found: something wrong goes before what is out of reach, or of sight."""
+    """Exit by the worst finding: `failed` goes before `unreachable` and `unchecked`."""
     levels = {finding.level for report in reports for finding in report.findings}
     if "failed" in levels:
         raise typer.Exit(ExitCode.FAILED)

@@ -1,4 +1,4 @@
-"""`multikueue queues`: what waits in them, what they have, and whether they go on."""
+"""`multikueue queues`: their pending workloads, their quota, and whether they are stopped."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ app.command("resume")(stopping.resume)
 
 
 async def watch_queues(target: Target, namespace: str | None, kind: Kind[Any], output: Form, *, headers: bool) -> None:
-    """What there is, and then each change; of all namespaces if that is empty."""
+    """Prints all queues, then each change. An empty `namespace` means all namespaces."""
     from multikueue.cli.workload.following import follow
 
     async with target.connect_in(namespace) as (client, meant):
@@ -176,7 +176,7 @@ def _row(queue: LocalQueue | ClusterQueue, moment: datetime) -> tuple[str, ...]:
 
 
 def _state(queue: LocalQueue | ClusterQueue) -> str:
-    """In one word: held by its administrator, else what its manager says."""
+    """The state in one word: from the stop policy, else from the condition Active."""
     from multikueue.api.meta import find_condition
 
     if queue.spec.stop_policy != "None":
@@ -212,7 +212,7 @@ def _tell(found: FoundQueue, line: Sequence[Workload]) -> None:
 
 
 def _quotas(queue: LocalQueue | ClusterQueue) -> Iterator[tuple[str, ...]]:
-    """What is reserved, and for a ClusterQueue of how much."""
+    """Reserved quota, for a ClusterQueue with its nominal quota."""
     groups = getattr(queue.spec, "resource_groups", ())
     nominal = {
         (flavor.name, each.name): str(each.nominal_quota)
@@ -235,7 +235,7 @@ def _places(line: Sequence[Workload], moment: datetime) -> Iterator[tuple[str, .
 
 
 async def _line(client: Client, found: FoundQueue) -> list[Workload]:
-    """Those that wait for quota in it, in Kueue's order: by priority, then by age."""
+    """The queue's pending workloads in Kueue's order: by priority, then by age."""
     from multikueue.api.kinds import WORKLOADS
     from multikueue.api.workload import FINISHED, QUOTA_RESERVED, queue_of, workload_spec
     from multikueue.errors import Forbidden
@@ -254,7 +254,7 @@ async def _line(client: Client, found: FoundQueue) -> list[Workload]:
 
 
 async def _queues_of(client: Client, found: FoundQueue) -> set[Any]:
-    """The keys of the LocalQueues that lead into it; a LocalQueue is one of itself."""
+    """Keys of the LocalQueues of a ClusterQueue; for a LocalQueue its own key."""
     from multikueue.api.kinds import LOCAL_QUEUES
 
     if found.kind.namespaced:

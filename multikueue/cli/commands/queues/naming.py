@@ -1,4 +1,4 @@
-"""The words by which a user names a queue: a LocalQueue of the namespace, or `clusterqueue/NAME`."""
+"""Lookup of a queue by name: a LocalQueue of the namespace, or `clusterqueue/NAME`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FoundQueue:
 
 
 async def find(client: Client, namespace: str, named: str) -> FoundQueue:
-    """Raises CommandFailed that names the nearest."""
+    """The queue of that name. Raises CommandFailed with the nearest names."""
     from multikueue.api import kinds
 
     word, _, name = named.rpartition("/")

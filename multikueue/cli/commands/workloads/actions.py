@@ -1,6 +1,6 @@
-"""What a user does to a job: cancel, hold, release, requeue, move. Each says what it will do, and asks before it stops one.
+"""Actions on a job: cancel, hold, release, requeue, move. Each announces its effect, and asks before it stops a job.
 
-All of it is done with the caller's own rights, to the objects of the manager cluster; the manager does the rest.
+All use the caller's own rights and change objects of the manager cluster only; the manager does the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["cancel", "hold", "move", "release", "requeue"]
 
 GIVEN_BACK_SECONDS = 60.0
-"""What a workload needs at most to give its quota back, if a manager runs."""
+"""Maximum wait for a workload to give its quota back, which is enough where a manager runs."""
 
 POLL_SECONDS = 0.5
 
@@ -145,7 +145,7 @@ class _Call:
             yield client, workload
 
     def goes_on(self, what: str, *, ask: bool = False) -> bool:
-        """Say what is about to be done; False if that is all that was wanted."""
+        """Announce the effect `what`, and ask if `ask` is set. False in a dry run."""
         note(f"{what}{' (dry run)' if self.dry_run else ''}")
         if self.dry_run:
             return False
@@ -200,7 +200,7 @@ async def _release(call: _Call) -> None:
 
 
 async def _requeue(call: _Call, *, sure: bool) -> None:
-    """By holding and releasing it, which is how Kueue forgets its back-off too."""
+    """Holds and releases the workload, which also makes Kueue forget its back-off."""
     async with call.found() as (client, workload):
         _refuse_finished(workload)
         stops = _running_on(workload)
@@ -216,7 +216,7 @@ async def _requeue(call: _Call, *, sure: bool) -> None:
 
 
 async def _given_back(client: Client, workload: Workload) -> None:
-    """Wait until it has no quota: released before, it would just go on."""
+    """Wait until the workload has no quota: released earlier, it would just go on. Raises CommandFailed in the end."""
     import anyio
 
     from multikueue.api.kinds import WORKLOADS

@@ -1,4 +1,4 @@
-"""One workload as it looks on each of the clusters that have to do with it: copy, job, pods, events."""
+"""The state of one workload on each of its clusters: copy, job, pods, events."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["ClusterView", "look_around"]
 T = TypeVar("T")
 
 PATIENCE = 10.0
-"""Seconds for one cluster: who waits at a screen would rather see the others."""
+"""Seconds for one cluster: a user at a screen would rather see the others."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ClusterView:
-    """What was seen on one cluster. `problems` say why there may be more; `seen` that we got there at all."""
+    """The state on one cluster. `problems`: why it may be incomplete. `seen`: whether the cluster answered at all."""
 
     cluster: str
     role: str
@@ -59,12 +59,12 @@ class ClusterView:
 
 
 async def look_around(scene: Scene) -> list[ClusterView]:
-    """The cluster where it is, else those where its copies wait; side by side."""
+    """Views of the cluster where the workload is, else of those where its copies wait; read concurrently."""
     state = scene.workload.status
     roles = dict.fromkeys(state.nominated_cluster_names, "nominated")
     roles |= {state.cluster_name: "winner"} if state.cluster_name else {}
     sights = [ClusterView(cluster=name, role=role) for name, role in roles.items()]
-    # A context that was named is one cluster's: which, is clear only if there is no other.
+    # A context option belongs to one cluster: among several it is not clear to which.
     if len(sights) > 1:
         scene = replace(scene, reach=replace(scene.reach, context=None, kubeconfig=None))
     async with spinner(f"asking {len(sights)} clusters"), anyio.create_task_group() as tasks:
@@ -86,7 +86,7 @@ async def _look(scene: Scene, sight: ClusterView) -> None:
 
 
 async def _condition(scene: Scene, sight: ClusterView) -> None:
-    """Whether the manager has lost it, as far as we may know."""
+    """Notes as a problem that the manager has no connection, if the user may read that."""
     try:
         cluster = await scene.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", sight.cluster))
     except ApiError:

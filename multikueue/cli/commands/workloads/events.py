@@ -1,4 +1,4 @@
-"""`multikueue workloads events`: what was said of a job and its workload, at home and on the clusters, in one line of time."""
+"""`multikueue workloads events`: events of a job and its workload, of the manager and the worker, sorted by time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "HOME", "LocatedEvent", "at_home", "at_worker", "events", "in_order", "row"]
 
 HOME = "(manager)"
-"""In the place of a cluster's name; no cluster can have it."""
+"""Shown as the cluster of the manager's events; no cluster can have this name."""
 
 COLUMNS = (
     Column("LAST SEEN"),
@@ -45,7 +45,7 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class LocatedEvent:
-    """An event and where it was told: as a value, and as the server sent it."""
+    """An event and its cluster: `event` as a value, `item` as the server sent it."""
 
     cluster: str
     event: PrintedEvent
@@ -104,7 +104,7 @@ async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: 
 
 
 async def _where_it_is(scene: Scene) -> list[LocatedEvent]:
-    """Those of the worker; if they cannot be had, that is said, and those of the manager are shown all the same."""
+    """Events of the worker. If they cannot be read, a note says so, and the manager's are still shown."""
     try:
         async with scene.winner() as view:
             found = [LocatedEvent(view.cluster, event, item) for item, event in await view.events()]
@@ -117,7 +117,7 @@ async def _where_it_is(scene: Scene) -> list[LocatedEvent]:
 
 
 async def at_home(scene: Scene) -> list[LocatedEvent]:
-    """Those of the manager: of the workload and its owners. What one may not see is said."""
+    """The manager's events of the workload and its owners; none, with a note, if the user may not list events."""
     try:
         found = await _fetch(scene.manager, scene.workload.metadata.namespace)
     except Forbidden as error:
@@ -128,13 +128,13 @@ async def at_home(scene: Scene) -> list[LocatedEvent]:
 
 
 async def at_worker(worker: ReachableWorker, kin: Kin, namespace: str) -> list[LocatedEvent]:
-    """Those of a worker, of what `kin` knows by now. Raises Forbidden."""
+    """A worker's events about the relatives that `kin` knows by now. Raises Forbidden."""
     found = await _fetch(worker.client, namespace)
     return [LocatedEvent(worker.cluster, event, item) for item, event in found if kin.told(event.involved_object)]
 
 
 def in_order(told: Iterable[LocatedEvent]) -> Sequence[LocatedEvent]:
-    """By time, of whichever cluster."""
+    """Events of all clusters sorted by time."""
     return sorted(told, key=lambda each: each.event.at or _BEGINNING)
 
 
@@ -156,7 +156,7 @@ def row(event: PrintedEvent, cluster: str, moment: datetime) -> tuple[str, ...]:
     return age(event.at, moment), cluster, event.type, event.reason, where, event.message, str(count)
 
 
-# --- as they come ----------------------------------------------------------------------------------------------------
+# --- watch -----------------------------------------------------------------------------------------------------------
 
 
 async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
@@ -195,4 +195,4 @@ class _Show:
         await view.follow_events(take)
 
     async def drain(self) -> None:
-        """What is told later is in the list of the next call."""
+        """No wait: later events are in the list of the next call."""

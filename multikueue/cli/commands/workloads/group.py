@@ -1,4 +1,4 @@
-"""`multikueue workloads`: where they are, and why they are not where one wants them."""
+"""`multikueue workloads`: where they are, what they wait for, and commands that change that."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLUSTERS = (
 )
 
 LATEST = 10
-"""Events on one screen; `events` has them all."""
+"""Maximum events on one screen; the command `events` shows all."""
 
 
 @app.command("show")

@@ -44,14 +44,14 @@ COLUMNS = (
     Column("ATTEMPT", wide=True),
     Column("MESSAGE", wide=True),
 )
-"""After the namespace, which stands there if there are several. Six of them have room on a screen of 80 columns."""
+"""A column for the namespace stands before these if there are several. Six fit on a screen of 80 characters."""
 
 Test = Callable[["Workload"], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which ones are meant: by name, or by what they are."""
+    """A filter of workloads: by name, queue, state and cluster."""
 
     names: tuple[str, ...]
     queue: str
@@ -59,7 +59,7 @@ class Selection:
     cluster: str
 
     def takes(self, workload: Workload) -> bool:
-        """All but the names, which may turn out to be nobody's."""
+        """Whether the workload passes; `of` tests the names, since an unknown name is an error."""
         from multikueue.api.workload import workload_spec
         from multikueue.cli.workload import description
 
@@ -71,7 +71,7 @@ class Selection:
         )
 
     def of(self, pairs: list[Pair], where: str) -> list[Pair]:
-        """Raises CommandFailed for a name that nobody has."""
+        """The selected pairs. Raises CommandFailed for a name that no workload or job has."""
         for name in self.names:
             if not named(pairs, name):
                 what = f"in namespace {where}" if where else "at all"
@@ -171,7 +171,7 @@ def list_workloads(
 
 
 async def _fetch(target: Target, namespace: str | None, selector: str, *, everywhere: bool) -> tuple[str, list[Pair]]:
-    """The namespace that is meant, empty for all, and its workloads."""
+    """The namespace in effect, empty for all, and its workloads."""
     from multikueue.api.kinds import WORKLOADS
 
     async with target.connect_in(namespace) as (client, meant):
@@ -183,7 +183,7 @@ async def _fetch(target: Target, namespace: str | None, selector: str, *, everyw
 async def watch_workloads(
     target: Target, namespace: str | None, selector: str, choice: Selection, output: Form, headers: bool
 ) -> None:
-    """What there is, and then each change; a workload that is none of those that are meant any more is shown once more."""
+    """Prints the workloads, then each change; a workload that leaves the selection is shown once more."""
     from multikueue.api.kinds import WORKLOADS
     from multikueue.cli.workload.following import follow
 

@@ -1,4 +1,4 @@
-"""`multikueue workloads logs`: what the pods of a job say, from the cluster where it runs."""
+"""`multikueue workloads logs`: logs of a job's pods, from the cluster where it runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["logs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    """What of the logs is asked for."""
+    """The requested part of the logs."""
 
     pod: str = ""
     container: str = ""
@@ -41,7 +41,7 @@ class _Wish:
     query: dict[str, str] = field(default_factory=dict)
 
     def containers(self, pod: PrintedPod) -> list[str]:
-        """Which containers of a pod: the one named, all, or the one that kubectl would take."""
+        """The requested containers of a pod: the named one, all, or kubectl's default."""
         from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION
 
         if self.pod not in ("", pod.metadata.name):
@@ -124,7 +124,7 @@ def logs(
 
 
 async def _print_all(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
-    """What there is now, one container after the other."""
+    """Prints the present logs, one container after the other."""
     from multikueue.cli.workload.session import open_scene
 
     async with open_scene(named, namespace, reach) as scene, scene.winner() as view:
@@ -150,7 +150,7 @@ def _nothing(wish: _Wish, found: list[PrintedPod], view: View) -> str:
 
 
 async def _follow(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
-    """What they say from now on, wherever the workload goes, until it is finished."""
+    """Follows the logs from cluster to cluster until the workload is finished."""
     from multikueue.api.workload import FINISHED
     from multikueue.cli.workload import description
     from multikueue.cli.workload.session import open_scene
@@ -220,7 +220,7 @@ class _Tongue:
         self._view, self._wish, self._prefixed = view, wish, prefixed
 
     async def speak(self, pod: PrintedPod, container: str) -> bool:
-        """Print the log of a container to its end; if that cannot be, say why, and answer False. Raises Forbidden."""
+        """Print the log of a container to its end. False, with a note, if that fails. Raises Forbidden."""
         from multikueue.errors import ApiError, ClusterUnreachable, Forbidden
 
         try:
@@ -238,7 +238,7 @@ class _Tongue:
         return True
 
     def _print(self, pod: str, container: str, line: bytes) -> None:
-        """As it is, for what a program says is its user's own business."""
+        """Prints the line unescaped: a program's output is its user's own business."""
         if self._prefixed:
             line = f"[{pod}/{container}] ".encode() + line.removesuffix(b"\n") + b"\n"
         sys.stdout.buffer.write(line)

@@ -103,7 +103,7 @@ class _Show:
         await view.follow_pods(take)
 
     async def drain(self) -> None:
-        """A change that comes when the job is over is nobody's loss."""
+        """No wait: changes after the end of the job do not matter."""
 
     def _print(self, pod: PrintedPod, cluster: str, *, gone: bool) -> None:
         if self._output is Format.NAME:
@@ -113,7 +113,7 @@ class _Show:
 
 
 def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
-    """What to say where there are no pods, or none any more; `unseen` says why some may be hidden."""
+    """The message where there are no pods, or no longer any; `unseen` says why some may be hidden."""
     from multikueue.api.workload import FINISHED
     from multikueue.cli.workload import description
 
@@ -148,7 +148,7 @@ def row(pod: PrintedPod, cluster: str, moment: datetime, *, gone: bool = False) 
 
 
 def status(pod: PrintedPod) -> str:
-    """Its state in one word, as kubectl tells it: the reason of a container that does not run says more than the phase."""
+    """The state in one word, as in kubectl: the reason of a container that does not run says more than the phase."""
     if pod.metadata.deletion_timestamp is not None:
         return "Terminating"
     starting = [_trouble(each) for each in pod.status.init_container_statuses if _holds_up(each)]
@@ -168,7 +168,7 @@ def _holds_up(container: ContainerStatus) -> bool:
 
 
 def _trouble(container: ContainerStatus) -> str:
-    """Why it does not run; empty while it does."""
+    """The reason why the container does not run; empty while it runs."""
     waiting, ended = container.state.waiting, container.state.terminated
     if waiting is not None:
         return waiting.reason
