@@ -21,6 +21,7 @@ from multikueue.api.workload import (
     DEACTIVATED,
     DEACTIVATION_TARGET,
     EVICTED,
+    FAILED,
     FAILED_ON,
     FINISHED,
     FITS_NO_WORKER,
@@ -28,6 +29,7 @@ from multikueue.api.workload import (
     NOMINATED,
     OUT_OF_TIME,
     QUOTA_RESERVED,
+    SUCCEEDED,
     Admission,
     AdmissionCheckState,
     WorkloadStatus,
@@ -173,7 +175,9 @@ def _with_questions(outcome: Outcome, group: Group, now: datetime) -> Outcome:
 
 
 def is_holding(group: Group, now: datetime) -> bool:
-    """Whether some pods of an evicted workload still run or may run, so that its quota must stay reserved.
+    """Whether some pods of an evicted workload still run or may run, so that its quota must stay reserved; or its job
+    has ended there, and the local job is not told yet. As in Kueue a result of the attempt counts more than its
+    eviction, and is lost once the quota is given back.
 
     A lost worker does not count: that is the meaning of `worker_lost_timeout`.
     """
@@ -184,12 +188,22 @@ def _holds(group: Group, remote: Remote) -> bool:
     if remote.asked is not None:
         return True
     if remote.reachable:
-        return remote.running
+        return remote.running or _is_result_untold(group, remote)
     status = group.local.status if group.local is not None else WorkloadStatus()
     recorded = status.cluster_name == remote.cluster
     # A predecessor may have made the job there just before it died, and the nomination is the only trace of it.
     unseen = not remote.link.known and remote.cluster in status.nominated_cluster_names
     return recorded or unseen or remote.job is not None
+
+
+def _is_result_untold(group: Group, remote: Remote) -> bool:
+    """Whether the job of this attempt has ended there and the local job is not told. The watch may show the end of the
+    copy first; a suspended job gets none any more (`_given_up_at`)."""
+    if group.job_finished or not group.is_current(remote.job):
+        return False
+    finished = remote.condition(FINISHED)
+    is_over = finished is not None and finished.status == "True" and finished.reason in (SUCCEEDED, FAILED)
+    return remote.job_ended or (is_over and not remote.held)
 
 
 # Handlers, one per phase.

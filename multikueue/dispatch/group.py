@@ -187,10 +187,15 @@ class Remote:
         return job is not None and asked(lambda: self.job_state.is_held(job), otherwise=False)
 
     @property
+    def job_ended(self) -> bool:
+        """Whether the job has succeeded or failed; False if its status is malformed."""
+        job = self.job
+        return job is not None and asked(lambda: self.job_state.has_ended(job), otherwise=False)
+
+    @property
     def ended(self) -> bool:
         """Whether the copy or the job has finished: Kueue there sees the end of a job later than its status says it."""
-        job = self.job
-        return self.has(FINISHED) or (job is not None and asked(lambda: self.job_state.has_ended(job), otherwise=False))
+        return self.has(FINISHED) or self.job_ended
 
     @property
     def running(self) -> bool:

@@ -245,14 +245,14 @@ class Views:
         return adapter.may_be_copied(job) and placed_for(adapter, job) != workload
 
     def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
-        """Whether the job's status is final. For an external kind, once it equals that of the winner's job; not if that
-        status is too malformed to compare."""
+        """Whether the job's status is final. For an external kind, once it equals that of the winner's job, or without a
+        winner that of the first job there is; not if that status is too malformed to compare."""
         adapter = self.store.adapters.of(job)
         if not adapter.external:
             return adapter.finished(job) is not None
-        winner = next((r for r in remotes if r.cluster == local.status.cluster_name), None)
-        there = winner.job if winner is not None else None
-        return there is not None and asked(lambda: adapter.status_to_copy(job, there) is None, otherwise=False)
+        there = {r.cluster: r.job for r in remotes if r.job is not None}
+        found = there.get(local.status.cluster_name or "") or next(iter(there.values()), None)
+        return found is not None and asked(lambda: adapter.status_to_copy(job, found) is None, otherwise=False)
 
     def _has_ended(self, job: AnyJob) -> bool:
         return self.store.adapters.of(job).finished(job) is not None

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from multikueue.api.event import Event
+from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, find_condition
 from multikueue.api.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED, Workload, WorkloadStatus
 from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
@@ -905,12 +906,28 @@ def test_a_stopped_copy_is_not_stopped_again() -> None:
     assert told(decided(won("w1").evicted(), worker("w1", asked, remote_job().running()))) == []
 
 
+def always(_job: AnyJob) -> bool:
+    return True
+
+
+def never(_job: AnyJob) -> bool:
+    return False
+
+
+def ended(attempt: str) -> Remote:
+    return worker("w1", admitted_copy(attempt).finished(), remote_job(attempt).complete(), has_ended=always)
+
+
 UNSEEN = away(but(worker("w3"), known=False))
 HOLDING = {
     "a running job holds": (True, worker("w1", admitted_copy(), remote_job().running())),
     "an admitted job may start at any time": (True, worker("w1", admitted_copy(), remote_job())),
     "an evicted job whose pods still end holds": (True, worker("w1", copy().evicted(), remote_job().running())),
     "an evicted quiet job does not": (False, worker("w1", admitted_copy().evicted(), remote_job())),
+    "a result that the local job is not told yet holds": (True, ended(ATTEMPT)),
+    "a copy that ended before its job was seen to end holds": (True, but(ended(ATTEMPT), has_ended=never)),
+    "one whose job is suspended does not": (False, but(ended(ATTEMPT), has_ended=never, is_held=always)),
+    "a result of an earlier attempt does not": (False, ended("2020-01-01T00:00:00Z/an-earlier-one")),
     "a copy without a job does not": (False, worker("w1", admitted_copy())),
     "the recorded winner out of reach holds": (True, away(worker("w1"))),
     "the winner lost holds nothing": (
@@ -927,6 +944,10 @@ HOLDING = {
 @pytest.mark.parametrize(("holds", "remote"), HOLDING.values(), ids=HOLDING.keys())
 def test_holding(holds: bool, remote: Remote) -> None:
     assert is_holding(group(won("w1").nominated("w3").evicted(), remote), NOW) is holds
+
+
+def test_a_result_that_the_local_job_has_holds_nothing() -> None:
+    assert not is_holding(group(won("w1").evicted(), ended(ATTEMPT), job_finished=True), NOW)
 
 
 # Drift.

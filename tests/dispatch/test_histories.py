@@ -88,19 +88,23 @@ class World:
 
     def group(self) -> Group:
         remotes = tuple(self._remote(name, side) for name, side in self.sides.items())
-        winner = self.local.status.cluster_name if self.local else None
-        finished = bool(winner and self.sides[winner].finished)
         group = Group(
             key=pending().build().key,
             local=self.local,
             check=CHECK,
             remotes=remotes,
             fleet=GroupFleet(tuple(map(shown, remotes))),
-            job_finished=finished,
             lost_after=LOST_AFTER,
         )
+        group = replace(group, job_finished=self._is_told(group))
         attempt, choice = self.choice
         return replace(group, choice=choice, answer=self.answer) if attempt == group.attempt else group
+
+    def _is_told(self, group: Group) -> bool:
+        """Whether the jobs controller has copied a result: of the winner, or of the job of this attempt."""
+        winner = self.local.status.cluster_name if self.local else None
+        ended = {name: side for name, side in self.sides.items() if side.finished}
+        return winner in ended or any(group.is_current(side.seen_job) for side in ended.values())
 
     def _remote(self, name: str, side: Side) -> Remote:
         return Remote(
@@ -205,6 +209,8 @@ class World:
             return
         if not local.has(QUOTA_RESERVED):
             self.reserve()
+        elif local.has(EVICTED) and self.group().job_finished:
+            self.local = replace(pending(), value=local).finished(at=self.now).build()
         elif local.has(EVICTED) and not is_holding(self.group(), self.now):
             freed = replace(pending(), value=local).unreserved(at=self.now).check(CHECK, at=self.now).build()
             status = msgspec.structs.replace(freed.status, cluster_name=None, nominated_cluster_names=())
