@@ -47,7 +47,8 @@ __all__ = ["Connection"]
 log = get_logger()
 
 RECHECK = timedelta(milliseconds=500)
-"""Heartbeat interval of a connected worker that did not answer the last request."""
+"""Heartbeat interval of a connected worker that did not answer the last request; also the wait before a second one in
+a row that a failed request asks for."""
 
 TIME_TO_STAND = timedelta(seconds=10)
 """How long watches may take to be in sync after their cluster answers: a list, and the check of a quiet watch."""
@@ -89,6 +90,7 @@ class Connection:
     _watches: Watches = field(init=False)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _alarm: anyio.Event = field(default_factory=anyio.Event)
+    _was_alarmed: bool = False
 
     def __post_init__(self) -> None:
         self._look_at_credential()
@@ -290,6 +292,9 @@ class Connection:
             interval = min(interval, max(left, timedelta(0)) + MARGIN)
         with anyio.move_on_after(interval.total_seconds()):
             await self._alarm.wait()
+        if self._alarm.is_set() and self._was_alarmed:  # it answers heartbeats and nothing else: no faster than that
+            await anyio.sleep(RECHECK.total_seconds())
+        self._was_alarmed = self._alarm.is_set()
         self._alarm = anyio.Event()
 
     def _raise_alarm(self) -> None:

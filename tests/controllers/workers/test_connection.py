@@ -13,9 +13,10 @@ import pytest
 
 from multikueue.api.kinds import LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.workers.connection import TIME_TO_STAND, Connection
+from multikueue.controllers.workers.connection import RECHECK, TIME_TO_STAND, Connection
 from multikueue.controllers.workers.identities import OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
+from multikueue.controllers.workers.outbox import Outbox
 from multikueue.dispatch.group import Asked, Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.jobs.integrations.external import external
@@ -364,6 +365,27 @@ async def test_watches_do_not_rest_while_their_worker_shows_signs_of_life(monkey
         await line.until(lambda: "no kind Workload" in line.worker.why)
         server.lacks = set()
         await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+
+
+async def test_a_worker_that_answers_heartbeats_only_is_not_asked_without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call that fails asks for a heartbeat, and each heartbeat lets the call be tried again."""
+    tried = []
+
+    async def fails(_outbox: Outbox, key: ObjectKey, _plan: object) -> bool:
+        tried.append(key)
+        raise ClusterUnreachable("w1", "the answer is no JSON")
+
+    async with worker_server("one") as server, connected(server) as line:
+        line.connection.settings = QUICK.model_copy(update={"heartbeat_interval": timedelta(hours=1)})
+        line.world.submit()
+        await line.world.settle()
+        monkeypatch.setattr(Outbox, "_may_create", fails)
+        made = line.world.workload()["metadata"]
+        line.world.queues.outboxes["w1"].add(ObjectKey(made["namespace"], made["name"]))
+        await line.until(lambda: len(tried) == 2)
+        began = anyio.current_time()
+        await line.until(lambda: len(tried) == 4)
+        assert anyio.current_time() - began > RECHECK.total_seconds()
 
 
 async def test_who_waits_for_the_loss_of_a_worker_is_told_of_it() -> None:
