@@ -11,7 +11,7 @@ import pytest
 from testbed.bed import Testbed
 from tests.contract import builders, real, sandbox
 from tests.contract.server import Server
-from tests.contract.space import Collection, Forgotten, Space
+from tests.contract.space import Collection, Forgotten, Space, needs_1_36
 
 FACES = {"sandbox": ["https", "process"], "https": ["https"], "process": ["process"], "real": ["real"]}
 
@@ -72,6 +72,12 @@ async def forgotten(server: Server) -> Forgotten:
     (await space.widgets.patch("b", {"spec": {"size": 2}})).good()
     await server.forget()
     return Forgotten(space.widgets, first["metadata"]["continue"])
+
+
+@pytest.fixture
+async def as_of_1_36(server: Server) -> None:
+    """Leave a test out on an older real server."""
+    await needs_1_36(server)
 
 
 @pytest.fixture

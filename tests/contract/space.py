@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
+import pytest
 
 from tests.contract.server import JSON, PATIENCE, Answer, Object, Server, Stream
 
@@ -23,6 +24,7 @@ __all__ = [
     "Forgotten",
     "Space",
     "eventually",
+    "needs_1_36",
 ]
 
 T = TypeVar("T")
@@ -207,3 +209,10 @@ async def eventually(holds: Callable[[], Awaitable[T | None]], *, within: float 
         assert monotonic() < deadline, "not in time"
         await anyio.sleep(0.02)
     return answer
+
+
+async def needs_1_36(server: Server) -> None:
+    """Skip where a real server is older than the Kubernetes that the sandbox plays, and does it otherwise."""
+    version = (await server.call("GET", "/version")).good(200)
+    if int(version["minor"]) < 36:
+        pytest.skip(f"Kubernetes 1.36 does it otherwise than {version['gitVersion']}")

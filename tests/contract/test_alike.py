@@ -12,7 +12,7 @@ from tests.contract import sandbox
 from tests.contract.builders import namespace, unique
 from tests.contract.chance import Chance, Step
 from tests.contract.server import Answer, Server
-from tests.contract.space import Collection, Space
+from tests.contract.space import Collection, Space, needs_1_36
 
 pytestmark = pytest.mark.anyio
 
@@ -23,9 +23,14 @@ OWN = {"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "mana
 
 UID = re.compile("-".join(f"[0-9a-f]{{{length}}}" for length in (8, 4, 4, 4, 12)))
 
+OTHERWISE = {4, 6, 7}
+"""Seeds that come to what Kubernetes 1.35 does otherwise: changes of suspended jobs."""
+
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_the_same_calls_have_the_same_answers(server: Server, seed: int) -> None:
+    if seed in OTHERWISE:
+        await needs_1_36(server)
     chance, name = Chance(seed), unique("alike")
     async with sandbox.within_process() as other:
         spaces = [await new_space(each, name) for each in (server, other)]

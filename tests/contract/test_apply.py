@@ -225,6 +225,15 @@ async def test_a_plain_write_over_an_applied_field_takes_it(widgets: Collection)
     assert (await widgets.apply(widget("a", size=2), manager="one", force=True)).good(200)["spec"]["size"] == 2
 
 
+@pytest.mark.usefixtures("as_of_1_36")
+async def test_a_write_of_status_owns_no_metadata(widgets: Collection) -> None:
+    await widgets.made(widget("a"))
+    patch = {"metadata": {"labels": {"k": "v"}}, "status": {"phase": "Done"}}
+    patched = (await widgets.patch("a", patch, "status", fieldManager="one")).good(200)
+    assert "labels" not in patched["metadata"]
+    assert set(owned(patched)["one/Update/status"]) == {"f:status"}
+
+
 async def test_an_apply_of_status_owns_the_status_only(widgets: Collection) -> None:
     await widgets.apply(widget("a", size=2), manager="one")
     body = {**widget("a", size=9), "status": {"phase": "Done", "conditions": [condition("One", "True")]}}

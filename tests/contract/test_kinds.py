@@ -238,21 +238,61 @@ async def test_a_running_job_stays_where_it_is(jobs: Collection) -> None:
     assert refusal["message"].endswith("field is immutable")
 
 
+@pytest.mark.usefixtures("as_of_1_36")
 async def test_the_containers_of_a_job_never_change(jobs: Collection) -> None:
     await jobs.made(job("a"))
     patch = placed(containers=[{"name": "main", "image": "other"}])
     answer = await jobs.patch("a", patch, content_type=STRATEGIC)
-    assert answer.refused(422, "Invalid")["details"]["causes"][0]["field"] == "spec.template"
+    assert answer.refused(422, "Invalid")["details"]["causes"][0]["field"] == "spec.template.spec"
+
+
+STARTED = "2026-01-01T00:00:00Z"
+ENDED = "2026-01-01T00:01:00Z"
+
+MORE = placed(containers=[{"name": "main", "resources": {"requests": {"cpu": "7"}}}], nodeSelector={"zone": "b"})
+"""What may change while no pod is there: what the pods ask for, and where they go."""
+
+
+@pytest.mark.usefixtures("as_of_1_36")
+@pytest.mark.parametrize("stopped", [False, True], ids=["never started", "stopped"])
+async def test_a_suspended_job_may_ask_for_more(jobs: Collection, stopped: bool) -> None:
+    await jobs.made(job("a"))
+    if stopped:
+        status = {"startTime": STARTED, "conditions": [condition("Suspended", "True")]}
+        (await jobs.patch("a", {"status": status}, "status")).good(200)
+    pods = (await jobs.patch("a", MORE, content_type=STRATEGIC)).good(200)["spec"]["template"]["spec"]
+    assert pods["containers"][0]["resources"]["requests"]["cpu"] == "7"
+    assert pods["nodeSelector"]["zone"] == "b"
+
+
+@pytest.mark.usefixtures("as_of_1_36")
+@pytest.mark.parametrize(
+    "status",
+    [{"startTime": STARTED}, {"active": 1}],
+    ids=["it started and has not stopped", "a pod is there"],
+)
+async def test_a_suspended_job_that_may_have_pods_stays_as_it_is(jobs: Collection, status: Object) -> None:
+    await jobs.made(job("a"))
+    (await jobs.patch("a", {"status": status}, "status")).good(200)
+    refusal = (await jobs.patch("a", MORE, content_type=STRATEGIC)).refused(422, "Invalid")
+    assert [cause["field"] for cause in refusal["details"]["causes"]] == ["spec.template"]
+
+
+@pytest.mark.usefixtures("as_of_1_36")
+@pytest.mark.parametrize("other", [None, ENDED], ids=["away", "another"])
+async def test_the_beginning_of_a_running_job_stays(jobs: Collection, other: str | None) -> None:
+    await jobs.made(job("a", suspend=False))
+    (await jobs.patch("a", {"status": {"startTime": STARTED}}, "status")).good(200)
+    refusal = (await jobs.patch("a", {"status": {"startTime": other}}, "status")).refused(422, "Invalid")
+    [cause] = refusal["details"]["causes"]
+    assert (cause["reason"], cause["field"]) == ("FieldValueInvalid", "status.startTime")
+    assert cause["message"].endswith("field is immutable for unsuspended job once set")
 
 
 async def test_parallelism_and_suspension_change_freely(jobs: Collection) -> None:
     await jobs.made(job("a"))
     patched = (await jobs.patch("a", {"spec": {"parallelism": 3, "suspend": False}})).good(200)
     assert (patched["spec"]["parallelism"], patched["spec"]["suspend"]) == (3, False)
-
-
-STARTED = "2026-01-01T00:00:00Z"
-ENDED = "2026-01-01T00:01:00Z"
 
 
 async def test_a_job_ends_in_the_order_that_the_api_wants(jobs: Collection) -> None:

@@ -47,14 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _fresh(options: argparse.Namespace) -> int:
     """Compare fresh stories with a real Kueue."""
+    from testbed.programs import Release
     from tests.parity import fresh  # the testbed is not needed for recorded ones
 
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
-    _say([f"seed {seed}"])
+    what = f"seed {seed}, Kueue {Release.chosen().kueue}"
+    _say([what])
     found = fresh.compare(seed, options.fresh, say=lambda line: _say([line]), keep=options.keep)
     if found.left_out:
         _say([f"{len(found.left_out)} left out"])
-    _say([f"seed {seed}: {report.total(found.outcomes)}"])
+    _say([f"{what}: {report.total(found.outcomes)}"])
     return int(not found.outcomes or not all(outcome.agrees for outcome in found.outcomes))
 
 

@@ -66,7 +66,7 @@ def test_without_stories_and_without_a_wish_for_fresh_ones_it_says_so(capsys: py
     assert "--fresh" in capsys.readouterr().err
 
 
-def test_fresh_stories_are_compared_and_the_seed_is_told(
+def test_fresh_stories_are_compared_and_the_seed_and_the_release_are_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[tuple[int, int]] = []
@@ -77,9 +77,10 @@ def test_fresh_stories_are_compared_and_the_seed_is_told(
         return fresh.Findings([play(parsed(good())), play(parsed(bad()))], ["r3"])
 
     monkeypatch.setattr(fresh, "compare", compare)
+    monkeypatch.setenv("KUEUE", "0.18.2")
     assert main(["--fresh", "3", "--seed", "7"]) == 1
     assert asked == [(7, 3)]
     lines = capsys.readouterr().out.splitlines()
-    assert lines == ["seed 7", WRONG, "1 left out", "seed 7: 1 agree, 1 differ"]
+    assert lines == ["seed 7, Kueue 0.18.2", WRONG, "1 left out", "seed 7, Kueue 0.18.2: 1 agree, 1 differ"]
     assert main(["--fresh", "3"]) == 1
     assert asked[1][0] != 7

@@ -5,12 +5,10 @@ A line for each difference that a test meets, by the release that has it first. 
 
 from __future__ import annotations
 
-import pytest
-
 from testbed.programs import Release
 from tests.real.skipping import SIMULATED
 
-__all__ = ["PLAYED", "as_played", "judged_otherwise", "release", "served", "spoken"]
+__all__ = ["PLAYED", "defined_since", "judged_otherwise", "release", "served", "spoken"]
 
 PLAYED = Release("0.16.2")
 """What the sandbox plays: its definitions, webhooks and workers."""
@@ -61,13 +59,25 @@ Cases that later releases judge otherwise than the one that is played:
 """
 
 
+DEFINED = {
+    r"^workloads\..*\.(podSets|podSetAssignments|podSetUpdates|reclaimablePods|resourceRequests) maxItems$": "0.18.0",
+    r"^workloads\..*\.podsetSliceRequiredTopologyConstraints\b": "0.17.0",
+    r"^workloads\..*\.preemptionGates\b": "0.17.0",
+    r"^workloads\..* selectable$": "0.18.0",
+    r"^clusterqueues\..*\.concurrentAdmissionPolicy\b": "0.18.0",
+    r"^localqueues\..*\.(flavors|flavorUsage|flavorsUsage|flavorsReservation)(\[\]\.resources)? maxItems$": "0.18.0",
+    r"^resourceflavors\..* \.spec rules$": "0.18.0",
+    r"^multikueueconfigs\..*\.quotaManagement\b": "0.18.0",
+    r"^multikueueconfigs\..*\.clusters (rules|x-kubernetes-list-type)$": "0.19.0",
+    r" names shortNames$": "0.18.0",
+    r"^clusterprofiles\..*\.status\.\w+ x-kubernetes-list-(type|map-keys)$": "0.18.0",
+}
+"""Facts of definitions that later releases have otherwise than the one that is played, or in addition."""
+
+
 def release() -> Release:
     """That of the workers' Kueue."""
     return PLAYED if SIMULATED else Release.chosen()
-
-
-as_played = pytest.mark.skipif(release() != PLAYED, reason=f"the sandbox plays Kueue {PLAYED.kueue}")
-"""A mark for what compares the whole of it with the real one."""
 
 
 def spoken(difference: str) -> bool:
@@ -87,3 +97,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 def judged_otherwise(sentence: str) -> bool:
     """Whether that release judges a case otherwise than the one that is played."""
     return sentence in VERDICTS and release().version >= Release(VERDICTS[sentence]).version
+
+
+def defined_since() -> list[str]:
+    """Patterns of the facts of definitions that this release has otherwise than the one that is played."""
+    return [pattern for pattern, since in DEFINED.items() if release().version >= Release(since).version]

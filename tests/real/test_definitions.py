@@ -16,7 +16,7 @@ from testbed import crds
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from tests.real import facts
-from tests.real.dialect import as_played, judged_otherwise
+from tests.real.dialect import defined_since, judged_otherwise
 from tests.real.skipping import needs_programs
 from tests.simulator.verdicts import CASES, Case
 
@@ -38,26 +38,24 @@ ON_PURPOSE: Mapping[str, str] = {
 
 
 def on_purpose(fact: str) -> bool:
-    return any(re.search(pattern, fact) for pattern in ON_PURPOSE)
+    return any(re.search(pattern, fact) for pattern in [*ON_PURPOSE, *defined_since()])
 
 
-@as_played
+def differing(name: str) -> dict[str, Any]:
+    """The facts of a definition that differ from the real one's, each after the definition's name."""
+    (real,) = [each for group in GROUPS for each in crds.definitions(group) if each["metadata"]["name"] == name]
+    found = facts.different(facts.of_definition(real), facts.of_definition(OURS[name]))
+    return {f"{name} {fact}": values for fact, values in found.items()}
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_a_definition_says_what_the_real_one_says(name: str) -> None:
-    real = {each["metadata"]["name"]: each for group in GROUPS for each in crds.definitions(group)}
-    found = facts.different(facts.of_definition(real[name]), facts.of_definition(OURS[name]))
-    assert {fact: values for fact, values in found.items() if not on_purpose(fact)} == {}
+    assert {fact: values for fact, values in differing(name).items() if not on_purpose(fact)} == {}
 
 
-@as_played
-def test_what_differs_on_purpose_does_differ() -> None:
-    real = {each["metadata"]["name"]: each for group in GROUPS for each in crds.definitions(group)}
-    found = [
-        fact
-        for name in OURS
-        for fact in facts.different(facts.of_definition(real[name]), facts.of_definition(OURS[name]))
-    ]
-    assert [pattern for pattern in ON_PURPOSE if not any(re.search(pattern, fact) for fact in found)] == []
+@pytest.mark.parametrize("pattern", [*ON_PURPOSE, *defined_since()])
+def test_what_differs_on_purpose_does_differ(pattern: str) -> None:
+    assert [fact for name in OURS for fact in differing(name) if re.search(pattern, fact)] != []
 
 
 @pytest.fixture(scope="module")

@@ -192,6 +192,18 @@ def test_wide_columns_of_a_pod() -> None:
     assert cells("pods.", pod(), wide=True)[5:] == ["<none>", "<none>", "<none>", "<none>"]
 
 
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ({"kernelVersion": "6.1", "architecture": "arm64"}, "6.1 (arm64)"),
+        ({"kernelVersion": "6.1"}, "6.1"),
+        ({}, "<unknown>"),
+    ],
+)
+def test_the_kernel_of_a_node(told: Object, shown: str) -> None:
+    assert cells("nodes.", item("a", status={"nodeInfo": told}), wide=True)[8] == shown
+
+
 def test_events_of_both_kinds() -> None:
     core = item(
         "e.1",

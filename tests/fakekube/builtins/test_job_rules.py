@@ -1,6 +1,6 @@
 """Jobs: what is generated, what stays, and in which order a status may come about.
 
-The rules were compared with kube-apiserver 1.35, case by case.
+The rules were compared with kube-apiserver 1.36, case by case.
 """
 
 from __future__ import annotations
@@ -178,10 +178,36 @@ def test_where_pods_go_may_change_while_a_job_never_started(bench: Bench) -> Non
     assert changed["spec"]["nodeSelector"] == {"a": "b"}
     assert changed["metadata"]["labels"]["a"] == "b"
     [(field, _)] = problems(bench, "", {"spec": {"template": {"spec": {"hostNetwork": True}}}})
-    assert field == "spec.template"
-    status(bench, startTime=START)
-    [(field, _)] = problems(bench, "", {"spec": {"template": {"spec": {"nodeSelector": {"a": "c"}}}}})
-    assert field == "spec.template"
+    assert field == "spec.template.spec"
+
+
+def test_what_pods_ask_for_may_change_while_a_job_never_started(bench: Bench) -> None:
+    made = bench.make(JOBS, job("a", suspend=True))
+    [container] = made["spec"]["template"]["spec"]["containers"]
+    more = {"template": {"spec": {"containers": [{**container, "resources": {"requests": {"cpu": "7"}}}]}}}
+    changed = bench.patch(f"{JOBS}/a", {"spec": more})["spec"]["template"]["spec"]
+    assert changed["containers"][0]["resources"] == {"requests": {"cpu": "7"}}
+
+
+SUSPENDED: dict[str, tuple[Object, bool]] = {
+    "never started": ({}, True),
+    "has started": ({"startTime": START}, False),
+    "has a pod": ({"active": 1}, False),
+    "stopped": ({"startTime": START, "conditions": conditions("Suspended")}, True),
+    "is about to stop": ({"startTime": START, "active": 1, "conditions": conditions("Suspended")}, False),
+    "went on since": ({"startTime": START, "conditions": [{"type": "Suspended", "status": "False"}]}, False),
+}
+
+
+@pytest.mark.parametrize(("state", "may"), SUSPENDED.values(), ids=SUSPENDED.keys())
+def test_the_pods_of_a_suspended_job_may_change_if_it(bench: Bench, state: Object, may: bool) -> None:
+    bench.make(JOBS, job("a", suspend=True))
+    status(bench, **state)
+    change = {"spec": {"template": {"spec": {"nodeSelector": {"a": "c"}}}}}
+    if may:
+        assert bench.patch(f"{JOBS}/a", change)["spec"]["template"]["spec"]["nodeSelector"] == {"a": "c"}
+    else:
+        assert [field for field, _ in problems(bench, "", change)] == ["spec.template"]
 
 
 def test_indexed_jobs_grow_and_shrink(bench: Bench) -> None:
@@ -347,7 +373,7 @@ STEPS: dict[str, tuple[Object, Object, list[str]]] = {
     "the beginning stays": (
         {"startTime": START},
         {"startTime": END},
-        ["Required value: startTime cannot be removed for unsuspended job"],
+        ['Invalid value: "2026-01-01T01:00:00Z": field is immutable for unsuspended job once set'],
     ),
     "what ended does not run again": (DONE, {"active": 1}, ["Invalid value: 1: active>0 is invalid for finished job"]),
 }

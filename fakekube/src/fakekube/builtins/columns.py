@@ -1,4 +1,4 @@
-"""The columns of built-in kinds in `kubectl get`, as kube-apiserver 1.35 computes them: one file, a table of kinds."""
+"""The columns of built-in kinds in `kubectl get`, as kube-apiserver 1.36 computes them: one file, a table of kinds."""
 
 from __future__ import annotations
 
@@ -346,6 +346,12 @@ def _node_roles(node: Object, _now: datetime) -> str:
     return ",".join(sorted(roles)) or NONE
 
 
+def _node_kernel(node: Object, _now: datetime) -> str:
+    told = (node.get("status") or {}).get("nodeInfo") or {}
+    kernel, architecture = told.get("kernelVersion") or UNKNOWN, told.get("architecture")
+    return f"{kernel} ({architecture})" if architecture else kernel
+
+
 def _node_address(kind: str) -> Callable[[Object, datetime], Json]:
     find = _at("status", "addresses", default=())
     return lambda node, now: next((a.get("address", "") for a in find(node, now) if a.get("type") == kind), NONE)
@@ -498,7 +504,7 @@ BUILT_IN: Mapping[str, tuple[Cell, ...]] = {
         Cell("Internal-IP", _node_address("InternalIP"), priority=1),
         Cell("External-IP", _node_address("ExternalIP"), priority=1),
         Cell("OS-Image", _at("status", "nodeInfo", "osImage", default=UNKNOWN), priority=1),
-        Cell("Kernel-Version", _at("status", "nodeInfo", "kernelVersion", default=UNKNOWN), priority=1),
+        Cell("Kernel-Version", _node_kernel, priority=1),
         Cell("Container-Runtime", _at("status", "nodeInfo", "containerRuntimeVersion", default=UNKNOWN), priority=1),
     ),
     "services.": (

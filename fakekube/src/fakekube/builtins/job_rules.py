@@ -1,6 +1,6 @@
 """Jobs: their defaults and validation, and the permitted changes of their status.
 
-The rules are those of kube-apiserver 1.35, which validates status changes strictly, since external controllers may run
+The rules are those of kube-apiserver 1.36, which validates status changes strictly, since external controllers may run
 Jobs.
 """
 
@@ -87,7 +87,7 @@ class JobRules(Rules):
         return [*_selector_problems(item), *_spec_problems(item["spec"], "spec"), *_labels_problems(item["spec"])]
 
     def update_problems(self, new: Object, old: Object) -> list[Problem]:
-        return list(_change_problems(new["spec"], old["spec"], started="startTime" in (old.get("status") or {})))
+        return list(_change_problems(new["spec"], old["spec"], is_open=_is_open(old)))
 
     def status_problems(self, new: Object, old: Object) -> list[Problem]:
         return list(status_problems(new, old))
@@ -233,7 +233,14 @@ def _mode_problems(spec: Object, path: str) -> Iterator[Problem]:
                 yield invalid_value(f"{path}.{name}", spec[name], "requires indexed completion mode")
 
 
-def _change_problems(new: Object, old: Object, *, started: bool) -> Iterator[Problem]:
+def _is_open(job: Object) -> bool:
+    """Whether pods that do not exist yet may be changed: those of a suspended Job that never started or has stopped."""
+    status = job.get("status") or {}
+    stopped = any(each["type"] == "Suspended" and each["status"] == "True" for each in status.get("conditions") or ())
+    return bool(job["spec"].get("suspend")) and ("startTime" not in status or stopped) and not status.get("active")
+
+
+def _change_problems(new: Object, old: Object, *, is_open: bool) -> Iterator[Problem]:
     if new.get("completions") != old.get("completions"):
         if new.get("completionMode") != "Indexed":
             yield immutable("spec.completions", new.get("completions"))
@@ -242,8 +249,10 @@ def _change_problems(new: Object, old: Object, *, started: bool) -> Iterator[Pro
             yield invalid_value("spec.completions", new.get("completions"), detail)
     if new.get("selector") != old.get("selector"):
         yield immutable("spec.selector", new.get("selector"))
-    loosened = bool(old.get("suspend")) and not started
-    if _fixed_template(new, loosened=loosened) != _fixed_template(old, loosened=loosened):
+    if is_open:
+        if _fixed_pods(new) != _fixed_pods(old):
+            yield immutable("spec.template.spec", new["template"]["spec"])
+    elif new["template"] != old["template"]:
         yield immutable("spec.template", new["template"])
     for name in _FIXED:
         if new.get(name) != old.get(name):
@@ -251,17 +260,20 @@ def _change_problems(new: Object, old: Object, *, started: bool) -> Iterator[Pro
 
 
 _DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates", "affinity")
+_CONTAINERS = ("containers", "initContainers")
 
 
-def _fixed_template(spec: Object, *, loosened: bool) -> Object:
-    """The part of the template that may not change: all of it, but the scheduling directives of a suspended Job that
-    never started."""
-    template: Object = spec["template"]
-    if not loosened:
-        return template
-    pods = {name: value for name, value in (template.get("spec") or {}).items() if name not in _DIRECTIVES}
-    affinity = {k: v for k, v in (template["spec"].get("affinity") or {}).items() if k != "nodeAffinity"}
-    return {"spec": pods, "affinity": affinity}
+def _fixed_pods(spec: Object) -> Object:
+    """What stays of the pods that may be changed: all but the resources of containers and the scheduling directives."""
+    pods: Object = spec["template"].get("spec") or {}
+    affinity = {name: value for name, value in (pods.get("affinity") or {}).items() if name != "nodeAffinity"}
+    containers = {name: [_without_resources(each) for each in pods.get(name) or ()] for name in _CONTAINERS}
+    rest = {name: value for name, value in pods.items() if name not in _DIRECTIVES}
+    return {**rest, **containers, "affinity": affinity}
+
+
+def _without_resources(container: Object) -> Object:
+    return {name: value for name, value in container.items() if name != "resources"}
 
 
 class CronJobRules(Rules):

@@ -1,6 +1,6 @@
 """The status of Jobs: valid values, and valid transitions.
 
-The rules are those of kube-apiserver 1.35, which validates status changes strictly, since external controllers may run
+The rules are those of kube-apiserver 1.36, which validates status changes strictly, since external controllers may run
 Jobs.
 """
 
@@ -215,7 +215,8 @@ def _step_problems(spec: Object, new: _Status, old: _Status) -> Iterator[Problem
     resuming = "Suspended" in old.true and "Suspended" in new.false
     start = old.body.get("startTime")
     if start and new.body.get("startTime") != start and not resuming and not spec.get("suspend"):
-        yield required("status.startTime", "startTime cannot be removed for unsuspended job")
+        detail = "field is immutable for unsuspended job once set"
+        yield invalid_value("status.startTime", new.body.get("startTime"), detail)
     if "SuccessCriteriaMet" in old.true and "SuccessCriteriaMet" not in new.true:
         yield _bad_conditions("cannot disable the SuccessCriteriaMet=True condition")
     if "Complete" in old.true and "SuccessCriteriaMet" in new.true - old.true:

@@ -136,10 +136,10 @@ class Call:
 
     @property
     def resets(self) -> tuple[str, ...]:
-        """The top-level fields that this request cannot change, and so does not own. Metadata is owned even where it is
-        restored."""
+        """The top-level fields that this request cannot change, and so does not own. Built-in kinds let it own metadata
+        even where it is restored."""
         if self.route.is_status:
-            return ("spec",)
+            return ("spec", "metadata") if self.resource.custom else ("spec",)
         return ("status",) if "status" in self.resource.subresources else ()
 
     async def mutated(self, new: Object, old: Object | None) -> Object:
