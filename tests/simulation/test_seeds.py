@@ -1,6 +1,6 @@
 """Lives of managers with all that can go wrong: none of these seeds breaks a law.
 
-CI lives two hundred seeds more (`.ci/run`), and `make simulate` as many as are wanted.
+CI lives 250 seeds more (`.ci/run`), and `make simulate` as many as are wanted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from multikueue_simulator.simulation.campaign import Tally, campaign
 
-SEEDS = range(100)
+SEEDS = range(50)
 
 
 @pytest.mark.timeout(600)
