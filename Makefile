@@ -2,6 +2,9 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# The tests start many programs, and each would compile all of its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 UV ?= uv
 
@@ -48,8 +51,8 @@ docs: $(READY) ## Write the tables of docs/settings.md anew
 	@$(BIN)/python -m multikueue.settings.describe docs/settings.md
 
 .PHONY: test
-test: $(READY) ## The fast tests: Python only, no cluster
-	@$(BIN)/pytest -n auto --dist worksteal
+test: $(READY) ## The fast tests: Python only, no cluster (ROOM=quota: those of one room)
+	@$(BIN)/pytest -n auto --dist worksteal $(if $(ROOM),tests/$(ROOM))
 
 .PHONY: test-sandbox
 test-sandbox: $(READY) ## The scenarios of the real suite on simulated clusters: Python only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,14 @@ def source(path: Path) -> Path:
     return tree.joinpath(*path.parts[1:])
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(source(path).read_text())
+
+
 def decides(path: Path) -> bool:
     """Whether there is anything to test: a module of declarations alone has no function with a branch or a loop."""
-    tree = ast.parse(source(path).read_text())
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     branches = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.Match, ast.comprehension, ast.AsyncFor)
     return any(isinstance(node, branches) for function in functions for node in ast.walk(function))
 
@@ -97,40 +102,42 @@ def expected_test(path: Path) -> Path:
     return Path("tests", tests, *path.parts[1:-1], f"test_{path.name}")
 
 
-@pytest.mark.parametrize("path", [path for path in PLAIN if decides(path)], ids=str)
-def test_a_module_that_decides_something_has_its_test_file(path: Path) -> None:
-    assert (ROOT / expected_test(path)).is_file(), f"expected {expected_test(path)}"
+def says_what_it_is(path: Path) -> bool:
+    text = ast.get_docstring(parsed(path)) or ""
+    return text.partition("\n")[0].endswith((".", ":", "?"))
+
+
+def wrong_exports(path: Path) -> list[str]:
+    """What `__all__` has twice, or has and the module has not."""
+    module = importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+    exported = list(getattr(module, "__all__", []))
+    return [each for each in exported if exported.count(each) > 1 or not hasattr(module, each)]
+
+
+def test_a_module_that_decides_something_has_its_test_file() -> None:
+    expected = {path: expected_test(path) for path in PLAIN if decides(path)}
+    assert {str(path): str(test) for path, test in expected.items() if not (ROOT / test).is_file()} == {}
 
 
 def test_exceptions_are_needed_and_true() -> None:
     assert [name for name in ELSEWHERE if not source(Path(name)).is_file()] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_a_module_says_what_it_is(path: Path) -> None:
-    text = ast.get_docstring(ast.parse(source(path).read_text()))
-    assert text
-    assert text.splitlines()[0].endswith((".", ":", "?"))
+def test_a_module_says_what_it_is() -> None:
+    assert [str(path) for path in MODULES if not says_what_it_is(path)] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_a_long_file_gives_the_reason_in_its_first_line(path: Path) -> None:
-    lines = source(path).read_text().splitlines()
-    assert len(lines) <= LONGEST or " one file" in lines[0]
+def test_a_long_file_gives_the_reason_in_its_first_line() -> None:
+    lines = {path: source(path).read_text().splitlines() for path in MODULES}
+    assert [str(path) for path, text in lines.items() if len(text) > LONGEST and " one file" not in text[0]] == []
 
 
 @pytest.mark.parametrize("path", [path for path in ROOMS if len(path.parts) < 4], ids=str)
 def test_a_room_is_described_in_a_few_lines(path: Path) -> None:
-    text = ast.get_docstring(ast.parse(source(path).read_text())) or ""
+    text = ast.get_docstring(parsed(path)) or ""
     assert 1 <= len(text.splitlines()) <= 25
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_what_a_module_exports_is_there_once(path: Path) -> None:
-    name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-    if name.endswith("__main__"):
-        return
-    module = importlib.import_module(name)
-    exported = list(getattr(module, "__all__", []))
-    assert len(set(exported)) == len(exported)
-    assert [each for each in exported if not hasattr(module, each)] == []
+def test_what_a_module_exports_is_there_once() -> None:
+    found = {str(path): wrong_exports(path) for path in MODULES if path.name != "__main__.py"}
+    assert {path: names for path, names in found.items() if names} == {}

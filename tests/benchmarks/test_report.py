@@ -22,28 +22,6 @@ def test_the_table_has_a_line_per_figure_with_both_sides_ratio_target_and_verdic
     assert line.split()[4:] == ["jobs/s", "12.00", "1.20", "10.00", "≥", "10", "x", "peer", "pass"]
 
 
-def test_the_table_explains_itself_by_steps_calls_and_cpu() -> None:
-    text = as_text(REPORT)
-    (step,) = set(lines_with(text, "  workload created  "))
-    assert step.split() == ["workload", "created", "14", "27"]
-    assert lines_with(text, "manager create workloads")[0].split()[-2:] == ["1.00", "1.00"]
-    assert lines_with(text, "  etcd ")[0].split() == ["etcd", "20.0"]
-
-
-def test_columns_are_aligned() -> None:
-    table = as_text(REPORT).split("\n\n")[0].splitlines()
-    column = table[0].index("target")
-    assert all(line[column - 2 : column] == "  " for line in table if len(line) > column)
-
-
-def test_below_the_table_are_the_ratios_of_the_run() -> None:
-    table = as_text(REPORT).split("\n\n")[1]
-    (line,) = lines_with(table, "beside the peer")
-    assert line.split()[-4:] == ["0.21", "≤", "0.25", "pass"]
-    (line,) = lines_with(table, "rate of dispatch")
-    assert line.split()[-3:] == ["-", "≥", "0.95"], "the script was not measured"
-
-
 def test_markdown_says_command_and_machine_and_is_tables() -> None:
     where, *tables = as_markdown(REPORT).split("\n\n")
     assert where == "`python -m benchmarks` on 2 cores:"

@@ -14,32 +14,6 @@ from multikueue.cli import app
 from tests.cli.conftest import Run
 from tests.project.files import pyproject
 
-# Not pydantic itself: typer takes it for the parsing of its own parameters.
-HEAVY = ("aiohttp", "kubernetes_asyncio", "pydantic_settings", "anyio", "cryptography", "rich", "structlog", "yaml")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["version"], ["--help"], ["run", "--help"], ["clusters", "register", "--help"], ["workloads", "list", "--help"]],
-    ids=" ".join,
-)
-def test_what_talks_to_no_cluster_loads_no_client_and_no_settings(words: list[str]) -> None:
-    script = (
-        "import sys\n"
-        "from multikueue.cli import main\n"
-        "try:\n"
-        f"    main({words!r})\n"
-        "except SystemExit as end:\n"
-        "    assert end.code == 0, end.code\n"
-        f"loaded = [name for name in {HEAVY!r} if name in sys.modules]\n"
-        "assert not loaded, loaded\n"
-    )
-
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
-
 
 def test_it_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "multikueue", "version"], capture_output=True, text=True, check=True)

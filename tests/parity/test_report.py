@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.parity.compare import Disagreement
 from tests.parity.play import Outcome
-from tests.parity.report import by_feature, lines, on_purpose, total
+from tests.parity.report import lines, on_purpose, total
 
 
 def disagreement(step: int, *, is_hint: bool = False) -> Disagreement:
@@ -18,11 +18,6 @@ def outcome(*steps: int, hint: int = 0, error: str = "", features: tuple[str, ..
 
 def steps(printed: list[str]) -> list[str]:
     return [line.split(" (")[0] for line in printed]
-
-
-def test_each_disagreement_has_a_line() -> None:
-    assert list(lines(outcome(3))) == ["s, step 3 (create), workload w, priority: expected 1, got 2"]
-    assert steps(list(lines(outcome(2, 2, 5)))) == ["s, step 2", "s, step 2", "s, step 5"]
 
 
 def test_with_first_only_the_first_step_that_differs_is_told() -> None:
@@ -47,18 +42,6 @@ def test_those_that_differ_on_purpose_are_counted() -> None:
         each.deviations.append("why")
     assert list(on_purpose([outcome(), deliberate, wrong])) == ["1 of them but for what differs on purpose"]
     assert list(on_purpose([outcome()])) == []
-
-
-def test_an_error_is_told_last_with_the_step_that_failed() -> None:
-    assert list(lines(outcome(error="Crash: it broke")))[-1] == "s, step 10: Crash: it broke"
-
-
-def test_figures_per_feature_count_the_most_frequent_first() -> None:
-    found = [outcome(features=("fair", "weights")), outcome(1, features=("fair",)), outcome(error="x")]
-    assert [line.split() for line in by_feature(found)] == [
-        ["fair", "1", "agree", "1", "differ"],
-        ["weights", "1", "agree", "0", "differ"],
-    ]
 
 
 def test_the_total_counts_errors_as_differing_and_hints_as_agreeing() -> None:

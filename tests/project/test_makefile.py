@@ -59,14 +59,6 @@ def test_a_script_can_be_run_and_stops_at_the_first_error(path: str) -> None:
     assert "set -euo pipefail" in script.read_text()
 
 
-def test_the_environment_is_made_anew_when_the_project_changes() -> None:
-    assert re.search(
-        r"^\$\(READY\): pyproject\.toml fakekube/pyproject\.toml simulator/pyproject\.toml requirements/dev\.txt$",
-        read("Makefile"),
-        re.MULTILINE,
-    )
-
-
 def test_the_environment_has_nothing_that_is_not_in_the_lock(tmp_path: Path) -> None:
     uv, asked, venv = tmp_path / "uv", tmp_path / "asked", tmp_path / "venv"
     uv.write_text(f'#!/bin/sh\nmkdir -p "{venv}"\necho "$@" >> "{asked}"\n')
@@ -92,8 +84,3 @@ def test_the_kind_tests_know_the_contexts_of_the_kind_clusters() -> None:
 
     assert contexts
     assert contexts[1].split(",") == [f"kind-{name}" for name in CLUSTERS]
-
-
-def test_nothing_asks_for_the_administrator() -> None:
-    for path in [ROOT / "Makefile", ROOT / ".ci/run", *(ROOT / "kind-configs").glob("*.sh")]:
-        assert "sudo" not in path.read_text(), path

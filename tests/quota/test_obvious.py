@@ -124,7 +124,7 @@ def queue(name: str, shape: dict[str, Any], cpu: int = 3) -> ClusterQueue:
     return (made.strict_fifo() if shape["strict"] else made).build()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.tuples(SHAPES, SHAPES, SHAPES), EVENTS, st.booleans())
 def test_fast_and_slow_decide_the_same(
     shapes: tuple[dict[str, Any], ...], events: list[tuple[Any, ...]], fair: bool

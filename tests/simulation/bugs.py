@@ -106,7 +106,7 @@ def losers_are_not_deleted() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=2, within=20)
+@bug(caught_by=0, within=20)
 def the_winner_is_not_sticky() -> Iterator[None]:
     """Whoever admitted first wins, whatever was recorded."""
 
@@ -417,6 +417,7 @@ def what_failed_waits_though_the_manager_cluster_answers_again() -> Iterator[Non
 
 def caught(name: str, seeds: Iterable[int]) -> Catch | None:
     """The first of the seeds that catches the bug of that name."""
+    gc.freeze()  # what is loaded already is looked at once, not after each life
     with BUGS[name].planted():
         for seed in seeds:
             violation = live(drawn(seed)).violation

@@ -49,8 +49,8 @@ def test_nothing_else_is(more: Tree) -> None:
 
 
 def test_texts_and_lists_have_an_end() -> None:
-    long = "x" * 100_000
-    many = [{"name": long, "state": {"waiting": {"reason": long}}}] * 1000
+    long = "x" * 10_000
+    many = [{"name": long, "state": {"waiting": {"reason": long}}}] * (10 * MOST_CONTAINERS)
     status: Tree = dict.fromkeys(("phase", "reason", "podIP"), long)
     status |= dict.fromkeys(("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"), many)
     spec = {"nodeName": long, **dict.fromkeys(("initContainers", "containers", "ephemeralContainers"), many)}
@@ -86,7 +86,7 @@ def test_an_event_is_shown_as_it_was_told() -> None:
 
 
 def test_an_event_without_end_is_cut_and_impossible_times_are_dropped() -> None:
-    long = "x" * 100_000
+    long = "x" * 10_000
     texts = dict.fromkeys(("type", "reason", "message"), long)
     times = dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime"), "9999-12-31T23:59:59Z")
     shown = shown_event(event({**TOLD, **texts, **times, "involvedObject": dict.fromkeys(ABOUT, long)}))

@@ -7,7 +7,7 @@ from benchmarks.sharing.crowd import Crowd
 
 
 def test_the_figures_of_each_policy_stand_beside_each_other() -> None:
-    results = measure(Crowd(users=3, hours=0.5), [1], ["fifo", "quota"])
+    results = measure(Crowd(users=3, hours=0.1), [1], ["fifo", "quota"])
     lines = as_text(results).splitlines()
     assert lines[0].split() == ["fifo", "quota"]
     assert [line.rsplit(maxsplit=2)[0] for line in lines[1 : 1 + len(COLUMNS)]] == list(COLUMNS.values())

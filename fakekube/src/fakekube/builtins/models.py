@@ -33,6 +33,7 @@ def fields_of(model: str) -> Mapping[str, str]:
     return {name: types[attribute] for attribute, name in _table(_NAMES, text).items()}
 
 
+@cache
 def descriptions_of(model: str) -> Mapping[str, str]:
     """The library's descriptions of a model's fields, by their JSON names. Raises LookupError like `fields_of`."""
     text = _text(model)
