@@ -89,6 +89,10 @@ test-real: testbed ## The tests on real API servers and Kueue workers
 	@$(REAL)
 	@$(BIN)/pytest --server real tests/contract
 
+.PHONY: tutorials
+tutorials: testbed ## Write the outputs in docs/tutorial-*.md anew, by running their commands
+	@MULTIKUEUE_TEST_WRITES_TUTORIALS=1 $(REAL)/test_tutorials.py
+
 .PHONY: demo-real
 demo-real: testbed ## A manager and three real Kueue workers on this machine, with jobs
 	@$(BIN)/python -m testbed demo

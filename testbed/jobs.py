@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -62,7 +62,9 @@ def _succeeded(body: Object) -> Object:
         "startTime": _start(body),
         "completionTime": _now(),
         "succeeded": body["spec"].get("completions") or body["spec"].get("parallelism", 1),
-        "conditions": _conditions(body, "SuccessCriteriaMet", "Complete", reason="CompletionsReached"),
+        "conditions": _conditions(
+            body, ("SuccessCriteriaMet", "Complete"), "CompletionsReached", "Reached expected number of succeeded pods"
+        ),
     }
 
 
@@ -71,17 +73,17 @@ def _failed(body: Object) -> Object:
         **NO_PODS,
         "startTime": _start(body),
         "failed": body["spec"].get("backoffLimit", 6) + 1,
-        "conditions": _conditions(body, "FailureTarget", "Failed", reason="BackoffLimitExceeded"),
+        "conditions": _conditions(
+            body, ("FailureTarget", "Failed"), "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        ),
     }
 
 
-def _conditions(body: Object, *names: str, reason: str) -> list[dict[str, Any]]:
+def _conditions(body: Object, names: Collection[str], reason: str, message: str) -> list[dict[str, Any]]:
     # A merge patch replaces the list, so other conditions are kept in it (Suspended, for example).
     kept = [entry for entry in body.get("status", {}).get("conditions") or [] if entry["type"] not in names]
     stamps = {"lastProbeTime": _now(), "lastTransitionTime": _now()}
-    new = [
-        {"type": name, "status": "True", "reason": reason, "message": "as the testbed says", **stamps} for name in names
-    ]
+    new = [{"type": name, "status": "True", "reason": reason, "message": message, **stamps} for name in names]
     return [*kept, *new]
 
 

@@ -116,7 +116,7 @@ RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
 """The rights that a worker must grant."""
 
 GRANTED = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind != PODS))
-"""The rights granted when a worker joins."""
+"""The rights granted when a worker joins, unless frameworks are named."""
 
 RUN_PODS = _job_rights((PODS,))
 """Granted too if Pods are jobs, and only then: a client that may create any Pod may do nearly anything its node may."""
@@ -138,8 +138,9 @@ class Registration:
     """A worker that joins, and its names.
 
     `namespace` has the Secret on the manager and the ServiceAccount on the worker. `run_pods`: the manager may create
-    Pods. `view_pods`: holders of the Secret may read them. `run_kinds` are kinds of jobs besides the known ones, each
-    as plural.group. `run_in` are the namespaces of these rights (default: all). Raises ConfigurationError for a name
+    Pods. `view_pods`: holders of the Secret may read them. `frameworks` are the known kinds of jobs that it may create
+    besides Jobs, by the names of Kueue's integrations (default: all but Pods), `run_kinds` further ones, each as
+    plural.group. `run_in` are the namespaces of these rights (default: all). Raises ConfigurationError for a name
     that Kubernetes would refuse.
     """
 
@@ -147,6 +148,7 @@ class Registration:
     namespace: str = "kueue-system"
     origin: str = OUR_NAME
     run_pods: bool = False
+    frameworks: tuple[str, ...] = ()
     view_pods: bool = False
     run_kinds: tuple[str, ...] = ()
     run_in: tuple[str, ...] = ()
@@ -166,6 +168,11 @@ class Registration:
                 f"origin {self.origin!r}: expected a label value: letters, digits, '-', '_' and '.', at most 63 of them"
             )
 
+        for name in self.frameworks:
+            if name not in FRAMEWORKS:
+                raise ConfigurationError(f"framework {name!r}: expected some of {', '.join(FRAMEWORKS)}")
+            if FRAMEWORKS[name].kind == PODS:
+                raise ConfigurationError(f"framework {name!r}: the right to make Pods is --run-pods")
         for kind in self.run_kinds:
             if not is_name(kind) or "." not in kind:
                 raise ConfigurationError(
@@ -266,7 +273,9 @@ def _rights(registration: Registration) -> tuple[Right, ...]:
     run, view = RUN_PODS if registration.run_pods else (), VIEW_PODS if registration.view_pods else ()
     named = (kind.partition(".") for kind in registration.run_kinds)
     others = copy_rights((group, plural) for plural, _, group in named)
-    return (IDENTITY, *GRANTED, *others, *run, *view)
+    wanted = {FRAMEWORKS[name].kind for name in registration.frameworks}
+    known = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind in wanted)) if wanted else GRANTED
+    return (IDENTITY, *known, *others, *run, *view)
 
 
 def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:

@@ -59,13 +59,13 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 54, 266),
+    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 55, 267),
     Case("version", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 13, 300),
     Case("run --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 15, 310),
-    Case("clusters register --help", (*NO_HELP_NEEDS, f"{COMMANDS}.workloads", f"{COMMANDS}.run"), 23, 310),
+    Case("clusters register --help", (*NO_HELP_NEEDS, f"{COMMANDS}.workloads", f"{COMMANDS}.run"), 24, 311),
     Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.run"), 28, 310),
-    Case("clusters list", NO_LIST_NEEDS, 58, 560),
-    Case("clusters show w", NO_LIST_NEEDS, 57, 560),
+    Case("clusters list", NO_LIST_NEEDS, 59, 560),
+    Case("clusters show w", NO_LIST_NEEDS, 58, 560),
     Case("clusters check w", NO_COMMAND_NEEDS, 189, 740),
     Case("workloads list", NO_LIST_NEEDS, 59, 560),
     Case("workloads show w", NO_LIST_NEEDS, 68, 560),

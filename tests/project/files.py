@@ -38,9 +38,10 @@ def make_targets() -> set[str]:
 
 
 def code(markdown: str) -> Iterator[str]:
-    """Whatever a text shows as code: blocks, then spans."""
+    """Whatever a text shows as code: blocks, then spans. Of a console only what was typed."""
     for block in _FENCE.finditer(markdown):
-        yield block["text"]
+        typed = re.findall(r"^\$ (.+)$", block["text"], re.MULTILINE)
+        yield "\n".join(typed) if block["language"] == "console" else block["text"]
     yield from _SPAN.findall(_FENCE.sub("", markdown))
 
 

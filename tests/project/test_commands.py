@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from multikueue.cli import app
+from multikueue.cli.tree import ALIASES
 from tests.project.files import DOCS, KIND_CONFIGS, code, read, rows, section
 
 CALL = re.compile(
@@ -34,7 +35,9 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 def calls(text: str) -> Iterator[tuple[str, str, set[str]]]:
     """What is called, the name of the command in it (empty if there is none), and the options given."""
-    for words, rest in CALL.findall(text):
+    for called, rest in CALL.findall(text):
+        first, _, more = called.partition(" ")
+        words = f"{ALIASES.get(first, first)} {more}"
         name = next((name for name in COMMANDS if f"{words} ".startswith(f"{name} ")), "")
         yield (
             words.strip(),

@@ -56,6 +56,17 @@ def test_each_setting_that_is_named_exists(path: Path) -> None:
     assert named <= {*variables(), *NO_SETTINGS}
 
 
+def test_what_others_can_do_and_our_commands_cannot_has_its_reason() -> None:
+    table = [line.split(" | ") for line in read("docs/commands.md").splitlines() if line.startswith("| ")]
+    (title, ours, *_, why), *rows = table
+    assert (title, ours, why) == ("| What users do", "multikueue", "Why not more |")
+    short = [row for row in rows if row[1].startswith(("no", "~"))]
+
+    assert short
+    assert [row[0] for row in short if row[-1].strip("| ") == ""] == []
+    assert {len(row) for row in rows} == {len(table[0])}
+
+
 def test_the_settings_file_that_is_shown_has_the_defaults(tmp_path: Path) -> None:
     (text,) = blocks(read("docs/operations.md"), "yaml")
     file = tmp_path / "settings.yaml"

@@ -120,6 +120,23 @@ def test_jobs_of_other_kinds_may_be_made_only_if_they_were_named() -> None:
             Registration(cluster="w1", run_kinds=(wrong,))
 
 
+def test_of_the_known_kinds_only_those_that_were_named_may_be_made() -> None:
+    every, some = (
+        worker_objects(Registration(cluster="w1", frameworks=names))[2].body["rules"]
+        for names in ((), ("ray.io/rayjob", "jobset.x-k8s.io/jobset"))
+    )
+    verbs = ["get", "list", "watch", "create", "delete"]
+    assert some == [
+        *every[:5],
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": verbs},
+        {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": verbs},
+    ], "and Jobs, which every worker must take"
+    with pytest.raises(ConfigurationError, match="framework 'jobset': expected some of batch/job, "):
+        Registration(cluster="w1", frameworks=("jobset",))
+    with pytest.raises(ConfigurationError, match="framework 'pod': the right to make Pods is --run-pods"):
+        Registration(cluster="w1", frameworks=("pod",))
+
+
 def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
     rules = [worker_objects(Registration(cluster="w1", view_pods=view))[2].body["rules"] for view in (False, True)]
 

@@ -11,6 +11,7 @@ from typing import IO, Any
 import aiohttp
 import msgspec
 import pytest
+import yaml
 
 from fakekube.face.authority import Authority
 from multikueue.api.kinds import JOBS, LOCAL_QUEUES
@@ -46,6 +47,9 @@ async def test_each_cluster_is_served_to_each_user(tmp_path: Path) -> None:
             assert set(served.described["kubeconfigs"]) == set(USERS)
             async with await connected(served, "placement") as client:
                 assert await client.list(LOCAL_QUEUES)
+        merged = yaml.safe_load((tmp_path / "kubeconfig").read_text())
+        assert [each["name"] for each in merged["contexts"]] == [MANAGER, "worker1", "worker2"]
+        assert merged["current-context"] == MANAGER
     with pytest.raises(aiohttp.ClientConnectorError):
         async with aiohttp.ClientSession() as session:
             await session.get(served.face.url)

@@ -139,7 +139,7 @@ class _Inquiry:
         try:
             return (await self._configured()) or named
         except Forbidden as error:
-            if not self.told:
+            if not self.told and not self.known():
                 self.unseen.append(f"workers that the workload does not name: {error.message}")
             return tuple(self.told) or named
 
@@ -174,7 +174,8 @@ class _Inquiry:
         except ApiError as error:
             if name in self.told:
                 return self.told[name]
-            self.unseen.append(f"state of {name}: {error.message}")
+            if name not in self.known():
+                self.unseen.append(f"state of {name}: {error.message}")
             return None
         active = find_condition(cluster.status.conditions, ACTIVE)
         if active is not None and active.status != "True":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -34,7 +34,7 @@ from multikueue.runtime.clock import Clock, SystemClock
 from multikueue_simulator import definitions
 from multikueue_simulator.programs import KueueProgram, Program, job_runner
 
-__all__ = ["DEFINITIONS", "MANAGER", "USERS", "Plan", "Sandbox", "Served"]
+__all__ = ["DEFINITIONS", "MANAGER", "USERS", "Plan", "Sandbox", "Served", "merged"]
 
 MANAGER = "manager"
 ADMIN = "admin"
@@ -178,8 +178,17 @@ class Served:
         self._log.close()
 
 
+def merged(configs: Sequence[Object]) -> Object:
+    """One kubeconfig with the contexts of all; the current one is that of the first."""
+    parts = {part: [each for config in configs for each in config[part]] for part in ("clusters", "users", "contexts")}
+    return {**configs[0], **parts}
+
+
 class Sandbox(Mapping[str, Served]):
-    """The clusters of a plan by name, the manager first, served during the block."""
+    """The clusters of a plan by name, the manager first, served during the block.
+
+    The folder has a `kubeconfig` with a context for each cluster of the plan, of its name, as the administrator.
+    """
 
     def __init__(
         self, plan: Plan, *, folder: Path, clock: Clock | None = None, authority: Authority | None = None
@@ -231,6 +240,9 @@ class Sandbox(Mapping[str, Served]):
         async with AsyncExitStack() as self._stack:
             for served in self.values():
                 await self._serve(served)
+            if ADMIN in self.plan.users:
+                config = merged([served.face.kubeconfig(ADMIN) for served in self.values()])
+                await anyio.Path(self._shared.folder / "kubeconfig").write_text(yaml.safe_dump(config, sort_keys=False))
             self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
             self._stack.callback(self._tasks.cancel_scope.cancel)
             for name, served in self.items():

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from fakekube.wire import Refused
 from multikueue.api import kinds
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import FITS_NO_WORKER, Workload
@@ -163,3 +164,14 @@ def test_without_rights_on_a_worker_the_rest_is_told(fleet: World, cli: Run) -> 
     assert result.code == 0
     assert result.lines[0] == "Waits for admission on worker; gone cannot be reached; resting is cordoned."
     assert "Not seen: worker: worker does not know you" in result.err
+
+
+def test_who_may_see_no_worker_is_told_what_the_workload_says(fleet: World, cli: Run) -> None:
+    hidden = {"admissionchecks", "multikueueclusters"}
+    fleet.manager.fault = lambda _, plural: Refused(403, "Forbidden", "no") if plural in hidden else None
+    fleet.manager.add(kinds.WORKLOADS, parked().build())
+
+    result = cli("why", "-n", "a", "big")
+
+    assert result.lines[0].startswith(f"No worker can ever hold it: {LACK}: worker.")
+    assert "Not seen" not in result.err

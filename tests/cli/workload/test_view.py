@@ -111,6 +111,19 @@ def test_events_that_nobody_shows_leave_those_of_the_manager(world: World, cli: 
     assert "the manager does not show it either: events of another form" in result.err
 
 
+def test_show_has_pods_and_events_by_the_manager_too(world: World, cli: Run) -> None:
+    shows(world, pod("one"), pod("two", "Pending"), unseen=["only 2 are shown"])
+    world.manager.documents[f"{BASE}/events"] = {"kind": "WorkloadEvents", "items": [EVENT]}
+    result = cli("jobs", "show", "-n", "a", "train")
+
+    assert result.code == 0
+    (row,) = [line for line in result.lines if "winner" in line]
+    assert row.split("   ")[-1].strip() == "by the manager, which shows neither copy nor job; only 2 are shown"
+    assert "1 Running, 1 Pending" in row
+    assert [line.split()[0] for line in result.lines if line.startswith(("one ", "two "))] == ["one", "two"]
+    assert [line for line in result.lines if "Pulled" in line]
+
+
 RUNS = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import ssl
+import subprocess
+import sys
 from base64 import b64decode
 from io import StringIO
 
@@ -41,13 +43,23 @@ async def test_kept_clusters_are_served_until_the_end(monkeypatch: pytest.Monkey
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(play, Options(jobs=1, speed=10, workers=1, keep=True), Console(file=text, width=200))
         with anyio.fail_after(30):
-            while "KUBECONFIG=" not in text.getvalue():  # noqa: ASYNC110
+            while "ran twice at no need" not in text.getvalue():  # noqa: ASYNC110
                 await anyio.sleep(0.05)
+        told = text.getvalue()
+        assert told.index("KUBECONFIG=") < told.index("jobs finished"), "the way to look is told before the drama"
         file = anyio.Path(re.findall(r"KUBECONFIG=(\S+)", text.getvalue())[0])
         jobs = await _get(file, "/apis/batch/v1/namespaces/default/jobs")
         assert [job["metadata"]["name"] for job in jobs["items"]] == ["job-001"]
+        clusters = yaml.safe_load(await file.read_text())
+        assert [each["name"] for each in clusters["contexts"]] == ["manager", "small"]
+        assert "small" in await _said("--kubeconfig", str(file), "events", "job-001"), "our commands get to the workers"
         tasks.cancel_scope.cancel()
     assert not await file.exists()
+
+
+async def _said(*words: str) -> str:
+    done = await anyio.run_process([sys.executable, "-m", "multikueue", *words], stderr=subprocess.STDOUT)
+    return done.stdout.decode()
 
 
 async def _get(file: anyio.Path, path: str) -> dict[str, list[dict[str, dict[str, str]]]]:

@@ -17,6 +17,7 @@ from multikueue.cli.access.connection import (
     run_async,
 )
 from multikueue.cli.access.groups import group
+from multikueue.cli.commands.clusters.cordoning import cordon, drain, uncordon
 from multikueue.cli.commands.clusters.joining import register
 from multikueue.cli.commands.clusters.leaving import remove_cluster
 from multikueue.cli.commands.clusters.sides import (
@@ -193,6 +194,9 @@ def show_capacity(
         raise typer.Exit(ExitCode.UNREACHABLE)
 
 
+app.command("cordon")(cordon)
+app.command("uncordon")(uncordon)
+app.command("drain")(drain)
 app.command("remove")(remove_cluster)
 
 

@@ -76,6 +76,15 @@ def register(
             rich_help_panel=WORKER,
         ),
     ] = None,
+    framework: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Make Jobs and this kind only. (default: all but Pods)",
+            show_default=False,
+            rich_help_panel=WORKER,
+        ),
+    ] = None,
     run_kind: Annotated[
         list[str] | None,
         typer.Option(
@@ -138,6 +147,9 @@ def register(
     On the worker: a ServiceAccount that may do what the manager needs and nothing else. On the manager: a Secret with a
     kubeconfig, and a MultiKueueCluster that names it. Then the worker is looked at with the new credential.
 
+    With --framework, once for each, the manager may make jobs of these kinds only, by the names of Kueue's integrations
+    (jobset.x-k8s.io/jobset, ray.io/rayjob, ...) and not all that it knows. Jobs of other kinds go elsewhere.
+
     With --run-in the rights are Roles in these namespaces, and what else it may in the cluster is to see which one it is and
     what its ClusterQueues have.
 
@@ -159,6 +171,7 @@ def register(
         namespace=namespace,
         origin=origin,
         run_pods=run_pods,
+        frameworks=tuple(framework or ()),
         view_pods=view_pods,
         run_kinds=tuple(run_kind or ()),
         run_in=tuple(run_in or ()),

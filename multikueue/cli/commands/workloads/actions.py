@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cancel", "hold", "move", "release", "requeue"]
 
-GIVEN_BACK_SECONDS = 60.0
-"""Maximum wait for a workload to give its quota back, which is enough where a manager runs."""
-
-POLL_SECONDS = 0.5
-
 MERGE = "application/merge-patch+json"
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -174,6 +169,7 @@ async def _cancel(call: _Call, *, sure: bool) -> None:
 
 async def _hold(call: _Call, *, sure: bool) -> None:
     from multikueue.api.workload import workload_spec
+    from multikueue.cli.workload.activation import activate
 
     async with call.found() as (client, workload):
         _refuse_finished(workload)
@@ -183,52 +179,34 @@ async def _hold(call: _Call, *, sure: bool) -> None:
         stops = _running_on(workload)
         what = f"Stops it on {stops}; it waits" if stops else "Keeps it waiting"
         if call.goes_on(f"{what} until `multikueue workloads release`.", ask=bool(stops) and not sure):
-            await _activate(client, workload, active=False)
+            await activate(client, workload, active=False)
             print(f"{workload.key} held")
 
 
 async def _release(call: _Call) -> None:
     from multikueue.api.workload import workload_spec
+    from multikueue.cli.workload.activation import activate
 
     async with call.found() as (client, workload):
         _refuse_finished(workload)
         if workload_spec(workload).active:
             note(f"{workload.key} is not held.")
         elif call.goes_on(f"Queues {workload.key} again."):
-            await _activate(client, workload, active=True)
+            await activate(client, workload, active=True)
             print(f"{workload.key} released")
 
 
 async def _requeue(call: _Call, *, sure: bool) -> None:
-    """Holds and releases the workload, which also makes Kueue forget its back-off."""
+    from multikueue.cli.workload import activation
+
     async with call.found() as (client, workload):
         _refuse_finished(workload)
         stops = _running_on(workload)
         what = f"Stops it on {stops} and queues it again" if stops else "Queues it again"
         if not call.goes_on(f"{what}.", ask=bool(stops) and not sure):
             return
-        await _activate(client, workload, active=False)
-        try:
-            await _given_back(client, workload)
-        finally:
-            await _activate(client, workload, active=True)
+        await activation.requeue(client, workload)
         print(f"{workload.key} requeued")
-
-
-async def _given_back(client: Client, workload: Workload) -> None:
-    """Wait until the workload has no quota: released earlier, it would just go on. Raises CommandFailed in the end."""
-    import anyio
-
-    from multikueue.api.kinds import WORKLOADS
-    from multikueue.api.workload import EVICTED, QUOTA_RESERVED
-
-    with anyio.move_on_after(GIVEN_BACK_SECONDS):
-        while True:
-            now = await client.get(WORKLOADS, workload.key)
-            if now.has(EVICTED) and not now.has(QUOTA_RESERVED) and now.status.requeue_state is None:
-                return
-            await anyio.sleep(POLL_SECONDS)
-    raise CommandFailed(f"{workload.key} did not give its quota back in {GIVEN_BACK_SECONDS:g} s: does a manager run?")
 
 
 async def _move(call: _Call, queue: str) -> None:
@@ -254,18 +232,6 @@ async def _move(call: _Call, queue: str) -> None:
         body: dict[str, Any] = {"metadata": {"labels": {QUEUE_LABEL: queue}}} if job else {"spec": {"queueName": queue}}
         await client.request("PATCH", await Kin(client, workload).path(), body=body, content_type=MERGE)
         print(f"{workload.key} moved to {queue}")
-
-
-async def _activate(client: Client, workload: Workload, *, active: bool) -> None:
-    from multikueue.api.kinds import WORKLOADS
-    from multikueue.errors import Forbidden
-
-    try:
-        await client.merge_patch(WORKLOADS, workload.key, {"spec": {"active": active}})
-    except Forbidden as error:
-        raise CommandFailed(
-            f"{error.message}: this takes the right to patch workloads, as the role multikueue-batch-admin has it"
-        ) from error
 
 
 def _running_on(workload: Workload) -> str:

@@ -17,6 +17,7 @@ from multikueue.api.workload import Workload
 from multikueue.cli.access.worker_access import ReachableWorker
 from multikueue.cli.commands.workloads import events
 from multikueue.cli.commands.workloads.pods import status as pod_status
+from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload import description
 from multikueue.cli.workload.related_objects import Kin
@@ -47,7 +48,7 @@ class ClusterView:
     def row(self) -> tuple[str, ...]:
         """Cluster, role, state of the copy, job, pods, message."""
         if not self.seen:
-            return self.cluster, self.role, "?", "?", "?", "; ".join(self.problems)
+            return self.cluster, self.role, "?", "?", self._counted() or "?", "; ".join(self.problems)
         said = [description.reason(self.copy)] if self.copy else []
         job = f"{self.job['kind'].lower()}/{self.job['metadata']['name']}" if self.job else ""
         state = description.status(self.copy) if self.copy else "none"
@@ -81,8 +82,27 @@ async def _look(scene: Scene, sight: ClusterView) -> None:
                 await _look_there(scene.workload, worker, sight)
     except TimeoutError:
         sight.problems.append(f"no answer within {PATIENCE:g} s")
+    except CommandFailed as error:
+        if not await _look_by_the_manager(scene, sight):
+            sight.problems.append(str(error))
     except MultiKueueError as error:
         sight.problems.append(str(error))
+
+
+async def _look_by_the_manager(scene: Scene, sight: ClusterView) -> bool:
+    """Whether the manager shows pods and events of the winner, to a user without access to it."""
+    if sight.role != "winner":
+        return False
+    try:
+        async with scene.winner() as view:
+            sight.pods = [pod for _, pod in await view.pods()]
+            unseen = view.unseen
+            found = await view.events()
+    except MultiKueueError:
+        return False
+    sight.told = [events.LocatedEvent(view.cluster, event, item) for item, event in found]
+    sight.problems += ["by the manager, which shows neither copy nor job", *dict.fromkeys([*unseen, *view.unseen])]
+    return True
 
 
 async def _condition(scene: Scene, sight: ClusterView) -> None:

@@ -35,7 +35,8 @@ from multikueue_simulator.demo.board import Board
 from multikueue_simulator.demo.script import Act, Script, Submission, layout, script
 from multikueue_simulator.demo.view import picture, story, summary
 from multikueue_simulator.processes import ManagerProcess
-from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, Site, World
+from multikueue_simulator.serve import merged
+from multikueue_simulator.world import NAMESPACE, Layout, Site, World
 
 __all__ = ["Options", "play"]
 
@@ -178,19 +179,19 @@ async def play(options: Options, console: Console) -> bool:
         Board([queue.name for queue in plan.queues], {share.name: share.cpu for share in plan.workers}),
         manager,
     )
-    async with _open(world), _served(world, keep=options.keep) as files, anyio.create_task_group() as tasks:
+    async with _open(world), _served(world, keep=options.keep) as file, anyio.create_task_group() as tasks:
         stage.began = anyio.current_time()
         await world.start(tasks)
         stage.attend()
         await manager.begin(tasks).wait()
         await _all_ready(world, manager)
+        if file:
+            _tell_how_to_use(console, file, names)
         stage.began = anyio.current_time()
         over = await _perform(stage, tasks, console)
         console.print()
         console.print(summary(stage.board))
-        if files:
-            console.print()
-            _tell_how_to_use(console, files)
+        if file:
             await anyio.sleep_forever()
         manager.stop()
         tasks.cancel_scope.cancel()
@@ -315,39 +316,38 @@ async def _open(world: World) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _served(world: World, *, keep: bool) -> AsyncIterator[dict[str, Path]]:
-    """The kubeconfigs of the served clusters, by cluster; none without `keep`."""
+async def _served(world: World, *, keep: bool) -> AsyncIterator[Path | None]:
+    """A kubeconfig with a context for each cluster, of its name, so that our own commands find the workers. None without
+    `keep`."""
     if not keep:
-        yield {}
+        yield None
         return
     authority = Authority()
     async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="multikueue-demo-")))
-        files = {}
+        file = Path(stack.enter_context(TemporaryDirectory(prefix="multikueue-demo-"))) / "kubeconfig"
+        configs = []
         for site in world.sites:
             users = site.cluster.users
             users.add("admin", "system:masters", token=secrets.token_hex(16))
             gate = Gate(site.cluster.api, site.cluster.authorizer)
             face = Face(gate, users, authority=authority, now=world.clock.now, name=site.name)
             await stack.enter_async_context(face)
-            files[site.name] = folder / f"{site.name}.kubeconfig"
-            await anyio.Path(files[site.name]).write_text(yaml.safe_dump(face.kubeconfig("admin"), sort_keys=False))
-        yield files
+            configs.append(face.kubeconfig("admin"))
+        await anyio.Path(file).write_text(yaml.safe_dump(merged(configs), sort_keys=False))
+        yield file
 
 
-def _tell_how_to_use(console: Console, files: dict[str, Path]) -> None:
+def _tell_how_to_use(console: Console, file: Path, workers: Sequence[str]) -> None:
     console.print("The clusters stay until Ctrl-C. In another terminal:")
     console.print()
-    for line in _examples(files):
-        console.print(f"  {line}", soft_wrap=True, highlight=False)
-
-
-def _examples(files: dict[str, Path]) -> Sequence[str]:
-    worker = next(name for name in files if name != MANAGER)
-    return (
-        f"export KUBECONFIG={files[MANAGER]}",
-        "kubectl get workloads -w",
+    for line in (
+        f"export KUBECONFIG={file}",
+        "multikueue jobs list -w",
+        "multikueue jobs show job-001",
+        "multikueue events job-001",
         "kubectl get multikueueclusters,clusterqueues,localqueues -o wide",
         "kubectl delete job job-001",
-        f"kubectl --kubeconfig {files[worker]} get jobs,workloads",
-    )
+        f"kubectl --context {workers[0]} get jobs,workloads",
+    ):
+        console.print(f"  {line}", soft_wrap=True, highlight=False)
+    console.print()

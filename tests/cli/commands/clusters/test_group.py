@@ -617,3 +617,12 @@ def test_remove_as_a_dry_run_changes_nothing(joined: World, cli: Run) -> None:
     assert result.code == 0
     assert "MultiKueueCluster w1 on the manager would be removed" in result.err
     assert joined.manager.sent == before
+
+
+def test_a_worker_may_be_registered_for_some_frameworks(world: World, cli: Run) -> None:
+    plan = cli(*REGISTER, "--framework", "ray.io/rayjob", "--dry-run")
+    unknown = cli(*REGISTER, "--framework", "rayjob", "--dry-run")
+
+    assert ("rayjobs" in plan.out, "jobsets" in plan.out) == (True, False)
+    assert unknown.code == 2
+    assert "framework 'rayjob': expected some of batch/job, " in unknown.err

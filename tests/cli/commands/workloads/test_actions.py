@@ -88,7 +88,7 @@ async def test_requeue_waits_until_the_quota_is_given_back(field: Field) -> None
 
 
 async def test_requeue_without_a_manager_lets_it_be_as_it_was(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.cli.commands.workloads.actions.GIVEN_BACK_SECONDS", 0.2)
+    monkeypatch.setattr("multikueue.cli.workload.activation.GIVEN_BACK_SECONDS", 0.2)
     await field.submit()
 
     ended = await field.run("workloads", "requeue", "train")

@@ -1,0 +1,148 @@
+"""`multikueue clusters cordon`, `uncordon` and `drain`: a worker gets no new workloads, or gives up those it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, run_async
+from multikueue.cli.commands.clusters.sides import Name
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.output import note
+
+if TYPE_CHECKING:
+    from multikueue.api.workload import Workload
+    from multikueue.kube.client import Client
+
+__all__ = ["cordon", "drain", "uncordon"]
+
+AT_ONCE = 10
+"""Workloads that are queued again at a time: a manager cluster is shared."""
+
+
+def cordon(
+    name: Name,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """Send no new workloads to a worker.
+
+    What runs there goes on. It is the annotation multikueue.dev/cordon of the MultiKueueCluster.
+
+    \b
+    Examples:
+      multikueue clusters cordon worker-1
+    """
+    run_async(lambda: _mark(Target(kubeconfig, context), name, cordoned=True))
+
+
+def uncordon(
+    name: Name,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """Let a cordoned worker have workloads again.
+
+    \b
+    Examples:
+      multikueue clusters uncordon worker-1
+    """
+    run_async(lambda: _mark(Target(kubeconfig, context), name, cordoned=False))
+
+
+def drain(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    _config: SettingsFile = None,
+) -> None:
+    """Cordon a worker, and move what runs there elsewhere.
+
+    Each of its jobs is stopped and queues again; what it has not saved is lost. A worker that is not connected is left
+    to the manager, which moves its jobs after dispatch.worker_lost_timeout.
+
+    \b
+    Examples:
+      multikueue clusters drain worker-1 --dry-run
+      multikueue clusters drain worker-1 --yes
+    """
+    run_async(lambda: _drain(Target(kubeconfig, context), name, sure=yes, dry_run=dry_run))
+
+
+async def _mark(target: Target, name: str, *, cordoned: bool) -> None:
+    async with target.connect() as client:
+        await _annotate(client, name, cordoned=cordoned)
+
+
+async def _annotate(client: Client, name: str, *, cordoned: bool) -> None:
+    """Raises CommandFailed for an unknown cluster."""
+    from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+    from multikueue.api.meta import ObjectKey
+    from multikueue.api.multikueue import CORDON_ANNOTATION
+    from multikueue.cli.access import worker_clusters
+
+    worker_clusters.pick(await worker_clusters.gather(client, "", secrets=False), name)
+    body = {"metadata": {"annotations": {CORDON_ANNOTATION: "true" if cordoned else None}}}
+    await client.merge_patch(MULTIKUEUE_CLUSTERS, ObjectKey("", name), body)
+    print(f"{name} {'cordoned' if cordoned else 'uncordoned'}")
+
+
+async def _drain(target: Target, name: str, *, sure: bool, dry_run: bool) -> None:
+    async with target.connect() as client:
+        there = await _on(client, name)
+        jobs = ", ".join(str(workload.key) for workload in there) or "nothing"
+        note(f"Cordons {name}, and stops what runs there and queues it again: {jobs}.{' (dry run)' if dry_run else ''}")
+        if dry_run:
+            return
+        if there and not sure:
+            typer.confirm("Go on?", abort=True, err=True)
+        await _annotate(client, name, cordoned=True)
+        problems = await _requeue_all(client, there)
+    for problem in problems:
+        note(problem)
+    if problems:
+        raise CommandFailed(f"{len(problems)} of {len(there)} workloads are still on {name}")
+    print(f"{name} drained")
+
+
+async def _on(client: Client, name: str) -> list[Workload]:
+    """The workloads that run on a worker, of all namespaces. Raises CommandFailed if there is no such worker, or no
+    connection to it: it could not be told to stop anything."""
+    from multikueue.api.workload import FINISHED
+    from multikueue.cli.access import worker_clusters
+    from multikueue.cli.workload.lookup import fetch_workloads
+
+    worker = worker_clusters.pick(await worker_clusters.gather(client, "", secrets=False), name)
+    if worker.active is None or worker.active.status != "True":
+        raise CommandFailed(f"{name} is not connected: `multikueue clusters cordon {name}` keeps new work away")
+    found = [workload for _, workload in await fetch_workloads(client, "")]
+    return [each for each in found if each.status.cluster_name == name and not each.has(FINISHED)]
+
+
+async def _requeue_all(client: Client, workloads: list[Workload]) -> list[str]:
+    """Queue them again; the problems of those that stay."""
+    import anyio
+
+    from multikueue.cli.workload import activation
+    from multikueue.errors import MultiKueueError
+
+    problems, limit = list[str](), anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(workload: Workload) -> None:
+        async with limit:
+            try:
+                await activation.requeue(client, workload)
+            except MultiKueueError as error:
+                problems.append(str(error))
+            else:
+                print(f"{workload.key} requeued")
+
+    async with anyio.create_task_group() as tasks:
+        for workload in workloads:
+            tasks.start_soon(one, workload)
+    return problems

@@ -1,0 +1,110 @@
+"""A worker is cordoned, and drained: what runs there, and nothing else, queues again."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from multikueue.api.multikueue import CORDON_ANNOTATION
+from testbed.client import eventually
+from testbed.objects import MULTIKUEUE_CLUSTER, WORKLOAD
+from tests.cli.field import Field
+
+pytestmark = pytest.mark.anyio
+
+NO_QUOTA = {
+    "clusterName": None,
+    "admission": None,
+    "conditions": [
+        {
+            "type": "Evicted",
+            "status": "True",
+            "reason": "Deactivated",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T12:00:00Z",
+        }
+    ],
+}
+
+
+@pytest.fixture
+async def connected(field: Field) -> Field:
+    """Two workers of which worker1 is connected, and runs `train`; `other` runs on worker2, `done` is over."""
+    active = {
+        "type": "Active",
+        "status": "True",
+        "reason": "Active",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T12:00:00Z",
+    }
+    await field.manager.patch_status(MULTIKUEUE_CLUSTER, "worker1", {"conditions": [active]})
+    for job, worker in (("train", "worker1"), ("other", "worker2")):
+        await field.submit(job)
+        await field.runs_on(job, worker)
+    await field.submit("done")
+    await field.becomes("done", lambda made: made.cluster_name("worker1").finished())
+    return field
+
+
+async def is_cordoned(field: Field, worker: str = "worker1") -> bool:
+    meta = (await field.manager.get(MULTIKUEUE_CLUSTER, worker))["metadata"]
+    return bool(meta.get("annotations", {}).get(CORDON_ANNOTATION) == "true")
+
+
+async def is_held(field: Field, job: str) -> bool:
+    return (await field.manager.get(WORKLOAD, f"job-{job}", "default"))["spec"].get("active") is False
+
+
+async def test_cordon_and_uncordon(field: Field) -> None:
+    done = await field.run("clusters", "cordon", "worker1")
+    assert await is_cordoned(field)
+    undone = await field.run("clusters", "uncordon", "worker1")
+    assert not await is_cordoned(field)
+    unknown = await field.run("clusters", "cordon", "worker3")
+
+    assert (done.out, undone.out) == ("worker1 cordoned\n", "worker1 uncordoned\n")
+    assert unknown.code == 1
+    assert "there is no MultiKueueCluster 'worker3'" in unknown.err
+
+
+async def test_a_drain_queues_what_runs_there_again(connected: Field) -> None:
+    dry = await connected.run("clusters", "drain", "worker1", "--dry-run")
+    assert not await is_cordoned(connected)
+
+    program = connected.start("clusters", "drain", "worker1", "--yes")
+    await eventually(lambda: is_held(connected, "train"))
+    assert await is_cordoned(connected)
+    assert not await is_held(connected, "other")
+    await connected.manager.patch_status(WORKLOAD, "job-train", NO_QUOTA, "default")
+    ended = await program.result()
+
+    assert dry.err == "Cordons worker1, and stops what runs there and queues it again: default/job-train. (dry run)\n"
+    assert ended.out.splitlines()[-3:] == ["worker1 cordoned", "default/job-train requeued", "worker1 drained"]
+    assert not await is_held(connected, "train")
+
+
+async def test_a_drain_says_what_stays(connected: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.cli.workload.activation.GIVEN_BACK_SECONDS", 0.2)
+
+    ended = await connected.run("clusters", "drain", "worker1", "--yes")
+
+    assert ended.code == 1
+    assert "default/job-train did not give its quota back" in ended.err
+    assert "1 of 1 workloads are still on worker1" in ended.err
+    assert not await is_held(connected, "train")
+
+
+async def test_a_drain_without_a_yes_changes_nothing(connected: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+
+    assert (await connected.run("clusters", "drain", "worker1")).code == 1
+    assert not await is_cordoned(connected)
+
+
+async def test_a_worker_that_is_not_connected_cannot_be_drained(connected: Field) -> None:
+    ended = await connected.run("clusters", "drain", "worker2", "--yes")
+
+    assert ended.code == 1
+    assert "worker2 is not connected: `multikueue clusters cordon worker2` keeps new work away" in ended.err
+    assert not await is_cordoned(connected, "worker2")
