@@ -50,7 +50,7 @@ from tests.transcripts import replayed
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.real,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(300),
     needs_programs("users ask the manager through the API server"),
 ]
 
