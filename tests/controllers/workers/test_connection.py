@@ -367,7 +367,9 @@ async def test_watches_do_not_rest_while_their_worker_shows_signs_of_life(monkey
         await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
 
 
-async def test_a_worker_that_answers_heartbeats_only_is_not_asked_without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_answers_heartbeats_only_is_not_asked_without_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each call that fails asks for a heartbeat, and each heartbeat lets the call be tried again."""
     tried = []
 
