@@ -78,7 +78,7 @@ run: $(READY) ## Run the manager against your kubeconfig (ARGS="..." for options
 ##@ On real control planes (needs Go, no Docker)
 
 .PHONY: testbed
-testbed: $(READY) ## Build etcd, Kubernetes, Kueue and OCM's placement once (some minutes); KUEUE=0.19.0: another release
+testbed: $(READY) ## Build etcd, Kubernetes, Kueue and OCM's placement once (some minutes); KUEUE=0.16.2: another release
 	@$(BIN)/python -m testbed install
 
 .PHONY: test-real

@@ -134,7 +134,7 @@ class Ours(Side):
 
 
 class Peer(Side):
-    """Kueue 0.16.2 with its own MultiKueue manager and the configuration it ships with."""
+    """The testbed's Kueue with its own MultiKueue manager and the configuration it ships with."""
 
     name = "peer"
 

@@ -33,7 +33,7 @@ __all__ = [
 
 MODULE_FILES = Path(__file__).parent / "modules"
 OCM = MODULE_FILES / "ocm"
-DEFAULT_KUEUE = "0.16.2"
+DEFAULT_KUEUE = "0.19.0"
 
 Say = Callable[[str], None]
 
@@ -90,7 +90,7 @@ OCM_MODULES = ("open-cluster-management.io/api",)
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release of Kueue, such as `0.16.2`, and all that is built with it."""
+    """A release of Kueue, such as `0.19.0`, and all that is built with it."""
 
     kueue: str
 
@@ -113,7 +113,7 @@ class Release:
 
     @property
     def kubernetes(self) -> str:
-        """The version of Kubernetes that goes with it, such as `v1.35.4`."""
+        """The version of Kubernetes that goes with it, such as `v1.36.3`."""
         found = re.search(r"k8s\.io/kubernetes (v\S+)", (self.folder / "go.mod").read_text())
         assert found is not None
         return found[1]

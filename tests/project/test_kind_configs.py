@@ -12,7 +12,7 @@ from multikueue.api import kinds
 from testbed.programs import DEFAULT_KUEUE
 from tests.project.files import CLUSTERS, KIND_CONFIGS, blocks, objects, read
 
-KUEUE_VERSION = "v0.16.2"
+KUEUE_VERSION = "v0.19.0"
 QUEUES = ["manager.yaml", "worker.yaml", "job.yaml"]
 
 

@@ -1,6 +1,6 @@
 """Beside a real Kueue on the manager cluster: in the place of its MultiKueue, as its external dispatcher, and the ways between.
 
-Every test runs on a manager cluster of its own with a real Kueue 0.16.2; what Kueue does there is not ours to judge, what we
+Every test runs on a manager cluster of its own with a real Kueue; what Kueue does there is not ours to judge, what we
 do beside it is.
 """
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fakekube.shown.discovery import VERSION
 from testbed import programs
 from testbed.programs import DEFAULT_KUEUE, NotInstalledError, Release, releases
 
@@ -103,6 +104,10 @@ def test_kube_apiserver_is_linked_with_its_version(kueue: str, kubernetes: str) 
     assert f"-X k8s.io/component-base/version.gitVersion={kubernetes}" in flags[0]
 
 
+def test_the_sandbox_plays_the_kubernetes_of_the_default() -> None:
+    assert Release(DEFAULT_KUEUE).kubernetes == VERSION
+
+
 @pytest.mark.parametrize("kueue", releases())
 def test_a_release_is_built_from_a_module_of_its_own(kueue: str) -> None:
     release = Release(kueue)
@@ -119,12 +124,12 @@ def test_each_release_has_a_place_of_its_own() -> None:
 
 def test_the_variable_chooses_the_release(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = programs.install(lambda line: None)
-    monkeypatch.setenv("KUEUE", "0.19.0")
-    with pytest.raises(NotInstalledError, match=r"make testbed KUEUE=0\.19\.0"):
+    monkeypatch.setenv("KUEUE", "0.16.2")
+    with pytest.raises(NotInstalledError, match=r"make testbed KUEUE=0\.16\.2"):
         programs.find()
 
     assert programs.install(lambda line: None) != folder
-    assert programs.find().kueue.parent == Release("0.19.0").installation()
+    assert programs.find().kueue.parent == Release("0.16.2").installation()
     assert programs.find(Release(DEFAULT_KUEUE)).kueue.parent == folder
 
 
