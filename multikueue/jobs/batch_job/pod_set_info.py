@@ -49,8 +49,8 @@ class BatchPlacing:
         return mark_of(tree_of(job_spec(job).template)) if may_be_marked(job.spec) else ""
 
     def restoration(self, job: AnyJob, workload: Workload | None) -> PatchJob | PatchJobStatus | None:
-        if not self.placed_for(job):
-            return None
+        if not self.placed_for(job) or job_status(job).active:
+            return None  # since Kubernetes 1.36 the template of a suspended job changes only without pods (KEP 5440)
         if job_status(job).start_time is not None:
             return PatchJobStatus(workloads.precisely(job) | {"status": {"startTime": None}})
         change = self.restoring(job, workload)

@@ -95,15 +95,15 @@ async def test_a_stopped_job_is_what_it_was_and_keeps_its_quota_until_then() -> 
     await world.settle()
     switch(world, active=False)
     await world.settle()
-    template = spec(world)["template"]
     assert spec(world)["suspend"] is True
+    assert (world.condition("QuotaReserved") or {})["status"] == "True"  # its pods still end
+    pods(world, active=0, startTime=None)
+    await world.settle()
+    template = spec(world)["template"]
     assert labels(world) == {"app": "x"}
     assert "annotations" not in template["metadata"]
     assert "nodeSelector" not in template["spec"]
     assert "tolerations" not in template["spec"]
-    assert (world.condition("QuotaReserved") or {})["status"] == "True"  # its pods still end
-    pods(world, active=0, startTime=None)
-    await world.settle()
     assert (world.condition("QuotaReserved") or {})["status"] == "False"
 
 

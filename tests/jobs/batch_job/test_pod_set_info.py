@@ -20,6 +20,7 @@ Tree = dict[str, Any]
 
 GENERATED = {"job-name": "j", "controller-uid": "u", "batch.kubernetes.io/controller-uid": "u"}
 STARTED: Tree = {"active": 1, "startTime": "2026-01-01T00:00:00Z"}
+WITHOUT_PODS: Tree = {"status": {"active": 0}}
 
 
 def held(builder: JobBuilder | None = None, **spec: Any) -> Job:
@@ -47,9 +48,14 @@ def started(seen: Job, workload: Workload) -> Job:
     return found
 
 
+def suspended(seen: Job) -> Job:
+    found: Job = applied(seen, BATCH_JOB.stop_patch(seen) or {})
+    return found
+
+
 def stopped(seen: Job, workload: Workload | None) -> Job:
-    """The job after it was suspended, and each step that follows."""
-    seen = applied(seen, BATCH_JOB.stop_patch(seen) or {})
+    """The job after it was suspended and its pods went, and each step that follows."""
+    seen = applied(suspended(seen), WITHOUT_PODS)
     while (step := BATCH_PLACING.restoration(seen, workload)) is not None:
         seen = applied(seen, step.patch)
     return seen
@@ -115,15 +121,22 @@ def test_its_start_is_forgotten_before_its_template_may_change() -> None:
     seen = held()
     workload = admitted(workload_of(seen))
     runs = started(seen, workload)
-    suspended = applied(runs, BATCH_JOB.stop_patch(runs) or {})
-    first = BATCH_PLACING.restoration(suspended, workload)
+    held_back = applied(suspended(runs), WITHOUT_PODS)
+    first = BATCH_PLACING.restoration(held_back, workload)
     assert first == PatchJobStatus(
         {
             "metadata": {"uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version},
             "status": {"startTime": None},
         }
     )
-    assert isinstance(BATCH_PLACING.restoration(applied(suspended, first.patch), workload), PatchJob)
+    assert isinstance(BATCH_PLACING.restoration(applied(held_back, first.patch), workload), PatchJob)
+
+
+def test_its_template_changes_without_pods_only() -> None:
+    """Kubernetes 1.36 refuses it before (KEP 5440)."""
+    seen = held()
+    workload = admitted(workload_of(seen))
+    assert BATCH_PLACING.restoration(suspended(started(seen, workload)), workload) is None
 
 
 def test_what_was_never_started_is_left_alone() -> None:
