@@ -31,7 +31,6 @@ from fakekube.wire import JSON, Object, Request, Response, User, Watch
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object as Value
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.api.unreadable import why_unreadable
 from multikueue.errors import ClusterUnreachable, Expired, InvalidObject
 from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Lines, Page, every
 from multikueue.kube.decode import list_of, object_of
@@ -142,7 +141,7 @@ class InProcessClient:
             answer = await self._call("GET", path, query={name: value for name, value in query.items() if value})
             listing = list_of(kind)(answer)
             items += listing.items
-            undecodable |= {stub.key: why_unreadable(why) for stub, why in listing.garbage if stub.key is not None}
+            undecodable |= {stub.key: why for stub, why in listing.garbage if stub.key is not None}
             cont = listing.cont
             if not cont:
                 return Page(tuple(items), listing.resource_version, undecodable)

@@ -22,7 +22,6 @@ from yarl import URL
 from multikueue.api.foreign import excerpt
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, encode
-from multikueue.api.unreadable import why_unreadable
 from multikueue.errors import (
     ApiError,
     ClusterUnreachable,
@@ -517,7 +516,7 @@ class Client:
             part.items.update((item.key, item) for item in listing.items if wanted(item))
             nameless = [each for each in listing.garbage if each[0].key is None]
             named = [each for each in listing.garbage if each[0].key is not None]
-            part.garbage += ((stub, why_unreadable(error)) for stub, error in (*named, *nameless[:1]))
+            part.garbage += (*named, *nameless[:1])
             await anyio.lowlevel.checkpoint()
         return part
 

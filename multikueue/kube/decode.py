@@ -21,6 +21,7 @@ from msgspec.structs import force_setattr
 from multikueue.api.job import CustomJob
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey, decoder, encode
+from multikueue.api.unreadable import why_unreadable
 
 __all__ = [
     "UNREADABLE",
@@ -104,7 +105,7 @@ class Listing(Generic[T]):
     """One page of a list. `garbage` has each item that does not fit its kind, with the reason."""
 
     items: list[T]
-    garbage: list[tuple[Stub, Exception]]
+    garbage: list[tuple[Stub, str]]
     resource_version: str
     cont: str
 
@@ -324,12 +325,12 @@ def _page_type(kind: type[Object]) -> Any:
 def _item_by_item(data: bytes, one: Callable[[msgspec.Raw], T]) -> Listing[T]:
     page = _decode_raw_page(data)
     items: list[T] = []
-    garbage: list[tuple[Stub, Exception]] = []
+    garbage: list[tuple[Stub, str]] = []
     for raw in page.items or ():
         try:
             items.append(one(whole(raw)))
         except UNREADABLE as error:
-            garbage.append((stub_of(raw), error.with_traceback(None)))  # a traceback would keep this frame
+            garbage.append((stub_of(raw), why_unreadable(error)))  # the error would keep this frame, in a cycle
     return Listing(items, garbage, page.metadata.resource_version, page.metadata.cont)
 
 

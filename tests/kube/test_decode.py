@@ -91,6 +91,18 @@ def test_one_object_out_of_shape_does_not_spoil_the_list() -> None:
     assert [stub.key for stub, _ in listing.garbage] == [ObjectKey("ns", "b"), None]
 
 
+def test_the_errors_of_a_page_go_with_it() -> None:
+    """Kept, each would hold the page in a cycle: 10 MiB until the next full collection, which is rare."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(each, msgspec.ValidationError) for each in gc.get_objects())
+        assert len(list_of(JOBS)(page(*[0] * 100)).garbage) == 100
+        assert sum(isinstance(each, msgspec.ValidationError) for each in gc.get_objects()) == before
+    finally:
+        gc.enable()
+
+
 def test_text_that_is_no_unicode_spoils_only_its_object() -> None:
     body = page(job("a"), job("b", metadata={"annotations": {"x": "BAD"}})).replace(b"BAD", b"\xff")
     listing = list_of(JOBS)(body)
