@@ -51,8 +51,8 @@ docs: $(READY) ## Write the tables of docs/settings.md anew
 	@$(BIN)/python -m multikueue.settings.describe docs/settings.md
 
 .PHONY: test
-test: $(READY) ## The fast tests: Python only, no cluster (ROOM=quota: those of one room)
-	@$(BIN)/pytest -n auto --dist worksteal $(if $(ROOM),tests/$(ROOM))
+test: $(READY) ## The fast tests: Python only, no cluster (ROOM="quota parity": those of some rooms)
+	@$(BIN)/pytest -n auto --dist worksteal $(addprefix tests/,$(ROOM))
 
 .PHONY: test-sandbox
 test-sandbox: $(READY) ## The scenarios of the real suite on simulated clusters: Python only
