@@ -21,8 +21,9 @@ import pytest
 import yaml
 
 from testbed import objects, queues
-from testbed.bed import Testbed
+from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
+from testbed.controllers import GARBAGE
 from testbed.jobs import complete_job, fail_job, start_job
 from testbed.kubeconfig import dump, kubeconfig
 from testbed.kubelet import kubelet
@@ -61,6 +62,15 @@ WRITE = "MULTIKUEUE_TEST_WRITES_TUTORIALS"
 NAMESPACE, QUEUE, FLAVOR, CHECK, USER = "team-a", "batch", "any", "everywhere", "alice"
 WORKERS = ("worker-1", "worker-2", "worker-3")
 POD = Kind("v1", "Pod")
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Testbed]:
+    """Clusters of its own: the pages show all queues there are, and other tests leave some."""
+    bed = Testbed(Plan(workers=len(WORKERS), controllers={MANAGER: [GARBAGE]}))
+    anyio.run(bed.open)
+    yield bed
+    anyio.run(bed.close)
 
 
 @pytest.fixture(scope="module")
