@@ -21,7 +21,6 @@ from multikueue.api.workload import (
     DEACTIVATED,
     DEACTIVATION_TARGET,
     EVICTED,
-    FAILED,
     FAILED_ON,
     FINISHED,
     FITS_NO_WORKER,
@@ -29,7 +28,6 @@ from multikueue.api.workload import (
     NOMINATED,
     OUT_OF_TIME,
     QUOTA_RESERVED,
-    SUCCEEDED,
     Admission,
     AdmissionCheckState,
     WorkloadStatus,
@@ -201,9 +199,7 @@ def _is_result_untold(group: Group, remote: Remote) -> bool:
     copy first; a suspended job gets none any more (`_given_up_at`)."""
     if group.job_finished or not group.is_current(remote.job):
         return False
-    finished = remote.condition(FINISHED)
-    is_over = finished is not None and finished.status == "True" and finished.reason in (SUCCEEDED, FAILED)
-    return remote.job_ended or (is_over and not remote.held)
+    return remote.job_ended or (remote.has_result and not remote.held)
 
 
 # Handlers, one per phase.

@@ -18,8 +18,10 @@ from multikueue.api.workload import (
     ADMITTED,
     ATTEMPT_ANNOTATION,
     EVICTED,
+    FAILED,
     FINISHED,
     QUOTA_RESERVED,
+    SUCCEEDED,
     AdmissionCheckState,
     Workload,
 )
@@ -185,6 +187,12 @@ class Remote:
     def held(self) -> bool:
         job = self.job
         return job is not None and asked(lambda: self.job_state.is_held(job), otherwise=False)
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the copy has finished with the result of its job, and not for a reason of Kueue's own."""
+        finished = self.condition(FINISHED)
+        return finished is not None and finished.status == "True" and finished.reason in (SUCCEEDED, FAILED)
 
     @property
     def job_ended(self) -> bool:

@@ -15,10 +15,8 @@ from multikueue.api.workload import (
     ADMITTED,
     DEACTIVATED,
     EVICTED,
-    FAILED,
     FINISHED,
     QUOTA_RESERVED,
-    SUCCEEDED,
     Workload,
 )
 from multikueue.dispatch.fit import fits_nowhere
@@ -194,11 +192,6 @@ def _winner_is_gone(v: View) -> bool:
     return not v.group.is_current(v.won.workload)
 
 
-def _finished_for(v: View, *reasons: str) -> bool:
-    condition = v.won.condition(FINISHED)
-    return condition is not None and condition.status == "True" and condition.reason in reasons
-
-
 PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.UNREADABLE, lambda v: v.group.hidden),
     (Phase.GONE, _is_gone),
@@ -219,7 +212,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.NOMINATING, lambda v: v.winner is None),
     (Phase.WINNER_LOST, lambda v: not v.won.reachable and v.won.lost(v.now, v.group.lost_after)),
     (Phase.WINNER_UNREACHABLE, lambda v: not v.won.reachable),
-    (Phase.COMPLETING, lambda v: _finished_for(v, SUCCEEDED, FAILED)),
+    (Phase.COMPLETING, lambda v: v.won.has_result),
     (Phase.OUT_OF_SYNC, lambda v: v.won.has(FINISHED)),
     (Phase.EVICTED_REMOTELY, lambda v: v.won.has(EVICTED)),
     (Phase.WINNER_GONE, _winner_is_gone),
