@@ -13,6 +13,7 @@ from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
+    from multikueue.cli.access.worker_clusters import WorkerCluster
     from multikueue.kube.client import Client
 
 __all__ = ["cordon", "drain", "uncordon"]
@@ -76,17 +77,22 @@ def drain(
 
 async def _mark(target: Target, name: str, *, cordoned: bool) -> None:
     async with target.connect() as client:
+        await _find(client, name)
         await _annotate(client, name, cordoned=cordoned)
 
 
-async def _annotate(client: Client, name: str, *, cordoned: bool) -> None:
+async def _find(client: Client, name: str) -> WorkerCluster:
     """Raises CommandFailed for an unknown cluster."""
+    from multikueue.cli.access import worker_clusters
+
+    return worker_clusters.pick(await worker_clusters.gather(client, "", secrets=False), name)
+
+
+async def _annotate(client: Client, name: str, *, cordoned: bool) -> None:
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
     from multikueue.api.meta import ObjectKey
     from multikueue.api.multikueue import CORDON_ANNOTATION
-    from multikueue.cli.access import worker_clusters
 
-    worker_clusters.pick(await worker_clusters.gather(client, "", secrets=False), name)
     body = {"metadata": {"annotations": {CORDON_ANNOTATION: "true" if cordoned else None}}}
     await client.merge_patch(MULTIKUEUE_CLUSTERS, ObjectKey("", name), body)
     print(f"{name} {'cordoned' if cordoned else 'uncordoned'}")
@@ -114,10 +120,9 @@ async def _on(client: Client, name: str) -> list[Workload]:
     """The workloads that run on a worker, of all namespaces. Raises CommandFailed if there is no such worker, or no
     connection to it: it could not be told to stop anything."""
     from multikueue.api.workload import FINISHED
-    from multikueue.cli.access import worker_clusters
     from multikueue.cli.workload.lookup import fetch_workloads
 
-    worker = worker_clusters.pick(await worker_clusters.gather(client, "", secrets=False), name)
+    worker = await _find(client, name)
     if worker.active is None or worker.active.status != "True":
         raise CommandFailed(f"{name} is not connected: `multikueue clusters cordon {name}` keeps new work away")
     found = [workload for _, workload in await fetch_workloads(client, "")]
