@@ -17,6 +17,7 @@ import anyio.to_thread
 import pytest
 import yaml
 
+from multikueue_simulator.serve import merged
 from testbed import objects, queues
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
@@ -82,7 +83,7 @@ class Desk:
 async def desk(bed: Testbed, tmp_path: Path) -> AsyncIterator[Desk]:
     plane, name = bed.planes["worker1"], unique("cli")
     path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(merged(bed.manager.kubeconfig(), plane.kubeconfig())))
+    path.write_text(yaml.safe_dump(merged([bed.manager.kubeconfig(), plane.kubeconfig()])))
     async with bed.manager.client() as manager, plane.client() as worker:
         desk = Desk(manager, worker, plane, name, path)
         yield desk
@@ -91,11 +92,6 @@ async def desk(bed: Testbed, tmp_path: Path) -> AsyncIterator[Desk]:
         for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE):
             await worker.delete(kind, "multikueue")
         await worker.delete(SERVICE_ACCOUNT, "multikueue", objects.KUEUE_NAMESPACE)
-
-
-def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """One kubeconfig with the contexts of both; the current one is that of the first."""
-    return {**first, **{part: first[part] + second[part] for part in ("clusters", "users", "contexts")}}
 
 
 async def lead_there(desk: Desk) -> None:

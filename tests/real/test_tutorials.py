@@ -20,6 +20,7 @@ import anyio
 import pytest
 import yaml
 
+from multikueue_simulator.serve import merged
 from testbed import objects, queues
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
@@ -44,7 +45,7 @@ from testbed.proxy import Link
 from tests.project.files import ROOT
 from tests.real.harness import Manager
 from tests.real.skipping import needs_programs
-from tests.real.test_cli import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT, merged, pod_of
+from tests.real.test_cli import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT, pod_of
 from tests.real.webhooking import SETTINGS, with_webhook
 from tests.transcripts import replayed
 
@@ -387,10 +388,10 @@ async def test_a_user_with_one_namespace_gets_from_a_job_to_the_logs_of_its_end(
 async def office(stage: Stage) -> Stage:
     """A kubeconfig of an administrator of all clusters, with a context for each."""
     home = stage.bed.manager
-    config = kubeconfig(home.url, ca=home.ca, token=home.tokens["admin"], name="manager")
+    configs = [kubeconfig(home.url, ca=home.ca, token=home.tokens["admin"], name="manager")]
     for name, plane in zip(WORKERS, stage.bed.workers, strict=True):
-        config = merged(config, kubeconfig(stage.links[name].url, ca=plane.ca, token=plane.tokens["admin"], name=name))
-    (stage.folder / "kubeconfig").write_bytes(dump(config))
+        configs.append(kubeconfig(stage.links[name].url, ca=plane.ca, token=plane.tokens["admin"], name=name))
+    (stage.folder / "kubeconfig").write_bytes(dump(merged(configs)))
     return stage
 
 
