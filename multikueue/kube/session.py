@@ -240,22 +240,23 @@ async def beginning(answer: Response, most: int, alone: anyio.Lock, held: AsyncE
     if packing not in ("gzip", "identity"):
         raise aiohttp.ClientPayloadError(f"the answer is packed as {excerpt(packing)}, which nobody asked for")
     packed = _Packed() if packing == "gzip" else None
-    body = io.BytesIO()  # hands out what was written without a copy
-    async with AsyncExitStack() as large:
-        while body.tell() <= most and (block := await received(answer.content.readany())):
-            for piece in packed.pieces(block) if packed else (block,):
-                if body.tell() < _LARGE <= body.tell() + len(piece):
-                    await large.enter_async_context(alone)
-                body.write(piece)
-                if body.tell() > most:
-                    break
-                if body.tell() > _SHORT:
-                    await anyio.lowlevel.checkpoint()
-        if packed and 0 < body.tell() <= most:
-            packed.check_end()
-        if held is not None and body.tell() <= most:
-            await held.enter_async_context(large.pop_all())
-        return body.getvalue()
+    # BytesIO hands out what was written without a copy. It is closed, as the traceback of an error would keep its bytes.
+    with io.BytesIO() as body:
+        async with AsyncExitStack() as large:
+            while body.tell() <= most and (block := await received(answer.content.readany())):
+                for piece in packed.pieces(block) if packed else (block,):
+                    if body.tell() < _LARGE <= body.tell() + len(piece):
+                        await large.enter_async_context(alone)
+                    body.write(piece)
+                    if body.tell() > most:
+                        break
+                    if body.tell() > _SHORT:
+                        await anyio.lowlevel.checkpoint()
+            if packed and 0 < body.tell() <= most:
+                packed.check_end()
+            if held is not None and body.tell() <= most:
+                await held.enter_async_context(large.pop_all())
+            return body.getvalue()
 
 
 class Lines:
@@ -286,22 +287,22 @@ class Lines:
 
     async def _longer(self) -> bytes:
         """A line that continues beyond the buffered block."""
-        line = io.BytesIO()
-        line.write(self._block[self._start :])
-        self._block, self._start = b"", 0
-        async with AsyncExitStack() as large:
-            while block := await received(self._content.readany()):
-                end = block.find(b"\n") + 1
-                if end:
-                    line.write(block[:end])
-                    self._block, self._start = block, end
-                    break
-                if line.tell() < _LARGE <= line.tell() + len(block):
-                    await large.enter_async_context(self._alone)
-                line.write(block)
-                if line.tell() > LARGEST_OBJECT:
-                    raise aiohttp.ClientPayloadError(f"a line of more than {LARGEST_OBJECT // 2**20} MiB")
-        return line.getvalue()
+        with io.BytesIO() as line:
+            line.write(self._block[self._start :])
+            self._block, self._start = b"", 0
+            async with AsyncExitStack() as large:
+                while block := await received(self._content.readany()):
+                    end = block.find(b"\n") + 1
+                    if end:
+                        line.write(block[:end])
+                        self._block, self._start = block, end
+                        break
+                    if line.tell() < _LARGE <= line.tell() + len(block):
+                        await large.enter_async_context(self._alone)
+                    line.write(block)
+                    if line.tell() > LARGEST_OBJECT:
+                        raise aiohttp.ClientPayloadError(f"a line of more than {LARGEST_OBJECT // 2**20} MiB")
+            return line.getvalue()
 
 
 class _Packed:

@@ -3,21 +3,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import io
 import os
 import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any, cast
 
 import aiohttp
+import anyio
 import pytest
 import uvloop
 
 from multikueue import __version__
-from multikueue.kube.session import USER_AGENT, _socket, explain
+from multikueue.kube.session import USER_AGENT, Lines, _socket, beginning, explain
 from multikueue.kube.session import open_session as open_any
 from tests.kube.server import Script, says, serving
 
@@ -138,3 +141,50 @@ def _reset_all(listener: socket.socket) -> None:
             connection, _ = listener.accept()
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()
+
+
+class Broken:
+    """A body of 1 MiB, in pieces, whose connection is lost before its end."""
+
+    status, headers = 200, {}  # type: ignore[var-annotated]
+
+    def __init__(self) -> None:
+        self.pieces = [b"x" * 2**16] * 16
+
+    @property
+    def content(self) -> Broken:
+        return self
+
+    async def readany(self) -> bytes:
+        if not self.pieces:
+            raise aiohttp.ClientPayloadError("lost")
+        return self.pieces.pop()
+
+    def close(self) -> None: ...
+
+
+async def read_body() -> None:
+    await beginning(Broken(), 2**24, anyio.Lock())
+
+
+async def read_line() -> None:
+    await Lines(Broken(), anyio.Lock()).next()
+
+
+@pytest.mark.parametrize("read", [read_body, read_line])
+async def test_the_error_of_a_lost_connection_does_not_keep_what_was_read(read: Callable[[], Any]) -> None:
+    with pytest.raises(aiohttp.ClientPayloadError) as caught:
+        await read()
+    assert sum(map(_bytes_in, _variables(caught.value.__traceback__))) < 2**18
+
+
+def _variables(traceback: TracebackType | None) -> Iterator[object]:
+    while traceback:
+        yield from traceback.tb_frame.f_locals.values()
+        traceback = traceback.tb_next
+
+
+def _bytes_in(value: object) -> int:
+    if isinstance(value, io.BytesIO):
+        return 0 if value.closed else len(value.getvalue())
+    return len(value) if isinstance(value, bytes) else 0
