@@ -177,6 +177,9 @@ class Reflector(Generic[T]):
                         await self._watch(fresh=fresh)
             except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:
                 pause = self._failed(error, fresh=fresh)
+            except anyio.get_cancelled_exc_class() as error:
+                # anyio keeps the error of a cancelled task in a cycle, and with its traceback a page of the list.
+                raise error.with_traceback(None) from None
             if pause is not None:  # not in the handler: the traceback would keep a large answer in memory for so long
                 with anyio.CancelScope() as self._pause:
                     await self._sleep(pause)

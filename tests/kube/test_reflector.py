@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -740,3 +742,14 @@ async def test_who_is_hurried_while_it_asks_for_its_version_lists_anew() -> None
         await run.until(lambda: len(run.script.requests) == 6)
         assert run.asked == ["list", "watch 10", "watch 10", "check 10", "list", "watch 20"]
         assert run.sink.versions == {}
+
+
+async def test_the_error_of_a_cancelled_reflector_keeps_nothing_of_what_it_read() -> None:
+    async with running(hangs) as run:
+        await run.until(lambda: bool(run.asked))
+        task = asyncio.create_task(run.reflector.run())
+        await run.until(lambda: len(run.asked) > 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+    assert [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)][1:] == ["run"]
