@@ -177,6 +177,16 @@ def config_of(members: Team, worker: str, *, token: str | None = None, server: s
     return plane.kubeconfig(server=server or members.links[worker].url, token=token)
 
 
+async def forget(members: Team, worker: str) -> None:
+    """Deletes a worker's MultiKueueCluster, once its copy of the job is gone: nobody could remove that any more."""
+
+    async def has_no_copy() -> bool:
+        return worker not in await members.copies()
+
+    await eventually(has_no_copy)
+    await members.manager.delete(MULTIKUEUE_CLUSTER, members.cluster(worker))
+
+
 async def put(members: Team, worker: str, config: Object | bytes) -> None:
     """Change a worker's Secret."""
     data = config if isinstance(config, bytes) else dump(config)
@@ -418,7 +428,7 @@ async def test_a_kubeconfig_of_another_cluster_does_not_make_running_work_disapp
         await crew.submit()
         assert await started.first() == worker
         await eventually(lambda: crew.is_true("Admitted"))
-        await crew.manager.delete(MULTIKUEUE_CLUSTER, crew.cluster(other))
+        await forget(crew, other)
         await put(crew, worker, config_of(crew, other))
         await says(crew, worker, "True", "Active", "another cluster")
         await crew.submit("next")
@@ -444,7 +454,7 @@ async def test_a_secret_that_comes_back_for_another_cluster_waits_until_it_is_pu
         await says(crew, worker, "False", "BadKubeConfig", "not found")
         await put(crew, worker, config_of(crew, other))
         await says(crew, worker, "False", "SameCluster", crew.cluster(other))
-        await crew.manager.delete(MULTIKUEUE_CLUSTER, crew.cluster(other))
+        await forget(crew, other)
         await says(crew, worker, "False", "BadKubeConfig", "another cluster")
         assert (await crew.check())["state"] == "Ready"
         await put(crew, worker, config_of(crew, worker))
@@ -478,7 +488,7 @@ async def test_a_kubeconfig_of_another_cluster_that_came_while_the_manager_was_d
         await crew.submit()
         assert await started.first() == worker
         await eventually(lambda: crew.is_true("Admitted"))
-        await crew.manager.delete(MULTIKUEUE_CLUSTER, crew.cluster(other))
+        await forget(crew, other)
         await killed_in(crew, manager, worker, config_of(crew, other))
         await says(crew, worker, "False", "BadKubeConfig", "another cluster", UID_ANNOTATION)
         assert (await crew.check())["state"] == "Ready"
@@ -496,7 +506,7 @@ async def test_another_cluster_that_is_meant_gets_the_name_without_its_annotatio
     await crew.submit()
     assert await crew.runs_on() == worker
     await eventually(lambda: crew.is_true("Admitted"))
-    await crew.manager.delete(MULTIKUEUE_CLUSTER, crew.cluster(other))
+    await forget(crew, other)
     await killed_in(crew, manager, worker, config_of(crew, other))
     await says(crew, worker, "False", "BadKubeConfig", "another cluster")
     forgotten = {"metadata": {"annotations": {UID_ANNOTATION: None}}}
