@@ -1,4 +1,4 @@
-"""A cluster for tests: fakekube's API server and a client of it in this process, without sockets.
+"""A cluster for tests, one file: fakekube's API server and a client of it in this process, without sockets.
 
     cluster = Cluster("w1", now)
     cluster.put(kinds.JOBS, body)                       # somebody else's write: nobody checks it

@@ -100,7 +100,7 @@ def test_a_command_loads_what_it_needs_and_no_more(case: Case, tmp_path: Path) -
 
 
 def test_the_manager_loads_no_command_but_its_own_and_no_rich() -> None:
-    program = "import sys, multikueue.telemetry.logs, multikueue.manager; print(*sys.modules)"
+    program = "import sys, multikueue.telemetry.logs, multikueue.manager.process; print(*sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

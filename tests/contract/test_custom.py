@@ -1,4 +1,4 @@
-"""Custom resources: what a definition says is done to their objects, and the life of definitions."""
+"""Custom resources: what a definition does to objects, and its own life; one file, one kind throughout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Built-in kinds: what each does with its objects, as far as anybody here relies on it."""
+"""Built-in kinds, as far as anybody here relies on them: one file, a few cases for each kind."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.workers.outbox import Outbox
 from multikueue.dispatch.decide import SHORTEST_ATTEMPT
 from multikueue.errors import Conflict, MultiKueueError
-from multikueue.manager import Manager
+from multikueue.manager.life import Manager
 from multikueue.runtime import Result, WorkQueue
 from multikueue.settings import (
     EXTERNAL_DISPATCHER,

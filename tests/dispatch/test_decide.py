@@ -1,4 +1,4 @@
-"""The decision, branch by branch of contract section 3."""
+"""The decision, branch by branch of contract section 3: one file, the table of its phases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories of one workload over three workers: whatever happens, the rules hold, and it comes to rest.
+"""Random histories of one workload over three workers: one file, one state machine and its rules.
 
 A model of the world stands in for the clusters: what is there (`truth`), what the manager last saw, a core that evicts and
 reserves. Each step is one event of chance. Seeds make every history replayable: a failure prints its story.

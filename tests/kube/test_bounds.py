@@ -1,4 +1,4 @@
-"""What comes from a server is bounded, whatever the server is."""
+"""What comes from a server is bounded, whatever the server is: one file, a table of bounds."""
 
 from __future__ import annotations
 

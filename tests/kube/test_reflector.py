@@ -1,11 +1,10 @@
+"""A reflector keeps its sink equal to a collection: it lists, then watches, and lists again when it has to."""
+
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -14,22 +13,17 @@ from aiohttp import web
 
 from multikueue.api.job import Job
 from multikueue.api.kinds import JOBS
-from multikueue.api.meta import ObjectKey, decoder, encode
-from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
+from tests.kube.following import LISTED, OPEN, Seen, running
 from tests.kube.server import (
     Answer,
-    Script,
     aborts,
     bookmark,
     client_of,
-    deep_job,
     event,
     expired_event,
     hangs,
     job,
-    line_of,
-    list_of_jobs,
     lists,
     refuses,
     says,
@@ -38,124 +32,8 @@ from tests.kube.server import (
 
 pytestmark = pytest.mark.anyio
 
-LISTED = lists(job("a", version=1))
-OPEN = streams(then="silence")
-
-
-class Seen:
-    """A sink that keeps names and versions, and notes what it was told."""
-
-    def __init__(self) -> None:
-        self.unreadable: dict[ObjectKey, str] = {}
-        self.versions: dict[str, int] = {}
-        self.highest = 0
-        self.told: list[str] = []
-        self.expected = 0
-        self.refusing = ""
-        self.wanted: Callable[[str], bool] = lambda _name: True
-        self.kept: dict[ObjectKey, Job] = {}
-
-    def __len__(self) -> int:
-        return len(self.versions)
-
-    def get(self, key: ObjectKey, /) -> Job | None:
-        return self.kept.get(key)
-
-    def newest(self, _namespace: str, /) -> int:
-        return self.highest
-
-    def expect_list(self, _namespace: str, /) -> None:
-        self.expected += 1
-
-    def replacing(self, items: Sequence[Job], version: int, _namespace: str, /) -> Iterator[None]:
-        yield
-        self.versions = {item.key.name: item.version for item in items}
-        self.kept = {item.key: item for item in items if item.key.name != self.refusing}
-        self.unreadable |= {item.key: "refused" for item in items if item.key.name == self.refusing}
-        self.told.append(f"replace {version}")
-
-    def wants(self, item: Job, /) -> bool:
-        return self.wanted(item.key.name)
-
-    def upsert(self, item: Job, /) -> None:
-        if item.key.name == self.refusing:
-            self.unreadable[item.key] = "refused"
-        self.versions[item.key.name] = item.version
-        self.kept[item.key] = item
-        self.told.append(f"upsert {item.key.name}")
-
-    def remove(self, item: Job, /) -> None:
-        del self.versions[item.key.name], self.kept[item.key]
-        self.told.append(f"remove {item.key.name}")
-
-
-class Run:
-    """A reflector at work, its sink, its states, its pauses, and what it asked."""
-
-    def __init__(self) -> None:
-        self.sink = Seen()
-        self.states: list[tuple[bool, str]] = []
-        self.pauses: list[float] = []
-        self.garbage: list[ObjectKey | None] = []
-        self.client: Client
-        self.script: Script
-        self.reflector: Reflector[Job]
-
-    @property
-    def asked(self) -> list[str]:
-        """Each request: "list", "check" of a version, or "watch" and the version it started from."""
-        starts = zip(self.script.queries("watch"), self.script.queries("resourceVersion"), strict=True)
-        return [f"{'watch' if watch else 'check'} {version}" if version else "list" for watch, version in starts]
-
-    def has_a_state(self) -> bool:
-        return self.states != []
-
-    async def pause(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        await anyio.lowlevel.checkpoint()
-
-    async def paused(self, times: int) -> None:
-        await self.until(lambda: len(self.pauses) >= times)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        with anyio.fail_after(5):
-            while not condition():  # noqa: ASYNC110  # what is waited for happens in a server, not in an event of ours
-                await anyio.sleep(0.002)
-
-
-@asynccontextmanager
-async def running(
-    *answers: Answer,
-    call_timeout: float = 5.0,
-    refusing: str = "",
-    wanted: Callable[[str], bool] = lambda _name: True,
-    sink: Seen | None = None,
-    **options: Any,
-) -> AsyncIterator[Run]:
-    run = Run()
-    run.sink = Seen() if sink is None else sink
-    run.sink.refusing, run.sink.wanted = refusing, wanted
-    given = {"jitter": lambda: 0.5, "sleep": run.pause} | options
-    async with (
-        client_of(
-            *answers, call_timeout=call_timeout, on_garbage=lambda _c, _k, about, _e: run.garbage.append(about.key)
-        ) as (
-            run.client,
-            run.script,
-        ),
-        anyio.create_task_group() as tasks,
-    ):
-        run.reflector = Reflector(
-            run.client, JOBS, run.sink, on_state=lambda ok, why: run.states.append((ok, why)), **given
-        )
-        tasks.start_soon(run.reflector.run)
-        yield run
-        tasks.cancel_scope.cancel()
-
 
 # The normal course.
-
-
 async def test_a_collection_is_listed_and_then_followed() -> None:
     watch = streams(
         event("ADDED", job("b", version=11)),
@@ -254,8 +132,6 @@ async def test_a_flood_does_not_hold_up_the_others() -> None:
 
 
 # What goes wrong.
-
-
 @pytest.mark.parametrize(
     "gone",
     [
@@ -319,255 +195,6 @@ async def test_a_failing_watch_is_tried_again_ever_more_slowly(bad: Answer, why:
     assert all(pause >= 0.5 for pause in run.pauses)
     # Good news at most once in the beginning, not once per attempt.
     assert sum(ok for ok, _ in run.states) <= 1
-
-
-async def test_full_jitter_has_a_floor_and_a_ceiling() -> None:
-    pauses = []
-    for jitter in (0.0, 0.99):
-        async with running(refuses(403), jitter=lambda jitter=jitter: jitter) as run:
-            await run.paused(9)
-        pauses.append([round(pause, 2) for pause in run.pauses[:9]])
-    assert pauses[0] == [0.1] * 9
-    assert pauses[1] == [0.99, 1.98, 3.96, 7.92, 15.84, 29.7, 29.7, 29.7, 29.7]
-
-
-async def test_the_first_event_forgets_old_failures() -> None:
-    no = refuses(403, "Forbidden")
-    async with running(LISTED, no, no, no, streams(bookmark(11)), no, OPEN) as run:
-        await run.until(lambda: len(run.asked) == 7)
-        await run.until(lambda: run.states[-1][0])
-    assert run.pauses == [0.5, 1.0, 2.0, 0.5]
-    assert [ok for ok, _ in run.states] == [False, False, False, True, False, True]
-    assert run.asked[-1] == "watch 11"
-
-
-async def test_the_servers_wish_to_wait_is_honoured() -> None:
-    async with running(LISTED, refuses(429, headers={"Retry-After": "7"}), OPEN) as run:
-        await run.until(lambda: len(run.asked) == 3)
-    assert run.pauses == [7.5]
-
-
-async def test_the_servers_wish_has_a_limit() -> None:
-    async with running(LISTED, refuses(503, headers={"Retry-After": "86400"}), OPEN) as run:
-        await run.until(lambda: len(run.asked) == 3)
-    assert run.pauses == [120.5]
-
-
-async def test_a_dead_peer_is_noticed_by_its_silence_and_the_watch_goes_on_where_it_was() -> None:
-    watches = [streams(bookmark(11), then="silence"), streams(bookmark(12), then="silence")]
-    async with running(LISTED, *watches, idle=0.1) as run:
-        await run.until(lambda: len(run.asked) >= 3)
-    assert run.asked[:3] == ["list", "watch 10", "watch 11"]
-    assert run.states[:2] == [(True, ""), (False, "watch: no answer in time")]
-
-
-async def test_a_watch_that_does_not_even_open_is_given_up() -> None:
-    async with running(LISTED, hangs, OPEN, call_timeout=0.1, idle=60) as run:
-        await run.until(lambda: len(run.asked) == 3)
-    assert run.states[0] == (False, "watch jobs: no answer in time")
-
-
-async def test_a_version_that_brings_nothing_is_doubted_in_the_end() -> None:
-    # A server restored from a backup never reaches our version: it keeps silent, or hangs up.
-    async with running(LISTED, streams(), streams(), streams(), lists(version="5"), OPEN) as run:
-        await run.until(lambda: len(run.asked) == 6)
-    assert run.asked == ["list", "watch 10", "watch 10", "watch 10", "list", "watch 5"]
-    assert run.sink.versions == {}
-
-
-async def test_a_connection_that_cannot_be_made_does_not_cost_the_version() -> None:
-    async with running(LISTED, *[aborts] * 6, LISTED, OPEN) as run:
-        await run.until(lambda: len(run.asked) == 9)
-    assert run.asked == ["list", "watch 10", *["check 10"] * 6, "watch 10"]
-    assert run.script.queries("limit")[2:8] == ["1"] * 6
-
-
-async def test_a_server_that_comes_back_and_does_not_know_the_version_is_listed_anew() -> None:
-    # Restored from a backup: until it has come as far again, a watch from there would hear nothing of what changed.
-    too_large = refuses(504, "Timeout", "Too large resource version: 10, current: 5")
-    async with running(LISTED, aborts, *[too_large] * 3, lists(version="5"), OPEN) as run:
-        await run.until(lambda: len(run.asked) == 7)
-    assert run.asked == ["list", "watch 10", *["check 10"] * 3, "list", "watch 5"]
-    assert run.sink.versions == {}
-
-
-async def test_a_server_that_comes_back_and_forgot_an_answer_of_its_own_is_listed_anew() -> None:
-    # The answer to a write came, the watch broke before it told of it, and the backup is from before.
-    too_large = refuses(504, "Timeout", "Too large resource version: 12, current: 10")
-    async with running(LISTED, aborts, *[too_large] * 3, lists(job("a", version=9)), OPEN) as run:
-        run.sink.highest = 12
-        await run.until(lambda: len(run.asked) == 7)
-    assert run.asked == ["list", "watch 10", *["check 12"] * 3, "list", "watch 10"]
-
-
-async def test_a_silent_watch_is_doubted_when_it_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.kube.reflector._SETTLED", 0.05)
-    async with running(LISTED, OPEN, lists(version="5"), OPEN, idle=0.1) as run:
-        await run.until(lambda: len(run.asked) >= 4)
-    assert run.asked[:4] == ["list", "watch 10", "list", "watch 5"]
-
-
-async def test_after_a_fruitless_watch_good_news_wait_until_the_next_has_settled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("multikueue.kube.reflector._SETTLED", 0.05)
-    async with running(LISTED, streams(), OPEN) as run:
-        await run.until(lambda: len(run.asked) == 3)
-        await run.until(lambda: run.states[-1] == (True, ""))
-    assert run.states[-2] == (False, "the server closed the watch at once")
-
-
-async def test_a_kind_the_server_does_not_have_is_looked_for_slowly() -> None:
-    pauses = []
-    absent = [refuses(404, "NotFound") for _ in range(6)]
-    for jitter in (0.0, 0.99):
-        async with running(*absent, LISTED, OPEN, jitter=lambda jitter=jitter: jitter) as run:
-            await run.paused(6)
-        pauses += [run.pauses[0], *run.pauses[4:6]]
-        assert run.states[0] == (False, "the server has no kind Job (batch/v1)")
-    assert pauses == [1.5, 22.5, 22.5, pytest.approx(2.49), pytest.approx(37.35), pytest.approx(37.35)]
-
-
-async def test_a_refused_identity_is_a_failure_like_others() -> None:
-    async with running(refuses(401), LISTED, OPEN) as run:
-        await run.until(lambda: len(run.asked) == 3)
-    assert run.states[0][0] is False
-    assert "401 Unauthorized" in run.states[0][1]
-
-
-async def test_a_list_that_is_none_is_a_failure() -> None:
-    async with running(says({"hello": 1}), LISTED, OPEN) as run:
-        await run.until(lambda: len(run.asked) == 3)
-    assert "missing required field `metadata`" in run.states[0][1]
-
-
-# Objects that cannot be read.
-
-BAD_C = job("c", version=14, metadata={"labels": 5, "resourceVersion": "14"})
-BAD_B = job("b", version=12, metadata={"labels": 5, "resourceVersion": "12"})
-
-
-async def test_one_unreadable_object_does_not_stop_a_watch() -> None:
-    watch = streams(event("MODIFIED", BAD_B), event("ADDED", job("c", version=13)), then="silence")
-    async with running(lists(job("b", version=2)), watch) as run:
-        await run.until(lambda: "c" in run.sink.versions)
-    assert run.sink.versions == {"b": 2, "c": 13}
-    assert run.garbage == [ObjectKey("ns", "b")]
-    assert run.sink.unreadable.keys() == {ObjectKey("ns", "b")}
-
-
-async def test_what_is_odd_in_one_way_is_told_once() -> None:
-    other = job("b", version=14, metadata={"annotations": 5})
-    lines = (event("MODIFIED", BAD_B), event("MODIFIED", BAD_B), event("MODIFIED", other), event("ADDED", job("c")))
-    async with running(lists(job("b", version=2)), streams(*lines, then="silence")) as run:
-        await run.until(lambda: "c" in run.sink.versions)
-    assert run.garbage == [ObjectKey("ns", "b")] * 2
-
-
-async def test_a_list_of_one_namespace_says_nothing_of_what_cannot_be_read_in_another() -> None:
-    async with running(lists(BAD_B), OPEN, namespace="ns") as run:
-        elsewhere = ObjectKey("other", "x")
-        run.sink.unreadable |= {elsewhere: "refused", ObjectKey("ns", "gone"): "refused"}
-        await run.until(run.has_a_state)
-        assert run.sink.unreadable.keys() == {elsewhere, ObjectKey("ns", "b")}
-    assert run.garbage == [ObjectKey("ns", "b")]
-
-
-async def test_what_the_sink_cannot_take_in_is_told_once() -> None:
-    lines = (event("MODIFIED", job("b", version=11)), event("MODIFIED", job("b", version=12)), event("ADDED", job("c")))
-    async with running(lists(job("a"), job("b")), streams(*lines, then="silence"), refusing="b") as run:
-        await run.until(lambda: "c" in run.sink.versions)
-    assert run.garbage == [ObjectKey("ns", "b")]
-    assert run.sink.unreadable == {ObjectKey("ns", "b"): "refused"}
-
-
-async def test_an_object_nested_too_deeply_is_one_that_cannot_be_read() -> None:
-    listed = says(list_of_jobs(json.dumps(job("a")).encode(), deep_job("b")))
-    watch = streams(
-        line_of("ADDED", deep_job("c", version=11)),
-        line_of("ADDED", deep_job("d", version=12)),
-        line_of("DELETED", deep_job("c", version=13)),
-        event("MODIFIED", job("a", version=14)),
-        then="silence",
-    )
-    async with running(listed, watch) as run:
-        await run.until(lambda: run.sink.versions == {"a": 14})
-    assert {key.name for key in run.sink.unreadable} == {"b", "d"}
-    assert (run.asked, run.pauses) == (["list", "watch 9"], [])
-
-
-async def test_what_can_be_read_again_or_is_gone_is_not_unreadable() -> None:
-    watch = streams(event("ADDED", job("b", version=13)), event("DELETED", BAD_C), bookmark(15), then="silence")
-    async with running(lists(BAD_B, BAD_C), watch) as run:
-        await run.until(lambda: "b" in run.sink.versions and not run.sink.unreadable)
-    assert run.garbage == [ObjectKey("ns", "b"), ObjectKey("ns", "c")]
-
-
-async def test_the_version_of_an_unreadable_object_counts() -> None:
-    async with running(LISTED, streams(event("MODIFIED", BAD_B)), OPEN) as run:
-        await run.until(lambda: len(run.asked) == 3)
-    assert run.asked[-1] == "watch 12"
-
-
-async def test_an_unreadable_object_that_is_gone_is_gone() -> None:
-    watch = streams(event("DELETED", BAD_B), event("DELETED", BAD_B), bookmark(14), then="silence")
-    async with running(lists(job("b", version=2), job("a")), watch) as run:
-        await run.until(lambda: len(run.garbage) == 2)
-    assert run.sink.told == ["replace 10", "remove b"]
-
-
-async def test_a_relist_keeps_what_exists_but_cannot_be_read() -> None:
-    again = lists(BAD_B, version="20")
-    async with running(lists(job("a"), job("b", version=2)), refuses(410), again, OPEN) as run:
-        await run.until(lambda: len(run.asked) == 4)
-    assert run.sink.versions == {"b": 2}
-    assert run.garbage == [ObjectKey("ns", "b")]
-
-
-async def test_a_list_forgets_of_the_unreadable_only_what_it_does_not_have_or_can_read() -> None:
-    """Meanwhile they stay so: to take the object for gone would start its job a second time."""
-    during: list[set[str]] = []
-
-    class Watched(Seen):
-        def replacing(self, items: Sequence[Job], version: int, namespace: str, /) -> Iterator[None]:
-            during.append({key.name for key in self.unreadable})
-            yield from super().replacing(items, version, namespace)
-
-    again = lists(BAD_B, job("a", version=15), version="20")
-    first = lists(job("a", version=11, metadata={"labels": 5, "resourceVersion": "11"}), BAD_B, BAD_C)
-    async with running(first, refuses(410), again, OPEN, sink=Watched()) as run:
-        await run.until(lambda: len(run.asked) == 4)
-    assert during == [{"a", "b", "c"}, {"a", "b", "c"}]
-    assert {key.name for key in run.sink.unreadable} == {"b"}
-
-
-async def test_what_the_sink_has_from_elsewhere_is_not_gone_because_it_cannot_be_read() -> None:
-    """From the connection before, say: to take the copy of a running job for gone would start it a second time."""
-    gone = streams(event("DELETED", BAD_B), bookmark(14), then="silence")
-    async with running(lists(BAD_B), gone) as run:
-        run.sink.kept[ObjectKey("ns", "b")] = decoder(Job)(encode(job("b", version=11)))
-        await run.until(lambda: len(run.sink.told) == 2)
-    assert run.sink.told == ["replace 10", "remove b"]
-
-
-async def test_an_object_that_nobody_can_name_is_passed_over() -> None:
-    watch = streams(event("ADDED", {"metadata": 5}), event("ADDED", job("c", version=13)), then="silence")
-    async with running(lists(), watch) as run:
-        await run.until(lambda: "c" in run.sink.versions)
-    assert run.garbage == [None]
-
-
-async def test_an_error_is_not_kept_during_the_pause_after_it() -> None:
-    """Its traceback would keep a large answer in memory for so long."""
-    kept: list[BaseException | None] = []
-
-    async def sleep(_seconds: float) -> None:
-        kept.append(sys.exception())
-        await anyio.lowlevel.checkpoint()
-
-    async with running(refuses(403, "Forbidden"), lists(), OPEN, sleep=sleep) as run:
-        await run.until(lambda: kept != [])
-    assert kept == [None]
 
 
 async def test_an_event_of_an_unknown_type_is_passed_over() -> None:
@@ -678,8 +305,6 @@ async def test_random_changes_through_random_faults_end_in_the_same_place() -> N
 
 
 # Another server.
-
-
 async def test_after_a_change_of_the_server_everything_is_listed_there_and_nothing_is_called_trouble() -> None:
     there = (lists(job("a", version=3), job("b", version=2), version="5"), OPEN)
     async with running(LISTED, OPEN) as run, client_of(*there) as (other, new):

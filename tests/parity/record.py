@@ -1,4 +1,4 @@
-"""Records stories on a real Kueue: plays them, many side by side, and writes down what it had decided after each step.
+"""Records stories on a real Kueue, many side by side, and what it decided after each step: one file, one recorder.
 
 Kueue alone, without job controllers and kubelets: workloads are objects, and who runs the pods of an evicted one, or
 answers its checks, is played here. Stories cannot touch each other as long as the first part of their names differs.

@@ -1,4 +1,4 @@
-"""What the engine makes of what is seen: who may wait where, and which change has whom looked at again."""
+"""What the engine makes of what is seen, and which change has whom looked at again: one file, one engine."""
 
 from __future__ import annotations
 

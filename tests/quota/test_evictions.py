@@ -1,4 +1,4 @@
-"""The engine and preemption: victims keep their quota until they have gone, preemptors wait (quota-engine 3.7, 4.3)."""
+"""The engine and preemption: victims keep their quota until they have gone; one file (quota-engine 3.7, 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a workload waits: what is lacking, who has it, what keeps it from being taken, what has to end."""
+"""Why a workload waits: what is lacking, who has it, what has to end; one file, one answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the real tests have in common: the manager as the process users run, and a team's queue over three workers.
+"""The manager as the process users run, and a team's queue over three workers: one file, what the real tests share.
 
 The manager is a subprocess (`multikueue run`), so it can be killed, frozen and limited like the real one; everything is
 judged from the API servers, never from inside the process.

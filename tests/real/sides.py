@@ -1,4 +1,4 @@
-"""Two workers side by side: one with a real Kueue and Kubernetes' own job controller, one with simulated ones.
+"""Two workers side by side, one real and one simulated: one file, one builder of both.
 
 A scenario speaks to both through the same small interface, `Side`; what happened is recorded from the API alone and made
 comparable: names and times that no two clusters share are masked.

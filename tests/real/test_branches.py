@@ -1,4 +1,4 @@
-"""What may happen between the copies and the result: winners and losers, evictions on workers, workers that come and go.
+"""Winners and losers, evictions on workers, workers that come and go: one file, one set of clusters.
 
 No connection fails here; see test_faults for that.
 """

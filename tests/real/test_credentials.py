@@ -1,4 +1,4 @@
-"""Credentials that change: by Secret, by file, by ClusterProfile; in the middle of work, for better and for worse."""
+"""Credentials that change, by Secret, file and ClusterProfile, in the middle of work: one file, one set of clusters."""
 
 from __future__ import annotations
 

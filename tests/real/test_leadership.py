@@ -1,4 +1,4 @@
-"""Two manager processes and one lease: one acts, one is hot, never two act.
+"""Two manager processes and one lease, one file: one acts, one is hot, never two act.
 
 Both run as the service account of `deploy/`, each through a link of its own; the audit logs tell them apart by the
 identity in their user agents.

@@ -1,4 +1,4 @@
-"""The life of a job, from the label to the result, when nothing goes wrong."""
+"""The life of a job, from the label to the result: one file, one set of clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator sees: /metrics beside real Kueue's, readiness, and the visibility API behind a real API server."""
+"""What an operator sees: /metrics beside real Kueue's, readiness, the visibility API; one file, one pair of managers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open Cluster Management decides: the real placement controller writes decisions, and jobs go where they say.
+"""Open Cluster Management decides, and jobs go where it says: one file, one placement controller.
 
 A test plays OCM's registration controller: which clusters there are, and whether they are available. Each Placement is
 in our namespace and called like its team's, and selects among the team's clusters.

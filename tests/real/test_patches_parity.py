@@ -1,4 +1,4 @@
-"""The sandbox's patches and managed fields against those of the real API server.
+"""The sandbox's patches and managed fields against the real API server's: one file, a table of patches.
 
 Managers send random requests to objects of a kind of ours that has every type of list and map, and to built-in kinds.
 Each answer is compared with what the sandbox makes of the same request and the same object before it: the object, the

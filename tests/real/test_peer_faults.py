@@ -1,4 +1,4 @@
-"""What a comparison asks of a manager under faults: the rows in which Kueue's own manager was measured.
+"""What a comparison asks of a manager under faults: one file, the rows in which Kueue's own manager was measured.
 
 The machine is shared with the control planes, and rates are noisy: each is compared with a control of the same team in
 the same minute, and the sharp criterion is the longest pause. `python -m benchmarks faults` measures rates.

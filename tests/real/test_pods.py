@@ -1,4 +1,4 @@
-"""Pods on real clusters, of users and of Deployments: held at home for ever, run on one worker, with Kueue's Workload."""
+"""Pods, of users and of Deployments: held at home, run on one worker; one file, one set of clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queues on the manager: who gets quota and when, what stops a queue, and what its status says."""
+"""The queues on the manager: who gets quota, what stops a queue, what its status says; one file, one set of clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beside a real Kueue on the manager cluster: in the place of its MultiKueue, as its external dispatcher, and the ways between.
+"""Beside a real Kueue: in the place of its MultiKueue, as its dispatcher, and the ways between; one file, one Kueue.
 
 Every test runs on a manager cluster of its own with a real Kueue; what Kueue does there is not ours to judge, what we
 do beside it is.

@@ -1,4 +1,4 @@
-"""The real kubectl against the sandbox: it prints what it prints against a real API server.
+"""The real kubectl prints of the sandbox what it prints of a real API server: one file, one pair of servers.
 
 With `--server real` the same tests run on a real control plane, which shows that what they expect is right. What the
 testbed is needed for is kubectl; without `--server real` no other program runs.

@@ -1,4 +1,4 @@
-"""The simulated worker against the real one: the same scenario on both, and the same story in the API.
+"""The simulated worker against the real one: one file, the same scenarios on both, and the same story in the API.
 
 The real side has Kueue and the job controller of Kubernetes, and a kubelet played by the test; the other is a control
 plane without either, with `SimulatedKueue` and `JobRunner` in the process of the test.

@@ -1,3 +1,5 @@
+"""`clusters register`, step by step, against two API servers: one file, one command."""
+
 from __future__ import annotations
 
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""The work queue: once each, highest priority first, never twice at a time, nothing lost."""
+"""The work queue: once each, by priority and turn, never twice at a time, nothing lost; one file, one queue."""
 
 from __future__ import annotations
 

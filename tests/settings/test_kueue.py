@@ -1,4 +1,4 @@
-"""Kueue's own configuration file: each field has the meaning it has there, or is named as ignored."""
+"""Kueue's configuration file: one file, a row for each field, with its meaning or that it is ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that are planted on purpose: each must be caught, or the simulation has no teeth.
+"""Bugs planted on purpose, each to be caught: one file, a table of them.
 
 Each replaces a function of the product by one that does what a tired programmer might have written. `python -m
 tests.simulation.bugs [NAME ...]` lives seeds from 0 on until each is caught, and says by which and by what law.

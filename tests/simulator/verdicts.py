@@ -1,4 +1,4 @@
-"""Objects and changes of objects that an API server accepts or refuses because of a kind's definition.
+"""Changes that an API server accepts or refuses by a kind's definition: one file, a table that the real suite reads too.
 
 The fast tests ask the sandbox's definitions about each, the real suite a real API server with the real ones: both must
 give the verdict that is written here.

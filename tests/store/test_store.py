@@ -1,4 +1,4 @@
-"""The store: the questions that need both sides, and who is told to look again."""
+"""The store, one file: the questions that need both sides, and who is told to look again."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The webhook's answers to reviews: one file, a table of objects and patches."""
+
 from __future__ import annotations
 
 import copy

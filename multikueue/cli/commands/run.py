@@ -110,9 +110,9 @@ def run(
     if dry_run:
         _show(loaded, output, changed=changed)
         return
-    from multikueue import manager
+    from multikueue.manager import process
 
-    run_async(lambda: manager.run(loaded))
+    run_async(lambda: process.run(loaded))
     webhook = loaded.settings.webhook
     if webhook.enabled and webhook.url and webhook.failure_policy == "Fail":
         note(

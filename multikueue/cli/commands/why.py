@@ -299,7 +299,7 @@ def _workloads(objects: Objects, namespace: str) -> list[tuple[dict[str, Any], W
 
 def _explained(objects: Objects, workload: Workload, config: Path | None) -> Explanation | None:
     from multikueue import settings
-    from multikueue.manager import engine_of
+    from multikueue.manager.engine import engine_of
     from multikueue.quota.explain import explain
 
     engine = engine_of(settings.load(config).quota)

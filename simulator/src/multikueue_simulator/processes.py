@@ -15,7 +15,7 @@ from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.tokens import FixedToken
-from multikueue.manager import ProcessEnvironment, manage
+from multikueue.manager.process import ProcessEnvironment, manage
 from multikueue.runtime import Clock, Mandate
 from multikueue.settings import InForce
 from multikueue_simulator.time import process

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from multikueue import manager
 from multikueue.errors import ClusterUnreachable
+from multikueue.manager import process
 from multikueue.settings import Loaded, Settings
 from tests.cli.conftest import Run
 
@@ -19,7 +19,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     async def run(loaded: Loaded) -> None:
         started.append(loaded.settings)
 
-    monkeypatch.setattr(manager, "run", run)
+    monkeypatch.setattr(process, "run", run)
     return started
 
 
@@ -94,7 +94,7 @@ def test_an_error_of_the_running_manager_is_one_line(cli: Run, monkeypatch: pyte
     async def run(_: Loaded) -> None:
         raise ExceptionGroup("tasks", [ClusterUnreachable("", "refused")])
 
-    monkeypatch.setattr(manager, "run", run)
+    monkeypatch.setattr(process, "run", run)
 
     result = cli("run")
     assert (result.code, result.err) == (3, "error: cluster manager is unreachable: refused\n")

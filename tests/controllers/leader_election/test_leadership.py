@@ -1,4 +1,4 @@
-"""Candidates for one lease, in virtual time: never two mandates at a time, and never long none."""
+"""Candidates for one lease, in virtual time: never two mandates at a time; one file, as all share one election."""
 
 from __future__ import annotations
 

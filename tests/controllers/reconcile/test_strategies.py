@@ -1,4 +1,4 @@
-"""Which strategy speaks for a workload, what comes of it when it fails, and that rounds outlive the process."""
+"""Whose strategy is asked, what its failure does, and rounds that outlive the process: one file, one seam."""
 
 from __future__ import annotations
 

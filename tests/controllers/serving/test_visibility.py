@@ -1,4 +1,4 @@
-"""The visibility API from the request to the answer: whom it believes, whom it lets see, and how it is registered."""
+"""The visibility API from the request to the answer: whom it believes, whom it lets see; one file, one way of a request."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The registration of the webhook: made, kept, renewed and taken away; one file, the life of one object."""
+
 from __future__ import annotations
 
 import copy

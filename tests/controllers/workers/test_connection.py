@@ -1,4 +1,4 @@
-"""A worker's connection against servers over HTTP: how it changes to other credentials while it works."""
+"""A worker's connection over HTTP: how it changes its credentials while it works; one file, as all share two servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placements and nominations by somebody else, through all controllers at once; and the watch that OCM may lack."""
+"""Placements and nominations by others, and the watch that OCM may lack: one file, all controllers at once."""
 
 from __future__ import annotations
 

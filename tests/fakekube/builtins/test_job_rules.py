@@ -1,4 +1,4 @@
-"""Jobs: what is generated, what stays, and in which order a status may come about.
+"""Jobs, one file: what is generated, what stays, and in which order a status may come about.
 
 The rules were compared with kube-apiserver 1.36, case by case.
 """

@@ -1,4 +1,4 @@
-"""Updates take fields from their owners, applies claim them or are refused, and nothing else changes."""
+"""Managed fields: updates take them, applies claim them or are refused; one file, one set of rules."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Webhooks and policies of the server: whom it asks, in which order, and what it believes; one file, one admission."""
+
 from __future__ import annotations
 
 import random

@@ -1,4 +1,4 @@
-"""Creating and updating: what the server sets, keeps, refuses and stores."""
+"""Creating and updating: what the server sets, keeps, refuses and stores; one file, one kind throughout."""
 
 from __future__ import annotations
 

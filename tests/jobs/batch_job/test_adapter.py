@@ -1,3 +1,5 @@
+"""The adapter of batch Jobs, method by method: one file, as it is the model for the others."""
+
 from __future__ import annotations
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Every declared kind by the same tables: the Workload, the copy, the status at home, the end."""
+"""Every declared kind by the same tables, from the Workload to the end: one file, so a new kind is one more row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of flavors (quota-engine 9.3), with an oracle where preemption would have a say."""
+"""The choice of flavors, with an oracle for preemption: one file, the table of quota-engine 9.3."""
 
 from __future__ import annotations
 

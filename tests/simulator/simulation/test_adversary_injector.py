@@ -93,7 +93,7 @@ def test_a_manager_that_ends_by_itself_is_noticed(monkeypatch: pytest.MonkeyPatc
     def fail(*_args: object) -> None:
         raise ValueError("odd")
 
-    monkeypatch.setattr("multikueue.manager.look_at_all", fail)
+    monkeypatch.setattr("multikueue.manager.life.look_at_all", fail)
     violation = live(Plan(seed=1, jobs=JOBS)).violation
     assert violation is not None
     assert (violation.invariant, "ValueError: odd" in violation.text) == ("ends", True)
@@ -107,7 +107,7 @@ def test_a_manager_that_ends_for_a_reason_that_it_knows_is_started_again(monkeyp
             raise left.pop()
         look_at_all(*args)
 
-    monkeypatch.setattr("multikueue.manager.look_at_all", fail)
+    monkeypatch.setattr("multikueue.manager.life.look_at_all", fail)
     assert live(Plan(seed=1, jobs=JOBS)).violation is None
     assert not left
 

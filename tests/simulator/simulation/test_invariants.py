@@ -1,4 +1,4 @@
-"""Each law is broken by what it forbids, and by nothing that it allows: writes are fed to them one by one."""
+"""Each invariant is broken by what it forbids, and by nothing that it allows: one file, writes are fed one by one."""
 
 from __future__ import annotations
 

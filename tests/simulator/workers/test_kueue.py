@@ -1,46 +1,17 @@
-"""The simulated Kueue on a sandbox cluster, on virtual time: what it makes of jobs, queues, checks, and its own death."""
+"""The simulated Kueue of a worker, on virtual time: what it makes of jobs and queues, and its own death."""
 
 from __future__ import annotations
 
-import random
-from datetime import timedelta
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-import pytest
 
-from fakekube.network.link import Weather
-from fakekube.wire import Object
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload
 from multikueue_simulator import objects
-from multikueue_simulator.workers.behaviour import Behaviour, CheckAnswer, always
-from multikueue_simulator.workers.jobs import drawn as drawn_lives
-from multikueue_simulator.workers.kueue import RARE
 from tests.simulator.bench import NAMESPACE, Bench, job_body, on_bench
-
-PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
-CONTROLLER = "example.com/check"
-SECOND = timedelta(seconds=1)
-
-
-def copy_body(job: Object, name: str = "copy", *, queue: str = "main") -> Object:
-    """The Workload that a manager makes for a stored job."""
-    template = {"metadata": {}, "spec": job["spec"]["template"]["spec"]}
-    pod_set = {"name": "main", "count": job["spec"].get("parallelism", 1), "template": template}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {
-            "name": name,
-            "namespace": NAMESPACE,
-            "labels": {"kueue.x-k8s.io/multikueue-origin": "multikueue"},
-        },
-        "spec": {"podSets": [pod_set], "queueName": queue, "priority": 0},
-    }
-
+from tests.simulator.workers.copies import SECOND, active
 
 # --- the way of one job ----------------------------------------------------------------------------------------------
 
@@ -197,111 +168,6 @@ async def test_pods_that_are_not_needed_again_make_room(worker: Bench) -> None:
     assert worker.ended("waves") == ""
 
 
-# --- copies of a manager ---------------------------------------------------------------------------------------------
-
-
-@on_bench
-async def test_a_copy_gets_quota_and_then_its_job(worker: Bench) -> None:
-    worker.furnish()
-    await worker.start_kueue()
-    await worker.start_jobs()
-    held = worker.submit("other", queue=None)
-    worker.site.create(kinds.WORKLOADS, copy_body(held))
-    await anyio.sleep(5)
-    assert worker.conditions("copy")["Admitted"] == "True/Admitted"
-    assert not worker.workload("copy")["metadata"].get("finalizers")
-    job = worker.submit(labels={PREBUILT: "copy"}, seconds=5)
-    await anyio.sleep(2)
-    assert [owner["uid"] for owner in worker.workload("copy")["metadata"]["ownerReferences"]] == [
-        job["metadata"]["uid"]
-    ]
-    assert worker.workload("copy")["metadata"]["labels"]["kueue.x-k8s.io/job-uid"] == job["metadata"]["uid"]
-    await anyio.sleep(20)
-    assert worker.ended() == "Complete"
-    assert worker.conditions("copy")["Finished"] == "True/Succeeded"
-    assert len(worker.site.all(kinds.WORKLOADS)) == 1
-
-
-@on_bench
-async def test_a_job_may_come_before_its_copy(worker: Bench) -> None:
-    worker.furnish()
-    await worker.start_kueue()
-    await worker.start_jobs()
-    job = worker.submit(labels={PREBUILT: "copy"})
-    await anyio.sleep(30)
-    assert worker.job()["spec"]["suspend"]
-    worker.site.create(kinds.WORKLOADS, copy_body(job))
-    await anyio.sleep(10)
-    assert worker.ended() == "Complete"
-
-
-@on_bench
-async def test_a_copy_that_does_not_fit_its_job_ends_out_of_sync(worker: Bench) -> None:
-    worker.furnish()
-    await worker.start_kueue()
-    await worker.start_jobs()
-    worker.site.create(kinds.WORKLOADS, copy_body(worker.submit("other", cpu=2, queue=None)))
-    worker.submit(labels={PREBUILT: "copy"})
-    await anyio.sleep(10)
-    assert worker.conditions("copy")["Finished"] == "True/OutOfSync"
-    assert worker.job()["spec"]["suspend"]
-
-
-@on_bench
-async def test_a_manager_has_a_copy_evicted(worker: Bench) -> None:
-    worker.furnish()
-    await worker.start_kueue()
-    await worker.start_jobs()
-    job = worker.submit(labels={PREBUILT: "copy"}, seconds=1000)
-    worker.site.create(kinds.WORKLOADS, copy_body(job))
-    await anyio.sleep(5)
-    status = worker.workload("copy")["status"]
-    target = {
-        "type": "DeactivationTarget",
-        "status": "True",
-        "reason": "EvictedOnManagerCluster",
-        "message": "Evicted on manager: so it is",
-        "lastTransitionTime": "2030-01-01T00:00:00Z",
-    }
-    body = {"status": {"conditions": [*status["conditions"], target]}}
-    worker.site.patch(kinds.WORKLOADS, ObjectKey(NAMESPACE, "copy"), body, subresource="status")
-    await anyio.sleep(5)
-    assert worker.workload("copy")["spec"]["active"] is False
-    conditions = worker.conditions("copy")
-    assert conditions["Evicted"] == "True/DeactivatedDueToEvictedOnManagerCluster"
-    assert conditions["QuotaReserved"] == "False/Pending"
-    assert conditions["DeactivationTarget"] == "True/EvictedOnManagerCluster", "it is not Kueue's to take back"
-    assert worker.job()["spec"]["suspend"]
-
-
-@on_bench
-async def test_a_drained_copy_without_a_job_keeps_its_reservation(worker: Bench) -> None:
-    worker.furnish()
-    await worker.start_kueue()
-    worker.site.create(kinds.WORKLOADS, copy_body(worker.submit("other", queue=None)))
-    await anyio.sleep(5)
-    worker.stop_queue("HoldAndDrain")
-    await anyio.sleep(5)
-    assert worker.conditions("copy")["Evicted"] == "True/ClusterQueueStopped"
-    assert worker.conditions("copy")["QuotaReserved"] == "True/QuotaReserved"
-
-
-@on_bench
-async def test_a_copy_goes_at_once_when_it_is_deleted(worker: Bench) -> None:
-    worker.furnish(cpu=1)
-    await worker.start_kueue()
-    await worker.start_jobs()
-    body = copy_body(worker.submit("other", queue=None))
-    body["metadata"]["finalizers"] = ["kueue.x-k8s.io/resource-in-use"]
-    worker.site.create(kinds.WORKLOADS, body)
-    await anyio.sleep(5)
-    worker.site.delete(kinds.WORKLOADS, ObjectKey(NAMESPACE, "copy"))
-    worker.submit()
-    await anyio.sleep(10)
-    assert worker.find(kinds.WORKLOADS, "copy") is None
-    assert worker.ended() == "Complete"
-
-
 # --- evictions -------------------------------------------------------------------------------------------------------
 
 
@@ -375,121 +241,6 @@ async def test_a_deleted_job_frees_its_quota(worker: Bench) -> None:
     assert len(worker.site.all(kinds.WORKLOADS)) == 1
 
 
-# --- admission checks ------------------------------------------------------------------------------------------------
-
-
-@on_bench
-async def test_a_check_of_somebody_else_is_waited_for(worker: Bench) -> None:
-    worker.check("check", CONTROLLER)
-    worker.furnish(checks=("check",))
-    await worker.start_kueue()
-    await worker.start_jobs()
-    worker.submit()
-    await anyio.sleep(5)
-    assert worker.message("QuotaReserved") == "ClusterQueue cq is inactive", "its check is not active"
-    active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": _EPOCH}
-    key = ObjectKey("", "check")
-    worker.site.patch(kinds.ADMISSION_CHECKS, key, {"status": {"conditions": [active]}}, subresource="status")
-    await anyio.sleep(5)
-    assert worker.conditions() == {"QuotaReserved": "True/QuotaReserved"}
-    (check,) = worker.workload()["status"]["admissionChecks"]
-    assert (check["name"], check["state"]) == ("check", "Pending")
-    patch = {"status": {"admissionChecks": [check | {"state": "Ready"}]}}
-    worker.site.patch(kinds.WORKLOADS, worker.key(), patch, subresource="status")
-    await anyio.sleep(10)
-    assert worker.ended() == "Complete"
-
-
-_EPOCH = "2030-01-01T00:00:00Z"
-
-
-@on_bench
-async def test_a_check_may_be_played_and_take_its_time(worker: Bench) -> None:
-    worker.check("check", CONTROLLER)
-    worker.furnish(checks=("check",))
-    await worker.start_kueue(Behaviour(checks={CONTROLLER: lambda _w, _c: CheckAnswer(after=30 * SECOND)}))
-    await worker.start_jobs()
-    worker.submit()
-    await anyio.sleep(25)
-    assert worker.conditions() == {"QuotaReserved": "True/QuotaReserved"}
-    await anyio.sleep(10)
-    assert worker.ended() == "Complete"
-
-
-@on_bench
-async def test_a_check_may_want_another_try_and_then_reject(worker: Bench) -> None:
-    def rule(workload: Workload, _check: str) -> CheckAnswer:
-        tries = workload.status.admission_checks[0].retry_count or 0
-        return CheckAnswer(state="Rejected") if tries else CheckAnswer(state="Retry", requeue_after_seconds=20)
-
-    worker.check("check", CONTROLLER)
-    worker.furnish(checks=("check",))
-    await worker.start_kueue(Behaviour(checks={CONTROLLER: rule}))
-    await worker.start_jobs()
-    worker.submit()
-    await anyio.sleep(10)
-    assert worker.workload()["status"]["admissionChecks"][0]["state"] == "Retry"
-    await anyio.sleep(60)
-    assert worker.workload()["spec"]["active"] is False
-    assert worker.conditions()["Evicted"] == "True/DeactivatedDueToAdmissionCheck"
-
-
-# --- scripted behaviour ----------------------------------------------------------------------------------------------
-
-
-@on_bench
-async def test_admission_may_be_slow(worker: Bench) -> None:
-    worker.furnish()
-    await worker.start_kueue(Behaviour(admission_delay=always(60 * SECOND)))
-    await worker.start_jobs()
-    worker.submit()
-    await anyio.sleep(59)
-    assert worker.conditions() == {}
-    await anyio.sleep(10)
-    assert worker.ended() == "Complete"
-
-
-@on_bench
-async def test_it_may_have_no_room_until_told_otherwise(worker: Bench) -> None:
-    worker.furnish()
-    kueue = await worker.start_kueue(Behaviour(refusal=lambda _workload: "no room today"))
-    await worker.start_jobs()
-    worker.submit()
-    await anyio.sleep(600)
-    assert worker.conditions() == {"QuotaReserved": "False/Pending"}
-    assert worker.message("QuotaReserved") == "no room today"
-    kueue.behave(Behaviour())
-    await anyio.sleep(10)
-    assert worker.ended() == "Complete"
-
-
-@on_bench
-async def test_it_may_evict_whom_it_admitted(worker: Bench) -> None:
-    def once(workload: Workload) -> timedelta | None:
-        return None if workload.status.scheduling_stats else 5 * SECOND
-
-    worker.furnish()
-    await worker.start_kueue(Behaviour(preempted_after=once))
-    await worker.start_jobs()
-    worker.submit(seconds=10)
-    await anyio.sleep(60)
-    conditions = worker.conditions()
-    assert conditions["Preempted"] == "False/QuotaReserved"
-    assert conditions["Requeued"] == "True/Preempted"
-    assert worker.workload()["status"]["schedulingStats"]["evictions"][0]["reason"] == "Preempted"
-    assert worker.ended() == "Complete"
-
-
-@on_bench
-async def test_it_may_do_without_what_a_cluster_does_not_have(worker: Bench) -> None:
-    worker.furnish()
-    await worker.start_kueue(without=RARE)
-    await worker.start_jobs()
-    worker.submit()
-    await anyio.sleep(10)
-    assert worker.ended() == "Complete"
-
-
 # --- its own death ---------------------------------------------------------------------------------------------------
 
 
@@ -524,15 +275,6 @@ async def test_it_gives_nothing_out_twice_after_a_restart(worker: Bench) -> None
     assert worker.conditions("second") == {"QuotaReserved": "False/Pending"}
 
 
-# --- statuses of queues ----------------------------------------------------------------------------------------------
-
-
-def active(body: Object | None) -> tuple[str, str]:
-    assert body is not None
-    (condition,) = (c for c in body["status"]["conditions"] if c["type"] == "Active")
-    return condition["status"], condition["reason"]
-
-
 @on_bench
 async def test_queues_say_whether_they_work(worker: Bench) -> None:
     worker.furnish()
@@ -559,68 +301,6 @@ async def test_figures_are_written_where_they_are_wanted(worker: Bench) -> None:
         status: dict[str, Any] = (worker.find(kind, name) or {})["status"]
         figures = [status.get(f"{which}Workloads", 0) for which in ("pending", "reserving", "admitted")]
         assert figures == [1, 1, 1]
-
-
-# --- whatever happens ------------------------------------------------------------------------------------------------
-
-ROUGH = Weather(
-    lost_request=0.05, lost_answer=0.05, unwilling=0.05, broken_watch=0.02, doubled_line=0.05, slow_line=0.02
-)
-
-
-def reserved(worker: Bench) -> int:
-    """CPUs that are given out."""
-    admissions = (body.get("status", {}).get("admission") for body in worker.site.all(kinds.WORKLOADS))
-    usages = (usage for a in admissions if a for usage in a["podSetAssignments"])
-    live = sum(int(usage["resourceUsage"]["cpu"]) for usage in usages)
-    ended = (body for body in worker.site.all(kinds.WORKLOADS) if is_finished(body) and body["status"].get("admission"))
-    return live - sum(int(b["status"]["admission"]["podSetAssignments"][0]["resourceUsage"]["cpu"]) for b in ended)
-
-
-def is_finished(body: Object) -> bool:
-    return any(c["type"] == "Finished" for c in body.get("status", {}).get("conditions", []))
-
-
-def rough_life(seed: int) -> list[str]:
-    """What is written while jobs come and go, the queue is drained, and Kueue dies now and then on a bad connection."""
-    luck = random.Random(seed)
-    random.seed(seed)  # the client's own pauses between two tries of a call
-    writes: list[str] = []
-
-    @on_bench
-    async def life(worker: Bench) -> None:
-        worker.furnish(cpu=3)
-        worker.network.link("kueue", "worker").weather = ROUGH
-        await worker.start_jobs(drawn_lives(seed, shortest=SECOND, longest=30 * SECOND))
-        await worker.start_kueue()
-        for number in range(8):
-            worker.submit(f"job{number}", cpu=luck.randint(1, 3))
-            await anyio.sleep(luck.random() * 10)
-            assert reserved(worker) <= 3
-            if luck.random() < 0.3:
-                worker.kill("kueue")
-                await worker.start_kueue()
-            if luck.random() < 0.2:
-                worker.stop_queue("HoldAndDrain")
-                await anyio.sleep(luck.random() * 5)
-                worker.stop_queue("None")
-        await anyio.sleep(900)
-        assert [worker.ended(f"job{number}") for number in range(8)] == ["Complete"] * 8
-        assert len(worker.site.all(kinds.WORKLOADS)) == 8
-        assert reserved(worker) == 0
-        writes.extend(worker.writes)
-
-    life()
-    return writes
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_all_jobs_end_and_no_quota_is_given_out_twice(seed: int) -> None:
-    assert rough_life(seed)
-
-
-def test_the_same_luck_gives_the_same_life() -> None:
-    assert rough_life(7) == rough_life(7)
 
 
 @on_bench

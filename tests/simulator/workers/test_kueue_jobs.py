@@ -1,3 +1,5 @@
+"""What a worker's Kueue decides about a job: one file, the table of its branches."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Composition root, one file to be read in order: builds the real objects, starts their tasks, stops them in reverse.
+"""One life of a manager: from an empty store to the loss of leadership, or to other kinds of jobs in use.
 
 Start: the probes; the watches of the manager cluster, until all are listed; the connections to the workers; then, only
 while this process leads, the loops and tasks that act. Stop: no new work, calls under way end, the rest is cancelled,
@@ -8,125 +8,49 @@ tasks.
 
 from __future__ import annotations
 
-import gc
-import os
-import signal
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import anyio
 import anyio.abc
 import anyio.to_thread
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from multikueue.api import quantity
-from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
-from multikueue.controllers.leader_election.leadership import LeaderElector, Leadership, NoElection, candidate
+from multikueue.controllers.leader_election.leadership import Leadership, NoElection
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.controllers.metrics.observer import Observer
 from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.reconcile.context import OnDecision, WorkQueues, World, tenant
-from multikueue.controllers.reconcile.events import Recorder, tell_state
-from multikueue.controllers.reconcile.strategies import Strategies, verify
-from multikueue.controllers.reload import Reload, tell_ignored
+from multikueue.controllers.reconcile.events import Recorder
+from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.controllers.serving.default_queues import DefaultQueues
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.visibility import AccessReviewer, Visibility, keep_visibility
 from multikueue.controllers.serving.webhooks import Service, Webhooks, keep_webhook
-from multikueue.errors import ClusterUnreachable
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
-from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.kube.credentials import Credentials, from_environment
-from multikueue.kube.reflector import Reflector
 from multikueue.kube.session import USER_AGENT, Transport, open_session
-from multikueue.quota.cache.consumed_resources import UsageDecay
-from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
-from multikueue.quota.requests.amounts import Accounting, Transformation
-from multikueue.roles import Runnables, Watch, adapters_of, compose
-from multikueue.runtime import Backoff, Clock, Mandate, SystemClock, WorkQueue, first
-from multikueue.runtime.clock import boot_time
-from multikueue.runtime.event_loop_lag import measure_event_loop_lag
-from multikueue.runtime.memory import give_large_blocks_back
+from multikueue.manager.engine import engine_of
+from multikueue.manager.readiness import Readiness
+from multikueue.manager.reflector_group import ReflectorGroup
+from multikueue.roles import Runnables, adapters_of, compose
+from multikueue.runtime import Backoff, Clock, SystemClock, WorkQueue, first
 from multikueue.settings import (
-    BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
-    STANDALONE,
-    AdmissionSharing,
     InForce,
-    Loaded,
-    Quota,
     Settings,
 )
 from multikueue.store.store import Store
-from multikueue.telemetry import get_logger, logs
-from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
+from multikueue.telemetry import get_logger
+from multikueue.telemetry.metrics import Metrics
 from multikueue.web.admission import Known
 from multikueue.web.server import Render, Server
 from multikueue.web.serving import authority
 
+__all__ = ["Manager", "Parts", "user_agent"]
+
 log = get_logger()
-
-CONNECTIONS = 16
-"""Maximum calls in flight to the manager cluster. More would not be faster, and each connection costs a handshake."""
-
-PATIENCE = 60.0
-"""Seconds until the first answer of the manager cluster."""
-
-
-KUEUES_METRICS = {STANDALONE: (KUEUE,), BESIDE_KUEUE: (KUEUES_MULTIKUEUE,), EXTERNAL_DISPATCHER: ()}
-"""Prefixes of Kueue's metrics that this process exposes, by its roles. A Kueue beside it exposes the others."""
-
-
-class Readiness:
-    """The conditions of readiness, in the order of the start. `details` maps each name to its problem, or to ""."""
-
-    def __init__(self, *, caches: Iterable[str], webhook: bool) -> None:
-        self.details = {f"cache-{plural}": "not listed yet" for plural in caches}
-        self.details["workers"] = "no first contact yet"
-        if webhook:
-            self.details["webhook"] = "not in place yet"
-
-    def reached(self, name: str) -> None:
-        self.details[name] = ""
-
-    @property
-    def problem(self) -> str | None:
-        """The first problem; None if the manager is ready."""
-        return next((f"{name}: {wrong}" for name, wrong in self.details.items() if wrong), None)
-
-
-class ReflectorGroup:
-    """The watches of one cluster. The first watch that recovers hurries the others and calls `hurry`: the cluster
-    answers again, and their back-offs need not run out."""
-
-    def __init__(self, client: WatchingClient, hurry: Callable[[], None]) -> None:
-        self._client, self._hurry = client, hurry
-        self._troubled: dict[str, Reflector[Any]] = {}
-
-    def reflector(self, watch: Watch) -> Reflector[Any]:
-        name = watch.kind.plural
-        tell = tell_state(name)
-
-        def on_state(ok: bool, why: str) -> None:
-            tell(ok, why)
-            if not ok:
-                self._troubled[name] = made
-            elif self._troubled.pop(name, None) is not None:
-                for other in self._troubled.values():
-                    other.hurry()
-                self._hurry()
-
-        made: Reflector[Any] = Reflector(
-            self._client, watch.kind, watch.cache, namespace=watch.namespace, on_state=on_state
-        )
-        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +171,7 @@ class Manager:
             now=self.clock.now,
             settings=self.in_force,
             mandate=self.leadership.mandate,
-            user_agent=_user_agent(self.leadership),
+            user_agent=user_agent(self.leadership),
             metrics=self.metrics,
             transport=self.transport,
             on_decision=self.on_decision,
@@ -401,156 +325,6 @@ class Manager:
                 await queue.drained()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessEnvironment:
-    """The environment of a process: clocks, transport, its identity among replicas (None: a new one).
-
-    `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. A
-    simulation has its own environment.
-    """
-
-    clock: Clock = field(default_factory=SystemClock)
-    boot: Callable[[], float] = boot_time
-    transport: Transport = open_session
-    identity: str | None = None
-    on_decision: OnDecision | None = None
-
-
-REAL = ProcessEnvironment()
-
-
-async def run(loaded: Loaded) -> None:
-    """Run the manager until SIGTERM or SIGINT. Raises ConfigurationError, ClusterUnreachable and ApiError at start."""
-    settings, in_force = loaded.settings, InForce(loaded.settings)
-    logs.configure(settings.log)
-    verify(loaded)
-    tell_ignored(loaded.ignored)
-    credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)
-    stop = anyio.Event()
-
-    def begun(mandate: Mandate, metrics: Metrics) -> None:
-        _settle_memory()
-        tasks.start_soon(measure_event_loop_lag, metrics.turned)
-        tasks.start_soon(_stop_on_signal, stop)
-        tasks.start_soon(Reload(loaded, in_force).run)
-        _end_if_thawed_too_late(mandate)
-
-    async with anyio.create_task_group() as tasks:
-        await manage(in_force, credentials, stop=stop, begun=begun)
-        tasks.cancel_scope.cancel()
-
-
-async def manage(
-    in_force: InForce,
-    credentials: Credentials,
-    *,
-    stop: anyio.Event,
-    begun: Callable[[Mandate, Metrics], None],
-    environment: ProcessEnvironment = REAL,
-) -> None:
-    """Run one life of a manager after the other until stopped. `begun` is called once the manager cluster answers."""
-    settings = in_force.settings
-    timeout = settings.dispatch.call_timeout.total_seconds()
-    metrics = Metrics(local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
-    recorder = Recorder(environment.clock.now, metrics)
-    async with (
-        _leadership(settings, credentials, environment) as leadership,
-        Client.connect(
-            credentials,
-            limit=CONNECTIONS,
-            call_timeout=timeout,
-            user_agent=_user_agent(leadership),
-            may_write=leadership.mandate.valid,
-            on_call=metrics.called,
-            on_garbage=recorder.unreadable,
-            transport=environment.transport,
-        ) as client,
-    ):
-        await _reach(client, credentials, timeout)
-        begun(leadership.mandate, metrics)
-        async with anyio.create_task_group() as tasks:
-            kinds = AnnotatedKinds(_kinds_of(settings), settings.integrations.annotated)
-            tasks.start_soon(kinds.run, client)
-            while not stop.is_set():
-                life = Manager(
-                    in_force,
-                    client,
-                    leadership,
-                    metrics,
-                    stop,
-                    clock=environment.clock,
-                    transport=environment.transport,
-                    kinds=kinds,
-                    recorder=recorder,
-                    on_decision=environment.on_decision,
-                )
-                await life.run()
-            tasks.cancel_scope.cancel()
-
-
-def _kinds_of(settings: Settings) -> frozenset[str]:
-    """The kinds of jobs that the settings decide about."""
-    return frozenset(adapter.kind.name for adapter in adapters_of(settings))
-
-
-@asynccontextmanager
-async def _leadership(
-    settings: Settings, credentials: Credentials, environment: ProcessEnvironment
-) -> AsyncIterator[Leadership]:
-    election = settings.leader_election
-    if not election.enabled:
-        yield NoElection()
-        return
-    me = candidate(election, environment.identity)
-    async with Client.connect(
-        credentials, limit=2, call_timeout=me.renew_deadline / 2, transport=environment.transport
-    ) as client:
-        yield LeaderElector(
-            client=client,
-            key=ObjectKey(settings.cluster.namespace, election.resource_name),
-            candidate=me,
-            mandate=Mandate(clock=environment.boot),
-            clock=environment.clock,
-            boot=environment.boot,
-        )
-
-
-def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
-    """An empty quota engine with these settings."""
-    return Engine(
-        accounting=_accounting(quota),
-        fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
-        admission_sharing=_decay(quota.admission_fair_sharing),
-        block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
-        keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
-        non_preemptible=quota.non_preemptible,
-        elastic=elastic,
-    )
-
-
-def _decay(sharing: AdmissionSharing) -> UsageDecay | None:
-    if not sharing.enabled:
-        return None
-    return UsageDecay(
-        half_life=sharing.usage_half_life_time,
-        interval=sharing.usage_sampling_interval,
-        weights=sharing.resource_weights,
-    )
-
-
-def _accounting(quota: Quota) -> Accounting:
-    rules = (
-        Transformation(
-            input=each.input,
-            outputs={name: quantity.parse(text) for name, text in each.outputs.items()},
-            replaces=each.strategy == "Replace",
-            multiply_by=each.multiply_by,
-        )
-        for each in quota.transformations
-    )
-    return Accounting(excluded=quota.exclude_resource_prefixes, transformations=tuple(rules))
-
-
 def _known(store: Store, defaults: DefaultQueues | None) -> Known:
     """The lookups of the admission webhook."""
     return Known(
@@ -560,61 +334,6 @@ def _known(store: Store, defaults: DefaultQueues | None) -> Known:
     )
 
 
-def _user_agent(leadership: Leadership) -> str:
+def user_agent(leadership: Leadership) -> str:
     """A User-Agent per replica: audit logs of the clusters tell the replicas apart by it."""
     return f"{USER_AGENT} {leadership.identity}".rstrip()
-
-
-def _end_if_thawed_too_late(mandate: Mandate) -> None:
-    """End the process on SIGCONT if its mandate lapsed while it was stopped (SIGSTOP).
-
-    Bytes of a write may be past the check of the mandate, and would be sent after another process took the Lease."""
-
-    def on_thaw(_signal: int, _frame: object) -> None:
-        if mandate.lapsed():
-            os.write(2, b"stopped for longer than the lease lasts: another process may lead by now\n")
-            os._exit(1)
-
-    signal.signal(signal.SIGCONT, on_thaw)
-
-
-async def _reach(client: Client, credentials: Credentials, timeout: float) -> None:
-    """Wait for the manager cluster, which may be starting too. Raises ClusterUnreachable after PATIENCE."""
-
-    def waits(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
-        log.warning(
-            "manager.waiting",
-            server=credentials.server,
-            source=credentials.source,
-            why=error.why if isinstance(error, ClusterUnreachable) else str(error),
-            attempt=state.attempt_number,
-        )
-
-    attempts = AsyncRetrying(
-        retry=retry_if_exception_type(ClusterUnreachable),
-        wait=wait_exponential_jitter(multiplier=0.5, max=5),
-        stop=stop_after_delay(PATIENCE),
-        before_sleep=waits,
-        reraise=True,
-    )
-    async for attempt in attempts:
-        with attempt:
-            await client.probe(timeout)
-
-
-def _settle_memory() -> None:
-    """Exclude the loaded modules from garbage collection, and make its runs rarer (python-stack 5.5)."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-    give_large_blocks_back()
-
-
-async def _stop_on_signal(stop: anyio.Event) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for number in signals:
-            log.info("manager.stopping", signal=signal.Signals(number).name, at_once=stop.is_set())
-            if stop.is_set():
-                os._exit(128 + number)
-            stop.set()

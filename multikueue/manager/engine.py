@@ -1,0 +1,48 @@
+"""The quota engine as the settings want it."""
+
+from __future__ import annotations
+
+from multikueue.api import quantity
+from multikueue.quota.cache.consumed_resources import UsageDecay
+from multikueue.quota.engine import Engine
+from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.requests.amounts import Accounting, Transformation
+from multikueue.settings import AdmissionSharing, Quota
+
+__all__ = ["engine_of"]
+
+
+def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
+    """An empty quota engine with these settings."""
+    return Engine(
+        accounting=_accounting(quota),
+        fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
+        admission_sharing=_decay(quota.admission_fair_sharing),
+        block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
+        keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
+        non_preemptible=quota.non_preemptible,
+        elastic=elastic,
+    )
+
+
+def _decay(sharing: AdmissionSharing) -> UsageDecay | None:
+    if not sharing.enabled:
+        return None
+    return UsageDecay(
+        half_life=sharing.usage_half_life_time,
+        interval=sharing.usage_sampling_interval,
+        weights=sharing.resource_weights,
+    )
+
+
+def _accounting(quota: Quota) -> Accounting:
+    rules = (
+        Transformation(
+            input=each.input,
+            outputs={name: quantity.parse(text) for name, text in each.outputs.items()},
+            replaces=each.strategy == "Replace",
+            multiply_by=each.multiply_by,
+        )
+        for each in quota.transformations
+    )
+    return Accounting(excluded=quota.exclude_resource_prefixes, transformations=tuple(rules))

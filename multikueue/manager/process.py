@@ -1,0 +1,226 @@
+"""One process: its start, one life of a manager after the other, and its end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
+from multikueue.controllers.leader_election.leadership import LeaderElector, Leadership, NoElection, candidate
+from multikueue.controllers.reconcile.context import OnDecision
+from multikueue.controllers.reconcile.events import Recorder
+from multikueue.controllers.reconcile.strategies import verify
+from multikueue.controllers.reload import Reload, tell_ignored
+from multikueue.errors import ClusterUnreachable
+from multikueue.kube.client import Client
+from multikueue.kube.credentials import Credentials, from_environment
+from multikueue.kube.session import Transport, open_session
+from multikueue.manager.life import Manager, user_agent
+from multikueue.roles import adapters_of
+from multikueue.runtime import Clock, Mandate, SystemClock
+from multikueue.runtime.clock import boot_time
+from multikueue.runtime.event_loop_lag import measure_event_loop_lag
+from multikueue.runtime.memory import give_large_blocks_back
+from multikueue.settings import (
+    BESIDE_KUEUE,
+    EXTERNAL_DISPATCHER,
+    STANDALONE,
+    InForce,
+    Loaded,
+    Settings,
+)
+from multikueue.telemetry import get_logger, logs
+from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
+
+__all__ = ["REAL", "ProcessEnvironment", "manage", "run"]
+
+log = get_logger()
+
+CONNECTIONS = 16
+"""Maximum calls in flight to the manager cluster. More would not be faster, and each connection costs a handshake."""
+
+FIRST_ANSWER_TIMEOUT = timedelta(minutes=1)
+"""The manager cluster may be starting too; without an answer for so long, the process ends."""
+
+KUEUES_METRICS = {STANDALONE: (KUEUE,), BESIDE_KUEUE: (KUEUES_MULTIKUEUE,), EXTERNAL_DISPATCHER: ()}
+"""Prefixes of Kueue's metrics that this process exposes, by its roles. A Kueue beside it exposes the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnvironment:
+    """The environment of a process: clocks, transport, its identity among replicas (None: a new one).
+
+    `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. A
+    simulation has its own environment.
+    """
+
+    clock: Clock = field(default_factory=SystemClock)
+    boot: Callable[[], float] = boot_time
+    transport: Transport = open_session
+    identity: str | None = None
+    on_decision: OnDecision | None = None
+
+
+REAL = ProcessEnvironment()
+
+
+async def run(loaded: Loaded) -> None:
+    """Run the manager until SIGTERM or SIGINT. Raises ConfigurationError, ClusterUnreachable and ApiError at start."""
+    settings, in_force = loaded.settings, InForce(loaded.settings)
+    logs.configure(settings.log)
+    verify(loaded)
+    tell_ignored(loaded.ignored)
+    credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)
+    stop = anyio.Event()
+
+    def begun(mandate: Mandate, metrics: Metrics) -> None:
+        _settle_memory()
+        tasks.start_soon(measure_event_loop_lag, metrics.turned)
+        tasks.start_soon(_stop_on_signal, stop)
+        tasks.start_soon(Reload(loaded, in_force).run)
+        _end_if_thawed_too_late(mandate)
+
+    async with anyio.create_task_group() as tasks:
+        await manage(in_force, credentials, stop=stop, begun=begun)
+        tasks.cancel_scope.cancel()
+
+
+async def manage(
+    in_force: InForce,
+    credentials: Credentials,
+    *,
+    stop: anyio.Event,
+    begun: Callable[[Mandate, Metrics], None],
+    environment: ProcessEnvironment = REAL,
+) -> None:
+    """Run one life of a manager after the other until stopped. `begun` is called once the manager cluster answers."""
+    settings = in_force.settings
+    timeout = settings.dispatch.call_timeout.total_seconds()
+    metrics = Metrics(local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
+    recorder = Recorder(environment.clock.now, metrics)
+    async with (
+        _leadership(settings, credentials, environment) as leadership,
+        Client.connect(
+            credentials,
+            limit=CONNECTIONS,
+            call_timeout=timeout,
+            user_agent=user_agent(leadership),
+            may_write=leadership.mandate.valid,
+            on_call=metrics.called,
+            on_garbage=recorder.unreadable,
+            transport=environment.transport,
+        ) as client,
+    ):
+        await _reach(client, credentials, timeout)
+        begun(leadership.mandate, metrics)
+        async with anyio.create_task_group() as tasks:
+            kinds = AnnotatedKinds(_kinds_of(settings), settings.integrations.annotated)
+            tasks.start_soon(kinds.run, client)
+            while not stop.is_set():
+                life = Manager(
+                    in_force,
+                    client,
+                    leadership,
+                    metrics,
+                    stop,
+                    clock=environment.clock,
+                    transport=environment.transport,
+                    kinds=kinds,
+                    recorder=recorder,
+                    on_decision=environment.on_decision,
+                )
+                await life.run()
+            tasks.cancel_scope.cancel()
+
+
+def _kinds_of(settings: Settings) -> frozenset[str]:
+    """The kinds of jobs that the settings decide about."""
+    return frozenset(adapter.kind.name for adapter in adapters_of(settings))
+
+
+@asynccontextmanager
+async def _leadership(
+    settings: Settings, credentials: Credentials, environment: ProcessEnvironment
+) -> AsyncIterator[Leadership]:
+    election = settings.leader_election
+    if not election.enabled:
+        yield NoElection()
+        return
+    me = candidate(election, environment.identity)
+    async with Client.connect(
+        credentials, limit=2, call_timeout=me.renew_deadline / 2, transport=environment.transport
+    ) as client:
+        yield LeaderElector(
+            client=client,
+            key=ObjectKey(settings.cluster.namespace, election.resource_name),
+            candidate=me,
+            mandate=Mandate(clock=environment.boot),
+            clock=environment.clock,
+            boot=environment.boot,
+        )
+
+
+def _end_if_thawed_too_late(mandate: Mandate) -> None:
+    """End the process on SIGCONT if its mandate lapsed while it was stopped (SIGSTOP).
+
+    Bytes of a write may be past the check of the mandate, and would be sent after another process took the Lease."""
+
+    def on_thaw(_signal: int, _frame: object) -> None:
+        if mandate.lapsed():
+            os.write(2, b"stopped for longer than the lease lasts: another process may lead by now\n")
+            os._exit(1)
+
+    signal.signal(signal.SIGCONT, on_thaw)
+
+
+async def _reach(client: Client, credentials: Credentials, timeout: float) -> None:
+    """Wait for the manager cluster, which may be starting too. Raises ClusterUnreachable after FIRST_ANSWER_TIMEOUT."""
+
+    def waits(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        log.warning(
+            "manager.waiting",
+            server=credentials.server,
+            source=credentials.source,
+            why=error.why if isinstance(error, ClusterUnreachable) else str(error),
+            attempt=state.attempt_number,
+        )
+
+    attempts = AsyncRetrying(
+        retry=retry_if_exception_type(ClusterUnreachable),
+        wait=wait_exponential_jitter(multiplier=0.5, max=5),
+        stop=stop_after_delay(FIRST_ANSWER_TIMEOUT),
+        before_sleep=waits,
+        reraise=True,
+    )
+    async for attempt in attempts:
+        with attempt:
+            await client.probe(timeout)
+
+
+def _settle_memory() -> None:
+    """Exclude the loaded modules from garbage collection, and make its runs rarer (python-stack 5.5)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    give_large_blocks_back()
+
+
+async def _stop_on_signal(stop: anyio.Event) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            log.info("manager.stopping", signal=signal.Signals(number).name, at_once=stop.is_set())
+            if stop.is_set():
+                os._exit(128 + number)
+            stop.set()

@@ -1,0 +1,155 @@
+"""`clusters check`: what a worker lacks, and what cannot be seen from here."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakekube.wire import Refused
+from multikueue.api.kinds import (
+    DEFINITIONS,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    SECRETS,
+)
+from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
+from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
+from multikueue.testing import (
+    local_queue,
+    multikueue_cluster,
+    secret,
+)
+from tests.cli.commands.clusters.registering import stored, token_until
+from tests.cli.conftest import Run, World
+
+
+def test_check_finds_a_queue_that_is_missing_on_the_worker(joined: World, cli: Run) -> None:
+    result = cli("clusters", "check", "w1")
+
+    assert result.code == 1
+    assert "LocalQueue team-a/main" in result.out
+    assert "create namespace team-a" in result.out
+
+
+def test_check_of_a_fit_worker_ends_with_0(joined: World, cli: Run) -> None:
+    joined.worker.add(LOCAL_QUEUES, local_queue("main", "cq", namespace="team-a").build())
+
+    result = cli("clusters", "check", "-o", "json")
+
+    levels = {(each["subject"], each["level"]) for each in json.loads(result.out)["items"]}
+    assert result.code == 0
+    assert ("credential", "ok") in levels
+    assert ("configs", "ok") in levels
+    assert ("manager's connection", "warning") in levels
+    assert ("LocalQueue team-a/main", "warning") in levels
+    assert "failed" not in dict(levels).values()
+
+
+def test_check_looks_for_the_kinds_that_are_declared(joined: World, cli: Run, tmp_path: Path) -> None:
+    names = {"plural": "simulations", "kind": "Simulation"}
+    joined.manager.add(
+        DEFINITIONS,
+        {
+            "metadata": {
+                "name": "simulations.example.com",
+                "annotations": {KIND_ANNOTATION: "pods: [{at: spec.workers}]"},
+            },
+            "spec": {
+                "group": "example.com",
+                "names": names,
+                "scope": "Namespaced",
+                "versions": [{"name": "v1", "served": True, "storage": True}],
+            },
+        },
+    )
+    settings = tmp_path / "multikueue.yaml"
+    settings.write_text(
+        "integrations: {declared: [{name: Sweep.v1.example.com, pods: [{at: spec.workers}]}]}", encoding="utf-8"
+    )
+
+    result = cli("clusters", "check", "-o", "json", "--config", str(settings))
+
+    found = {each["subject"]: (each["level"], each["detail"]) for each in json.loads(result.out)["items"]}
+    words = "example.com/v1 is not served: jobs of this kind cannot go there"
+    assert found["kind Simulation"] == found["kind Sweep"] == ("warning", words)
+
+
+def test_check_of_an_unreachable_worker_ends_with_3_and_says_why(joined: World, cli: Run) -> None:
+    credential = Credential(kind="token", user={"token": "t"}, expires=None)
+    gone = build_kubeconfig("w1", Endpoint(server="https://127.0.0.1:1"), credential)
+    joined.manager.add(SECRETS, secret("multikueue-w1", namespace="kueue-system").kubeconfig(gone).build())
+
+    result = cli("clusters", "check")
+
+    assert result.code == 3
+    assert "unreachable" in result.out
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "words"),
+    [
+        (token_until(timedelta(days=-9, hours=-12)), "ended 9d ago"),
+        (b"users: [{name: a, user: {tokenFile: /x}}]\nclusters: [{name: c}]", "tokenFile is not allowed"),
+        (b"clusters: [{name: c, cluster: {server: 'https://x'}}]", "no current context"),
+    ],
+    ids=["it has ended", "it is not safe", "it is not complete"],
+)
+def test_check_does_not_use_a_credential_that_cannot_work(
+    joined: World, cli: Run, kubeconfig: bytes, words: str
+) -> None:
+    joined.manager.add(SECRETS, secret("multikueue-w1", namespace="kueue-system").kubeconfig(kubeconfig).build())
+
+    result = cli("clusters", "check")
+
+    assert result.code == 1
+    assert words in result.out
+    assert "API server" not in result.out
+
+
+def test_check_warns_before_a_credential_ends_and_says_who_is_refused(joined: World, cli: Run) -> None:
+    (user,) = stored(joined)["users"]
+    joined.worker.revoke(user["user"]["token"])
+
+    refused = cli("clusters", "check")
+
+    assert refused.code == 1
+    assert "the worker refuses it" in refused.out
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (multikueue_cluster("w1").path("/etc/kubeconfigs/w1"), "only the manager has the file /etc/kubeconfigs/w1"),
+        (multikueue_cluster("w1").profile("w1"), "only the manager has the credentials of a ClusterProfile"),
+    ],
+    ids=["a file", "a ClusterProfile"],
+)
+def test_check_says_what_cannot_be_checked_from_here_and_ends_with_3(
+    joined: World, cli: Run, source: Any, words: str
+) -> None:
+    joined.manager.add(MULTIKUEUE_CLUSTERS, source.active().build())
+
+    result = cli("clusters", "check", "-o", "json")
+
+    found = {each["subject"]: (each["level"], each["detail"]) for each in json.loads(result.out)["items"]}
+    assert found["manager's connection"][0] == "ok"
+    assert found["credential"] == ("unchecked", f"not checkable from here: {words}")
+    assert "API server" not in found
+    assert result.code == 3
+
+
+def test_check_of_a_secret_that_one_may_not_read_is_none(joined: World, cli: Run) -> None:
+    def forbidding(_verb: str, _plural: str) -> Refused | None:
+        path = joined.manager.requests[-1].path
+        return Refused(403, "Forbidden", "no") if "/secrets/" in path else None
+
+    joined.manager.fault = forbidding
+
+    result = cli("clusters", "check")
+
+    assert "not checkable from here: you may not read Secret kueue-system/multikueue-w1" in result.out
+    assert result.code == 3

@@ -1,0 +1,202 @@
+"""`clusters register`: what it makes, says and refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+
+import pytest
+import yaml
+
+from multikueue.api.kinds import (
+    MULTIKUEUE_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+    WORKLOADS,
+)
+from multikueue.registration.plan import CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from multikueue.store.sight import NAMESPACES_ANNOTATION
+from multikueue.testing import (
+    workload,
+)
+from tests.cli.commands.clusters.registering import REGISTER, stored
+from tests.cli.conftest import Run, World
+
+# --- register --------------------------------------------------------------------------------------------------------
+
+
+def test_register_joins_a_worker_and_tells_what_it_found(world: World, cli: Run) -> None:
+    result = cli(*REGISTER, "--config-name", "all")
+
+    assert result.code == 0, result.err
+    assert result.lines[0].split() == ["CLUSTER", "RESULT", "CHECK", "DETAIL"]
+    assert {line.split()[:2][1] for line in result.lines[1:]} == {"ok"}
+    assert "MultiKueueCluster w1 on the manager created" in result.err
+    assert re.search(r"UTC, for (30|29)d;", result.err), "the day begins when the test does"
+    assert "run the same command again" in result.err
+    assert stored(world)["clusters"][0]["cluster"]["server"].startswith("https://127.0.0.1:")
+
+
+def test_register_again_renews_and_creates_nothing(world: World, cli: Run) -> None:
+    cli(*REGISTER)
+    first = stored(world)["users"]
+
+    again = cli(*REGISTER)
+
+    assert again.code == 0
+    assert "created" not in again.err
+    assert stored(world)["users"] != first
+
+
+def test_register_says_when_the_worker_grants_less(world: World, cli: Run) -> None:
+    world.worker.longest = timedelta(hours=1)
+
+    result = cli(*REGISTER, "--validity", "12h")
+
+    assert "(12h were asked for, the worker grants no more)" in result.err
+
+
+def test_register_with_another_address_for_the_manager(world: World, cli: Run) -> None:
+    result = cli(*REGISTER, "--server", "https://10.9.8.7:6443", "--tls-server-name", "127.0.0.1")
+
+    assert result.code == 0, result.err
+    place = stored(world)["clusters"][0]["cluster"]
+    assert (place["server"], place["tls-server-name"]) == ("https://10.9.8.7:6443", "127.0.0.1")
+    assert "https://10.9.8.7:6443 was not tried from here: `multikueue clusters show w1` says" in result.out
+
+
+def test_register_by_the_managers_own_way_has_tried_it(world: World, cli: Run) -> None:
+    assert "was not tried" not in cli(*REGISTER).out
+
+
+def test_register_with_a_certificate(world: World, cli: Run) -> None:
+    # The worker of this test trusts no signer of users: what counts is what is made, and that it is tried before it is stored.
+    result = cli(*REGISTER, "--credential", "certificate")
+
+    assert result.code == 3
+    assert "cluster w1 is unreachable" in result.err
+    assert world.manager.named(SECRETS, "multikueue-w1", "kueue-system") is None
+
+
+def test_register_reports_what_is_missing_on_the_worker_and_ends_with_1(world: World, cli: Run) -> None:
+    world.worker.denied = {("jobs", "delete")}
+    world.worker.served = {"/apis/batch/v1": {"jobs"}}
+
+    result = cli(*REGISTER)
+
+    assert result.code == 1
+    assert "lacks delete" in result.out
+    assert "install Kueue 0.16 or newer there" in result.out
+    assert world.manager.named(MULTIKUEUE_CLUSTERS, "w1") is not None
+
+
+def test_a_dry_run_prints_manifests_and_changes_nothing(world: World, cli: Run) -> None:
+    result = cli(*REGISTER, "--dry-run")
+
+    documents = [document for document in yaml.safe_load_all(result.out) if document]
+    assert [document["kind"] for document in documents] == [
+        *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"),
+        *("Namespace", "Secret", "MultiKueueCluster"),
+    ]
+    assert "ClusterRole multikueue on w1 would be created" in result.err
+    assert world.manager.sent == world.worker.sent == []
+    assert set(json.loads(cli(*REGISTER, "--dry-run", "-o", "json").out)) == {"worker", "manager"}
+
+
+def test_register_in_some_namespaces_says_so_and_check_and_show_know_it(world: World, cli: Run) -> None:
+    for name in ("team-a", "team-b"):
+        world.worker.add(NAMESPACES, {"metadata": {"name": name}})
+    limited = (*REGISTER, "--run-in", "team-a", "--run-in", "team-b")
+
+    result = cli(*limited, "--dry-run")
+    documents = [document for document in yaml.safe_load_all(result.out) if document]
+    assert [document["kind"] for document in documents][2:6] == ["Role", "RoleBinding", "Role", "RoleBinding"]
+    assert documents[-1]["metadata"]["annotations"] == {NAMESPACES_ANNOTATION: "team-a,team-b"}
+
+    assert cli(*limited).code == 0
+    assert "offers team-a, team-b" in cli("clusters", "check").out
+    assert "rights on jobs.batch in team-b" in cli("clusters", "check").out
+    assert "Namespaces:  team-a, team-b" in cli("clusters", "show", "w1").out
+    assert cli("clusters", "remove", "w1", "--context", "worker").code == 0
+    assert [world.worker.names(kind) for kind in (ROLES, ROLE_BINDINGS)] == [[], []]
+
+
+def test_register_leaves_no_namespace_out_in_which_something_runs(world: World, cli: Run) -> None:
+    for name in ("team-a", "team-b"):
+        world.worker.add(NAMESPACES, {"metadata": {"name": name}})
+    assert cli(*REGISTER).code == 0
+    runs = workload("runs", namespace="team-b").queue("main").reserved("cq").cluster_name("w1").build()
+    world.manager.add(WORKLOADS, runs)
+    world.worker.sent.clear()
+
+    result = cli(*REGISTER, "--run-in", "team-a")
+    assert (result.code, "1 workloads run on w1 or wait there: team-b/runs" in result.err) == (1, True)
+    assert world.worker.sent == []
+    assert cli(*REGISTER, "--run-in", "team-a", "--run-in", "team-b").code == 0
+    assert cli(*REGISTER, "--run-in", "team-a", "--force").code == 0
+    assert cli(*REGISTER).code == 0
+
+
+def test_register_refuses_a_namespace_that_is_not_there(world: World, cli: Run) -> None:
+    result = cli(*REGISTER, "--run-in", "nowhere")
+
+    assert (result.code, "w1 has no namespace nowhere" in result.err) == (2, True)
+    assert world.manager.sent == world.worker.sent == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("clusters", "register", "W_1", "--context", "worker"), 2, "cluster name 'W_1'"),
+        (("clusters", "register", "w1", "--context", "nowhere"), 2, "there is no context 'nowhere'"),
+        (("clusters", "register", "w1", "--context", "manager"), 2, "the same cluster"),
+        (("clusters", "register", "w1", "--context", "gone"), 3, "error: cluster w1 is unreachable"),
+        ((*REGISTER, "--manager-context", "gone"), 3, "error: cluster manager is unreachable"),
+        ((*REGISTER, "--server", "http://plain"), 2, "plain http is not allowed"),
+        ((*REGISTER, "--validity", "5m"), 2, "at least 10 minutes"),
+        ((*REGISTER, "--validity", "soon"), 2, "expected a duration such as 30d"),
+        ((*REGISTER, "--validity", "99999999999d"), 2, "expected a duration such as 30d"),
+    ],
+    ids=[
+        *("a wrong name", "an unknown context", "the manager itself", "an unreachable worker"),
+        *("an unreachable manager", "plain http", "too short", "no duration", "too long"),
+    ],
+)
+def test_register_refuses_in_one_line(world: World, cli: Run, words: tuple[str, ...], code: int, said: str) -> None:
+    result = cli(*words)
+
+    assert result.code == code
+    assert said in result.err
+    assert world.manager.named(MULTIKUEUE_CLUSTERS, "w1") is None
+
+
+def test_register_needs_a_verified_worker(world: World, cli: Run) -> None:
+    tree = yaml.safe_load(world.kubeconfig.read_text())
+    for entry in tree["clusters"]:
+        entry["cluster"] = {"server": entry["cluster"]["server"], "insecure-skip-tls-verify": True}
+    world.kubeconfig.write_text(yaml.safe_dump(tree))
+
+    result = cli(*REGISTER)
+
+    assert result.code == 2
+    assert "certificate-authority-data" in result.err
+
+
+def test_register_names_the_stranger_in_its_way(world: World, cli: Run) -> None:
+    world.worker.add(CLUSTER_ROLES, {"metadata": {"name": "multikueue"}})
+
+    result = cli(*REGISTER)
+
+    assert result.code == 1
+    assert "error: ClusterRole multikueue on w1: metadata.labels: expected" in result.err
+    assert world.manager.sent == world.worker.sent == []
+
+
+def test_a_worker_may_be_registered_for_some_frameworks(world: World, cli: Run) -> None:
+    plan = cli(*REGISTER, "--framework", "ray.io/rayjob", "--dry-run")
+    unknown = cli(*REGISTER, "--framework", "rayjob", "--dry-run")
+
+    assert ("rayjobs" in plan.out, "jobsets" in plan.out) == (True, False)
+    assert unknown.code == 2
+    assert "framework 'rayjob': expected some of batch/job, " in unknown.err

@@ -1,0 +1,41 @@
+"""The quota engine by its settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multikueue.manager.engine import engine_of
+from multikueue.quota.engine import Engine
+from multikueue.settings import Quota
+from multikueue.testing import NOW, cluster_queue, flavor, local_queue, namespace, workload
+
+
+def requests_counted(engine: Engine, **asked: Any) -> dict[str, int]:
+    """What one pending workload with such pods counts as."""
+    queues = (cluster_queue("cq").quota("default", cpu=1), local_queue("lq", "cq"))
+    pending = workload("pending").queue("lq").request(**asked).build()
+    for value in (namespace("default").build(), flavor("default").build(), *(each.build() for each in queues), pending):
+        engine.observe(None, value, NOW)
+    found = engine.view.pending_workload(pending.key)
+    assert found is not None
+    (pod_set,) = found.demand.pod_sets
+    return pod_set.requests
+
+
+@pytest.mark.parametrize(
+    ("settings", "counted"),
+    [
+        ({}, {"gpu": 2, "net": 1}),
+        ({"exclude_resource_prefixes": ["ne"]}, {"gpu": 2}),
+        ({"transformations": [{"input": "gpu", "outputs": {"credits": "40"}}]}, {"gpu": 2, "credits": 80, "net": 1}),
+        (
+            {"transformations": [{"input": "gpu", "outputs": {"credits": "40"}, "strategy": "Replace"}]},
+            {"credits": 80, "net": 1},
+        ),
+    ],
+    ids=["as they are", "without an excluded resource", "retained beside its output", "replaced by its output"],
+)
+def test_requests_count_as_the_settings_say(settings: dict[str, Any], counted: dict[str, int]) -> None:
+    assert requests_counted(engine_of(Quota.model_validate(settings)), gpu=2, net=1) == counted

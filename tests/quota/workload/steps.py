@@ -1,0 +1,76 @@
+"""One step of a workload's life, and what is read of it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from multikueue.api.meta import find_condition
+from multikueue.api.queues import ClusterQueue, LocalQueue
+from multikueue.api.workload import (
+    Admission,
+    PodSetRequest,
+    Workload,
+    WorkloadStatus,
+)
+from multikueue.quota.workload.lifecycle import Facts, Step, step
+from multikueue.quota.workload.outcome import Verdict
+from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
+from multikueue.testing import workload as new_workload
+from tests.quota.builders import SECOND, facts_of
+
+QUEUE, LOCAL = cluster_queue("cq"), local_queue("lq")
+
+
+ADMISSION = Admission(cluster_queue="cq")
+MINUTE = timedelta(minutes=1)
+
+
+def workload() -> WorkloadBuilder:
+    return new_workload("wl").queue("lq").generation(7)
+
+
+def facts(
+    now: datetime = NOW + 100 * SECOND,
+    *,
+    queue: ClusterQueueBuilder | ClusterQueue | None = QUEUE,
+    local: LocalQueueBuilder | LocalQueue | None = LOCAL,
+    active: bool = True,
+    **known: Any,
+) -> Facts:
+    """Everything is well and nothing runs, unless said otherwise."""
+    return facts_of(
+        now,
+        cluster_queue=queue.build() if isinstance(queue, ClusterQueueBuilder) else queue,
+        local_queue=local.build() if isinstance(local, LocalQueueBuilder) else local,
+        cluster_queue_active=active,
+        **known,
+    )
+
+
+def shown(value: Workload, status: WorkloadStatus) -> Workload:
+    return msgspec.structs.replace(value, status=status)
+
+
+def taken(builder: WorkloadBuilder, known: Facts) -> Step:
+    """The step, after making sure that repeating it changes nothing."""
+    value = builder.build()
+    first = step(value, known)
+    again = step(shown(value, first.status), known)
+    assert again.status is first.status
+    assert again.deactivate == first.deactivate
+    return first
+
+
+def told(found: Step, type_: str) -> tuple[str, str, str] | None:
+    condition = find_condition(found.status.conditions, type_)
+    return (condition.status, condition.reason, condition.message) if condition else None
+
+
+def events(found: Step) -> list[str]:
+    return [event.reason for event in found.events]
+
+
+VERDICT = Verdict("no room", (PodSetRequest(name="main", resources={"cpu": "1"}),))
