@@ -226,20 +226,33 @@ def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
 
 def workload_spec(workload: Workload) -> WorkloadSpec:
     """The typed view of the raw spec, decoded once while it is in use."""
-    raw = workload.spec
-    known = _SPECS.get(id(raw))
-    if known is not None and known[0] is raw:
-        return known[1]
-    spec = decoder(WorkloadSpec)(raw)
-    if len(_SPECS) >= _SPECS_KEPT:
-        del _SPECS[next(iter(_SPECS))]
-    _SPECS[id(raw)] = raw, spec
-    return spec
+    return _SPECS.of(workload.spec)
 
 
-_SPECS_KEPT = 1024
-_SPECS: dict[int, tuple[msgspec.Raw, WorkloadSpec]] = {}
-"""By the identity of the raw text. The text is kept beside its spec, so that no other text can have its identity."""
+class _Specs:
+    """Decoded specs by the identity of the raw text: the latest ones, of so many bytes that a tenant's large Workloads
+    take little memory when they are gone. The text is kept beside its spec, so that no other text can have its identity.
+    """
+
+    def __init__(self, *, most: int, most_bytes: int) -> None:
+        self._most, self._most_bytes = most, most_bytes
+        self._known: dict[int, tuple[msgspec.Raw, WorkloadSpec]] = {}
+        self._bytes = 0
+
+    def of(self, raw: msgspec.Raw) -> WorkloadSpec:
+        known = self._known.get(id(raw))
+        if known is not None:
+            return known[1]
+        spec = decoder(WorkloadSpec)(raw)
+        self._known[id(raw)] = raw, spec
+        self._bytes += len(raw)
+        while len(self._known) > self._most or self._bytes > self._most_bytes:
+            oldest, _ = self._known.pop(next(iter(self._known)))
+            self._bytes -= len(oldest)
+        return spec
+
+
+_SPECS = _Specs(most=1024, most_bytes=2**21)
 
 
 def prebuilt_workload(meta: ObjectMeta) -> str:

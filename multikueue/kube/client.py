@@ -79,8 +79,9 @@ The manager's own API server has no such limit: it is trusted."""
 
 _LARGEST_ERROR = 2**20
 _MOST_PAGES = 10_000
-_LARGE = 2**20
-"""Bytes from which on aiohttp expects a request body as a stream."""
+_PIECE = 2**18
+"""Bytes of the pieces in which aiohttp sends a stream. A longer body is a stream: a connection has a buffer for TLS as long
+as it lives, of the size of the largest piece."""
 
 _CLOSING_TIME = 5.0
 
@@ -709,7 +710,7 @@ def _mebibytes(size: int) -> str:
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO | None:
-    return (body if len(body) < _LARGE else io.BytesIO(body)) if body else None
+    return (body if len(body) <= _PIECE else io.BytesIO(body)) if body else None
 
 
 def _bytes(body: Body) -> bytes:

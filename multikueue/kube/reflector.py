@@ -325,6 +325,7 @@ class Reflector(Generic[T]):
                 except RecursionError:
                     self._took(self._take_odd(await without_depths(line)))
                 self._taken += len(line)
+                line = b""  # else it would stay in memory until the next one comes
                 if self._client.is_too_much(len(self._sink) + self._left_out, self._taken):
                     self._version = ""  # only a list has the real size: the count of bytes includes replaced versions
                     return

@@ -276,26 +276,30 @@ class Lines:
         if not end:
             return await self._longer()
         line = self._block[self._start : end]
-        self._start = end
+        self._keep(self._block, end)
         return line
 
     async def piece(self) -> bytes:
         """What has come since, without a look at lines: what strangers write needs no end of line, nor a lock for it."""
-        block, self._block = self._block[self._start :], b""
-        self._start = 0
+        block = self._block[self._start :]
+        self._keep(b"", 0)
         return block or await received(self._content.readany())
+
+    def _keep(self, block: bytes, start: int) -> None:
+        """The rest of the block; nothing of one that has no rest, as the next may come in minutes."""
+        self._block, self._start = (block, start) if start < len(block) else (b"", 0)
 
     async def _longer(self) -> bytes:
         """A line that continues beyond the buffered block."""
         with io.BytesIO() as line:
             line.write(self._block[self._start :])
-            self._block, self._start = b"", 0
+            self._keep(b"", 0)
             async with AsyncExitStack() as large:
                 while block := await received(self._content.readany()):
                     end = block.find(b"\n") + 1
                     if end:
                         line.write(block[:end])
-                        self._block, self._start = block, end
+                        self._keep(block, end)
                         break
                     if line.tell() < _LARGE <= line.tell() + len(block):
                         await large.enter_async_context(self._alone)

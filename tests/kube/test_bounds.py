@@ -9,7 +9,7 @@ import json
 import traceback
 import tracemalloc
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import anyio
@@ -166,6 +166,17 @@ def test_lines_are_those_of_the_text_however_it_comes(pieces: list[bytes]) -> No
         return found
 
     assert anyio.run(read) == b"".join(pieces).splitlines(keepends=True)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "pieces", [(b"{}\n" * 100_000,), (b"x" * 100_000, b"x" * 100_000 + b"\n")], ids=["many", "long"]
+)
+async def test_lines_that_were_handed_out_are_kept_no_longer(pieces: Sequence[bytes]) -> None:
+    lines, read = Lines(Pieces(*pieces), anyio.Lock()), 0
+    while read < sum(map(len, pieces)):
+        read += len(await lines.next())
+    assert lines._block == b""
 
 
 @pytest.mark.anyio

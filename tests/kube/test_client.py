@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from aiohttp import web
+from aiohttp.http_writer import StreamWriter
 
 from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, Kind
 from multikueue.api.meta import Object, ObjectKey
@@ -119,11 +120,21 @@ async def test_a_body_of_bytes_goes_out_as_it_is() -> None:
     assert script.bodies == [body]
 
 
-async def test_a_body_above_a_mebibyte_goes_out_whole() -> None:
+async def test_a_large_body_goes_out_whole_and_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection keeps a buffer for TLS as long as it lives, as large as the largest piece that it was given."""
     body = json.dumps({"x": "y" * 2**20}).encode()
+    sizes: list[int] = []
+    write = StreamWriter.write
+
+    async def noting(self: StreamWriter, chunk: Any, **options: Any) -> None:
+        sizes.append(len(chunk))
+        await write(self, chunk, **options)
+
+    monkeypatch.setattr(StreamWriter, "write", noting)
     async with client_of(FOUND) as (client, script):
         await client.create(JOBS, "ns", body)
     assert script.bodies == [body]
+    assert max(sizes) <= 2**18
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../../api/v1/secrets", "a%2Fb"])

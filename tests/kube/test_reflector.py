@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import traceback
+import tracemalloc
+from tracemalloc import Filter
 from typing import Any
 
 import anyio
@@ -13,6 +15,7 @@ from aiohttp import web
 
 from multikueue.api.job import Job
 from multikueue.api.kinds import JOBS
+from multikueue.kube import session
 from multikueue.kube.reflector import Reflector
 from tests.kube.following import LISTED, OPEN, Seen, running
 from tests.kube.server import (
@@ -378,3 +381,15 @@ async def test_the_error_of_a_cancelled_reflector_keeps_nothing_of_what_it_read(
         with pytest.raises(asyncio.CancelledError) as caught:
             await task
     assert [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)][1:] == ["run"]
+
+
+async def test_a_line_is_kept_no_longer_than_it_is_looked_at() -> None:
+    large = event("DELETED", job("a", version=12, metadata={"annotations": {"a": "a" * 300_000}}))
+    tracemalloc.start()
+    try:
+        async with running(LISTED, streams(large, then="silence")) as run:
+            await run.until(lambda: run.sink.told[-1:] == ["remove a"])
+            taken = tracemalloc.take_snapshot()
+    finally:
+        tracemalloc.stop()
+    assert max(trace.size for trace in taken.filter_traces([Filter(True, session.__file__)]).traces) < 100_000
