@@ -26,8 +26,8 @@ from multikueue.kube.client import Client, Stream
 from multikueue.kube.credentials import Credentials, from_kubeconfig
 from multikueue.kube.decode import pieces_of
 from multikueue.kube.session import TRANSPORT_ERRORS, Lines, beginning
+from tests.kube.following import running
 from tests.kube.server import Answer, Script, aborts, client_of, job, lists, names, refuses, says, serving, streams
-from tests.kube.test_reflector import running
 
 A = ObjectKey("ns", "a")
 MIB = 2**20

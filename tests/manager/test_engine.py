@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from multikueue.settings import Quota
 from multikueue.testing import NOW, cluster_queue, flavor, local_queue, namespace, workload
 
 
-def requests_counted(engine: Engine, **asked: Any) -> dict[str, int]:
+def requests_counted(engine: Engine, **asked: Any) -> Mapping[str, int]:
     """What one pending workload with such pods counts as."""
     queues = (cluster_queue("cq").quota("default", cpu=1), local_queue("lq", "cq"))
     pending = workload("pending").queue("lq").request(**asked).build()
