@@ -219,7 +219,7 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Runnables:
             Watch(kinds.WORKLOADS, store.workloads, rests=True),
             Watch(kinds.JOBS, store.jobs.of(kinds.JOBS), rests=True),
         ),
-        job_kinds=JobKinds(world, makes_workloads=False),
+        job_kinds=JobKinds(world, may_make_workloads=False),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),

@@ -45,7 +45,7 @@ class Definitions:
         return POD_SETS.get(self.pod_sets) or ("0.17" if GATES in self.fields else "0.16")
 
     @property
-    def reads_long_names(self) -> bool:
+    def can_read_long_names(self) -> bool:
         """Whether Kueue there finds the Workload of a job by annotation, as from 0.18 on. An older one knows the label only,
         which holds 63 characters: it would make a second Workload for a job with the annotation."""
         return self.pod_sets >= min(POD_SETS)

@@ -59,7 +59,7 @@ class Relatives:
         ours = {(WORKLOADS.kind, self._key.name)} | ({(job.kind, job.name)} if job else set())
         return about.uid in self.uids or (about.kind, about.name) in ours
 
-    async def told_now(self, about: Reference) -> bool:
+    async def is_about_new_relative(self, about: Reference) -> bool:
         """Whether a new event is about a relative; a pod that is not known yet is read first."""
         if self.told(about) or about.kind != PODS.kind:
             return self.told(about)

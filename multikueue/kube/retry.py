@@ -48,12 +48,12 @@ def is_repeatable(method: str, body: bytes) -> bool:
     if method == "POST" or not body:
         return False
     try:
-        return _names_version(body)
+        return _has_precondition(body)
     except msgspec.DecodeError:
         return False
 
 
-def _names_version(body: bytes) -> bool:
+def _has_precondition(body: bytes) -> bool:
     guarded = _decode_guarded(body)
     if guarded.metadata is not None and guarded.metadata.resource_version:
         return True

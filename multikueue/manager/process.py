@@ -177,7 +177,7 @@ def _end_if_thawed_too_late(mandate: Mandate) -> None:
     Bytes of a write may be past the check of the mandate, and would be sent after another process took the Lease."""
 
     def on_thaw(_signal: int, _frame: object) -> None:
-        if mandate.lapsed():
+        if mandate.has_lapsed():
             os.write(2, b"stopped for longer than the lease lasts: another process may lead by now\n")
             os._exit(1)
 

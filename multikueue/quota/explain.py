@@ -368,7 +368,7 @@ class _Inquiry:
         """How many users, from the first on, have to be gone so that the workload fits; 0: not even all of them are
         enough."""
 
-        def fits_without(count: int) -> bool:
+        def has_room_without(count: int) -> bool:
             mark = log.mark()
             for reservation, node in users[:count]:
                 node.remove(reservation.amounts, log)
@@ -376,12 +376,12 @@ class _Inquiry:
             log.roll_back(mark)
             return fits
 
-        if not fits_without(len(users)):
+        if not has_room_without(len(users)):
             return 0
         low, high = 1, len(users)
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if fits_without(middle) else (middle + 1, high)
+            low, high = (low, middle) if has_room_without(middle) else (middle + 1, high)
         return low
 
 

@@ -30,7 +30,7 @@ class Mandate:
         """Whether this process may act now. Call it directly before each effect, with no wait in between."""
         return self._clock() < self._until
 
-    def lapsed(self) -> bool:
+    def has_lapsed(self) -> bool:
         """Whether a mandate expired and `end` was not called since."""
         return -inf < self._until <= self._clock()
 

@@ -188,7 +188,7 @@ def _says_nothing_to(local: AnyJob, change: Change[AnyJob], state: State) -> boo
     adapter = state.adapters.of(local)
     if adapter.finished(local) is not None:
         return True
-    return adapter.resumes and adapter.is_suspended(local) and _is_idle(change, state.adapters.of(change.seen))
+    return adapter.may_resume and adapter.is_suspended(local) and _is_idle(change, state.adapters.of(change.seen))
 
 
 def _is_idle(change: Change[AnyJob], adapter: Adapter) -> bool:

@@ -121,7 +121,7 @@ def _about(adapter: Admitting, request: _Request, known: Known, adapters: Adapte
     old = adapter.submitted(request.old_object) if request.operation == "UPDATE" else None
     namespace = request.namespace or job.namespace
     first: list[Patch] = []
-    if _lacks_queue(adapter, job, old, adapters) and known.has_default(namespace):
+    if _should_default_queue(adapter, job, old, adapters) and known.has_default(namespace):
         first, job = [job.queue_patch(DEFAULT_QUEUE)], job.in_queue(DEFAULT_QUEUE)
     if not _is_ours(job, old, adapters):
         return {}
@@ -140,7 +140,7 @@ def _is_ours(job: Submission, old: Submission | None, adapters: Adapters) -> boo
     return bool(job.queue or (old is not None and old.queue)) and not (job.is_part and _is_controlled(job, adapters))
 
 
-def _lacks_queue(adapter: Admitting, job: Submission, old: Submission | None, adapters: Adapters) -> bool:
+def _should_default_queue(adapter: Admitting, job: Submission, old: Submission | None, adapters: Adapters) -> bool:
     """Whether the object gets the default queue, where there is one: a new object, or a template that lost its queue.
     An object that a job of ours controls gets a queue with that job, if at all."""
     is_due = old is None or (bool(old.queue) and adapter in adapters.templates)
@@ -158,7 +158,7 @@ def _defaults(adapter: Admitting, job: Submission, namespace: str, known: Known,
     found: dict[str, Any] = {}
     if patch:
         found = {"patchType": "JSONPatch", "patch": b64encode(encode(patch)).decode()}
-    if dispatched is None and job.managed_by_default:
+    if dispatched is None and job.is_managed_by_default:
         found["warnings"] = [
             f"LocalQueue {job.queue} doesn't exist in namespace {namespace} yet, so the job isn't marked for dispatch "
             "to other clusters, and the mark (managedBy) can't be added later"

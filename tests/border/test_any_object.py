@@ -209,7 +209,7 @@ def outcome(store: Store) -> tuple[Any, ...]:
     """The quota of the innocent workload, and what is decided of the one that has some; all that is told of queues can be."""
     engine = store.engine
     for _ in range(50):
-        if not engine.scheduler.cycle(NOW).productive:
+        if not engine.scheduler.cycle(NOW).is_productive:
             break
     engine.scheduler.next_look(NOW)
     for name in store.cluster_queues:

@@ -134,7 +134,7 @@ class Play:
             required_checks=self.engine.view.required_checks(name, flavors),
             local_queue=queue,
             cluster_queue=self.engine.view.cluster_queue(name),
-            cluster_queue_active=self.engine.view.is_active(name),
+            is_cluster_queue_active=self.engine.view.is_active(name),
             holding=holding,
         )
         return step(value, facts)

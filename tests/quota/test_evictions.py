@@ -80,7 +80,7 @@ def test_a_cycle_names_whom_it_evicts_and_the_engine_knows_why_until_it_is_writt
     cycle = play.engine.scheduler.cycle(play.now)
 
     assert (cycle.evicted, cycle.reserved, cycle.pending) == ([key_of("low")], [], [key_of("high")])
-    assert cycle.productive
+    assert cycle.is_productive
     eviction = play.engine.scheduler.eviction(key_of("low"))
     assert eviction
     assert eviction.cause.value == "InClusterQueue"

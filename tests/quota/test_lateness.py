@@ -23,7 +23,7 @@ def facts(now: datetime, *, ready_pods: int | None = 0, patience: Patience | Non
         now,
         cluster_queue=cluster_queue("cq").build(),
         local_queue=local_queue("lq").build(),
-        cluster_queue_active=True,
+        is_cluster_queue_active=True,
         ready_pods=ready_pods,
         patience=patience,
         **{"retry_backoff": 60 * SECOND, "holding": True, **known},

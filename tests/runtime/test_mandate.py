@@ -26,7 +26,7 @@ def test_there_is_none_to_begin_with(clock: Hand) -> None:
 
     assert not mandate.valid()
     assert mandate.left() == 0
-    assert not mandate.lapsed()
+    assert not mandate.has_lapsed()
 
 
 def test_it_holds_until_its_instant_and_not_at_it(clock: Hand) -> None:
@@ -63,19 +63,19 @@ def test_ended_it_is_over_at_once_and_may_begin_anew(clock: Hand) -> None:
 def test_one_that_ran_out_unnoticed_is_told_from_one_that_was_ended(clock: Hand) -> None:
     mandate = Mandate(clock=clock)
     mandate.extend(110)
-    assert not mandate.lapsed()
+    assert not mandate.has_lapsed()
 
     clock.now = 110
-    assert mandate.lapsed()
+    assert mandate.has_lapsed()
     mandate.end()
-    assert not mandate.lapsed()
+    assert not mandate.has_lapsed()
 
 
 def test_who_is_alone_acts_for_ever(clock: Hand) -> None:
     mandate = Mandate.standing()
 
     assert mandate.valid()
-    assert not mandate.lapsed()
+    assert not mandate.has_lapsed()
 
 
 def test_its_clock_is_the_machines() -> None:

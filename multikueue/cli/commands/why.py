@@ -239,7 +239,7 @@ async def _look(target: Target, reach: WorkerAccess, namespace: str | None, name
         else:
             seen.objects, seen.hidden = await _fetch(client, where)
             seen.unseen = [f"quota: you may not list {', '.join(seen.hidden)}"] if seen.hidden else []
-        if _waits_for_a_worker(seen.workload):
+        if _is_waiting_for_worker(seen.workload):
             from multikueue.cli.workload.prospects import prospects
 
             seen.workers, seen.unseen = await prospects(client, reach, seen.workload, asked.workers if asked else ())
@@ -257,7 +257,7 @@ async def _ask(client: ClusterClient, workload: Workload) -> Told | None:
         return None
 
 
-def _waits_for_a_worker(workload: Workload) -> bool:
+def _is_waiting_for_worker(workload: Workload) -> bool:
     from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
 
     if workload.has(FINISHED) or workload.has(ADMITTED):

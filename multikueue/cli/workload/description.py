@@ -27,8 +27,8 @@ __all__ = ["STATES", "HistoryEntry", "attempt", "events", "facts", "now", "owner
 Test = Callable[[Workload], bool]
 
 _STATES: tuple[tuple[str, Test], ...] = (
-    ("Finished", lambda workload: _finished_as(workload, succeeded=True)),
-    ("Failed", lambda workload: _finished_as(workload, succeeded=False)),
+    ("Finished", lambda workload: _has_finished_as(workload, succeeded=True)),
+    ("Failed", lambda workload: _has_finished_as(workload, succeeded=False)),
     ("Terminating", lambda workload: workload.metadata.deletion_timestamp is not None),
     ("Inactive", lambda workload: not workload_spec(workload).active),
     ("Evicting", lambda workload: workload.has(EVICTED) and workload.has(QUOTA_RESERVED)),
@@ -171,7 +171,7 @@ def _check_events(workload: Workload) -> Iterator[HistoryEntry]:
         yield HistoryEntry(check.last_transition_time, what)
 
 
-def _finished_as(workload: Workload, *, succeeded: bool) -> bool:
+def _has_finished_as(workload: Workload, *, succeeded: bool) -> bool:
     condition = workload.condition(FINISHED)
     return condition is not None and condition.status == "True" and (condition.reason == SUCCEEDED) is succeeded
 

@@ -114,7 +114,7 @@ class View:
         await kin.pods()
 
         async def take_ours(event: PrintedEvent, gone: bool) -> None:
-            if await kin.told_now(event.involved_object):
+            if await kin.is_about_new_relative(event.involved_object):
                 await take(event, gone)
 
         return await follow(worker.client, PRINTED_EVENTS, self.workload.metadata.namespace, take_ours)

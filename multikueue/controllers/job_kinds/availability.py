@@ -31,12 +31,12 @@ class JobKinds:
     """Watches the jobs of the kinds in use that the manager cluster has.
 
     A kind is opened in the store before its jobs are listed, so that the workers are watched for it too. A missing kind
-    is logged once, and requested again and again. With `makes_workloads` off, the kinds that describe pods are not
+    is logged once, and requested again and again. With `may_make_workloads` off, the kinds that describe pods are not
     watched.
     """
 
     world: World
-    makes_workloads: bool = True
+    may_make_workloads: bool = True
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     _settled: dict[str, anyio.Event] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ class JobKinds:
 
     def _runtimes(self, adapter: Adapter) -> tuple[Kind[Any], ...]:
         """The kinds that describe the pods of its jobs, needed only to make Workloads."""
-        return adapter.runtimes.kinds if adapter.runtimes is not None and self.makes_workloads else ()
+        return adapter.runtimes.kinds if adapter.runtimes is not None and self.may_make_workloads else ()
 
     async def _keep(self, adapter: Adapter) -> None:
         kind, store = adapter.kind, self.world.store

@@ -253,7 +253,7 @@ class StateCollector:
 
 
 def _precise(share: Share) -> float:
-    return nan if share.unbounded else share.value
+    return nan if share.is_unbounded else share.value
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

@@ -47,7 +47,7 @@ class CeilingReader:
         else:
             self._complain(name, "")
             self._tell(name, world.store.ceilings.put(name, queues))
-        needed = self._suspected(name) or world.store.parked()
+        needed = self._has_suspects(name) or world.store.parked()
         return Result(again_after=world.settings.capacity_follow.interval) if needed else DONE
 
     def _complain(self, name: str, why: str) -> None:
@@ -56,7 +56,7 @@ class CeilingReader:
             log.warning("ceilings.unread", cluster=name, why=why)
         self._told[name] = why
 
-    def _suspected(self, name: str) -> bool:
+    def _has_suspects(self, name: str) -> bool:
         return any(map(is_suspected, self.world.store.worker(name).workloads))
 
     def _tell(self, name: str, has_news: bool | None) -> None:

@@ -289,7 +289,7 @@ class Visibility:
         except NotFound:
             await self._create(key, group, version, bundle)
             return
-        if not self._leads_here(found):
+        if not self._is_ours_in(found):
             log.warning("visibility.taken", api_service=key.name, service=_shown(found))
         elif found.spec.ca_bundle != bundle or found.spec.insecure_skip_tls_verify:
             # The API server refuses both fields at once; false leaves the second out.
@@ -312,7 +312,7 @@ class Visibility:
         await self.client.create(API_SERVICES, "", body)
         log.info("visibility.registered", api_service=key.name)
 
-    def _leads_here(self, found: APIService) -> bool:
+    def _is_ours_in(self, found: APIService) -> bool:
         service = found.spec.service
         return service is not None and (service.namespace, service.name) == (self.service.namespace, self.service.name)
 

@@ -131,7 +131,7 @@ class Outbox:
             return True
         with self._waiting():
             found = await definitions(self.client)
-        self._reads_long_names = found is not None and found.reads_long_names
+        self._reads_long_names = found is not None and found.can_read_long_names
         if not self._reads_long_names:
             self._unfit(
                 key, f"its name is longer than {LONGEST_NAME} characters, which takes Kueue 0.18 or newer there"

@@ -79,7 +79,7 @@ class Jobs:
             job=job,
             workloads=tuple(workloads.values()),
             remote=remote.job if remote else None,
-            remote_lost=remote is not None and remote.lost(self.world.now(), self.world.lost_after),
+            is_remote_lost=remote is not None and remote.lost(self.world.now(), self.world.lost_after),
             may_run=any(self._may_run(w) for w in workloads.values() if w.metadata.deletion_timestamp is not None),
             priority=resolve_priority(
                 job,
@@ -87,15 +87,15 @@ class Jobs:
                 ByName(store.pod_priority_classes),
                 adapter,
             ),
-            queue_is_multikueue=bool(dispatched),
+            is_queue_multikueue=bool(dispatched),
             dispatched=any(store.multikueue_check(w) for w in workloads.values()),
-            undispatched=store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values()),
+            is_undispatched=store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values()),
             flavors=ByName(store.flavors),
             elastic=store.slices is not None and dispatched is not False and is_sliced(job, workloads.values()),
             nested=store.nesting.of(job),
             label_keys=self.world.settings.integrations.label_keys_to_copy,
             is_taken=lambda name: store.workloads.get(ObjectKey(job.metadata.namespace, name)) is not None,
-            local_queue_exists=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
+            has_local_queue=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
             hidden=self._hidden(job, adapter),
         )
 

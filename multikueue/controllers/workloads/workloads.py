@@ -77,11 +77,11 @@ class Workloads:
         await self._follow_class(local)
         if written is not local:
             step = self._step(written, group)
-            if written.status != status or self._moves_on(group, step, decision):
+            if written.status != status or self._has_moved_on(group, step, decision):
                 return AGAIN
         return Result(again_after=sooner(step.again_after, decision.again_after))
 
-    def _moves_on(self, group: Group, step: lifecycle.Step, decision: Decision) -> bool:
+    def _has_moved_on(self, group: Group, step: lifecycle.Step, decision: Decision) -> bool:
         """Whether the written status needs another step, or another decision."""
         if group.local is None or step.status is not group.local.status or step.deactivate:
             return True
@@ -107,14 +107,14 @@ class Workloads:
             reservation=reservation,
             until=scheduler.until(key),
             preemption=scheduler.eviction(key),
-            switched_off=scheduler.was_switched_off(key),
+            is_switched_off=scheduler.was_switched_off(key),
             verdict=quota.verdict(key),
             required_checks=quota.required_checks(admission.cluster_queue if admission else name, flavors),
         )
         queues = lifecycle.Queues(
             local_queue=local_queue,
             cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
-            cluster_queue_active=not quota.cluster_queue_problems(name),
+            is_cluster_queue_active=not quota.cluster_queue_problems(name),
         )
         facts = lifecycle.Facts(
             now=now,
@@ -135,7 +135,7 @@ class Workloads:
         return lifecycle.JobFacts(
             job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
             holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
-            run_by_others=store.owner(local) is None,
+            is_run_by_others=store.owner(local) is None,
             ready_pods=self._ready_pods(local, job, group) if job and minds_pods else None,
             reclaimable=self._reclaimable(local, job, group),
             replaceable=replaceable(job, local) if job else None,
@@ -222,7 +222,7 @@ class Workloads:
         be stopped first, the job's reconcile removes it."""
         if local.metadata.deletion_timestamp is None or self.world.store.job_to_stop(local) is not None:
             return
-        if not self._left_somewhere(local):
+        if not self._is_left_somewhere(local):
             await release(self.world, local.key)
 
     async def _follow_class(self, local: Workload) -> None:
@@ -241,7 +241,7 @@ class Workloads:
             body = {"metadata": version, "spec": {"priority": found.value}}
             store.workloads.upsert(await self.world.manager.merge_patch(WORKLOADS, local.key, body))
 
-    def _left_somewhere(self, local: Workload) -> bool:
+    def _is_left_somewhere(self, local: Workload) -> bool:
         remotes = self.world.group(local.key, local).remotes
         return any(r.reachable and (r.workload is not None or r.job is not None) for r in remotes)
 

@@ -13,7 +13,7 @@ from multikueue.api.kinds import JOBS, Kind
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.jobs.batch_job import status as batch_status
-from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING, runs_with_fewer
+from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING, is_partially_admitted
 from multikueue.jobs.batch_job.size import fewest_pods, pods_count
 from multikueue.jobs.batch_job.template import is_same_pod_set, pod_set, remote_spec
 from multikueue.jobs.framework import webhook, workloads
@@ -96,7 +96,7 @@ class BatchJob(DefaultAdapter):
         if len(spec.pod_sets) != 1:
             return False
         theirs = spec.pod_sets[0]
-        if pods_count(job) != theirs.count and not runs_with_fewer(job, workload):
+        if pods_count(job) != theirs.count and not is_partially_admitted(job, workload):
             return False
         return is_same_pod_set(job, theirs, ignore_tolerations=workload.has("Admitted"))
 

@@ -19,7 +19,7 @@ from multikueue.jobs.framework.webhook import COMPLETIONS_ANNOTATION, TRUE
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import tree_of
 
-__all__ = ["BATCH_PLACING", "BatchPlacing", "runs_with_fewer"]
+__all__ = ["BATCH_PLACING", "BatchPlacing", "is_partially_admitted"]
 
 Tree = dict[str, Any]
 
@@ -67,7 +67,7 @@ class BatchPlacing:
 BATCH_PLACING = BatchPlacing()
 
 
-def runs_with_fewer(job: AnyJob, workload: Workload) -> bool:
+def is_partially_admitted(job: AnyJob, workload: Workload) -> bool:
     """Whether the job runs with fewer pods than its workload asks for: exactly as many as got quota, if the admission
     is known."""
     pod_set, admission = workload_spec(workload).pod_sets[0], workload.status.admission
@@ -85,6 +85,6 @@ def _sized(job: AnyJob, count: int) -> Tree:
 
 def _grown(job: AnyJob, workload: Workload | None) -> Tree:
     """The change back to the full number of pods, unless its user chose another number meanwhile."""
-    if workload is None or not runs_with_fewer(job, workload):
+    if workload is None or not is_partially_admitted(job, workload):
         return {}
     return _sized(job, workload_spec(workload).pod_sets[0].count)

@@ -19,14 +19,14 @@ MANAGED = CONTROLLER_NAME
 
 
 class Submission(Protocol):
-    """A job as an admission request shows it. `managed_by_default`: managedBy is unset, or the kind's default."""
+    """A job as an admission request shows it. `is_managed_by_default`: managedBy is unset, or the kind's default."""
 
     @property
     def namespace(self) -> str: ...
     @property
     def queue(self) -> str: ...
     @property
-    def managed_by_default(self) -> bool: ...
+    def is_managed_by_default(self) -> bool: ...
     @property
     def controller(self) -> OwnerReference | None:
         """The controlling owner; None also where the owner must not exempt the object from the queue."""
@@ -89,7 +89,7 @@ class Adapter(Admitting, Protocol):
         ...
 
     @property
-    def resumes(self) -> bool:
+    def may_resume(self) -> bool:
         """Whether a stopped job can run again. A job that cannot is deleted to stop it; and since it has nothing like
         managedBy, it stays gated on the manager cluster while it is dispatched."""
         ...
@@ -207,4 +207,4 @@ def stays(adapter: Adapter, job: AnyJob, workload: Workload, *, dispatched: bool
     dispatched: the kind's own controller ignores it."""
     if dispatched or workload.status.cluster_name:
         return False
-    return not adapter.resumes or adapter.unmanaged_reason(job) is not None
+    return not adapter.may_resume or adapter.unmanaged_reason(job) is not None

@@ -32,7 +32,7 @@ class DefaultAdapter(Adapter):
 
     selector: ClassVar[str] = ""
     external: ClassVar[bool] = False
-    resumes: ClassVar[bool] = True
+    may_resume: ClassVar[bool] = True
     mirrors: ClassVar[bool] = True
 
     @property

@@ -39,7 +39,7 @@ class Ancestor:
 def is_whole(adapter: Adapter) -> bool:
     """Whether jobs of this kind may own others or be owned: true if a field of their own suspends them. Kinds that only
     the gates of their Pods hold record their owner in other marks."""
-    return adapter.resumes and adapter.mirrors
+    return adapter.may_resume and adapter.mirrors
 
 
 def nested(line: Iterable[Ancestor | None]) -> Nested | None:

@@ -109,11 +109,11 @@ class SubmittedObject(msgspec.Struct, frozen=True):
 
 
 class SubmittedCustom(SubmittedObject, frozen=True):
-    """A job of a declared kind; paths find `suspended` and `managed_by_default`."""
+    """A job of a declared kind; paths find `suspended` and `is_managed_by_default`."""
 
     spec: msgspec.Raw = msgspec.Raw(b"null")
     suspended: bool = False
-    managed_by_default: bool = False
+    is_managed_by_default: bool = False
 
 
 class Submitted(SubmittedObject, frozen=True):
@@ -130,7 +130,7 @@ class Submitted(SubmittedObject, frozen=True):
         return bool(self.fields.suspend)
 
     @property
-    def managed_by_default(self) -> bool:
+    def is_managed_by_default(self) -> bool:
         return self.fields.managed_by in DEFAULT_MANAGERS
 
     @property
@@ -159,7 +159,7 @@ def read_custom(raw: msgspec.Raw, *, suspend: Keys, managed_by: Keys, managers: 
     return msgspec.structs.replace(
         job,
         suspended=peek(job.spec, suspend) is True,
-        managed_by_default=manager in (None, "", *managers),
+        is_managed_by_default=manager in (None, "", *managers),
     )
 
 
@@ -170,7 +170,7 @@ def default_custom(
     if not job.queue:
         return []
     wanted: list[tuple[Keys, Any]] = [] if job.suspended else [(suspend, True)]
-    if queue_uses_multikueue and job.managed_by_default:
+    if queue_uses_multikueue and job.is_managed_by_default:
         wanted.append((managed_by, MANAGED))
     patches, tree = [], {"spec": job.spec}
     for path, value in wanted:

@@ -110,7 +110,7 @@ def renamed(body: dict[str, Any], name: str) -> dict[str, Any]:
     return body | {"metadata": meta | {"name": name}}
 
 
-def goes_by_name(body: dict[str, Any]) -> bool:
+def is_referred_to_by_name(body: dict[str, Any]) -> bool:
     """Whether other objects refer to the Workload by name, so that it cannot be renamed: Pods name their group, and its
     Workload has the group's name."""
     return bool(body["metadata"].get("annotations", {}).get(GROUP_WORKLOAD_ANNOTATION) == "true")
@@ -182,10 +182,10 @@ def group_workload_body(
 
 def travelling(meta: ObjectMeta) -> dict[str, str]:
     """The annotations of a job that are copied to its Workload."""
-    return {name: text for name, text in meta.annotations.items() if _travels(name)}
+    return {name: text for name, text in meta.annotations.items() if _is_carried_over(name)}
 
 
-def _travels(annotation: str) -> bool:
+def _is_carried_over(annotation: str) -> bool:
     return annotation in _TRAVELLING or annotation.startswith(_PROVISIONING_PREFIX)
 
 

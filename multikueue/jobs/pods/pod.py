@@ -55,7 +55,7 @@ class PlainPod(DefaultAdapter):
     """The adapter of v1 Pod; has no state."""
 
     selector: ClassVar[str] = f"{MANAGED_LABEL}=true"
-    resumes: ClassVar[bool] = False
+    may_resume: ClassVar[bool] = False
 
     @property
     def kind(self) -> Kind[Any]:

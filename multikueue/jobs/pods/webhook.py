@@ -53,7 +53,7 @@ class SubmittedOwned(SubmittedObject, frozen=True):
     metadata: OwnedMetadata = OwnedMetadata()
 
     @property
-    def managed_by_default(self) -> bool:
+    def is_managed_by_default(self) -> bool:
         """False: Pods have no managedBy to default."""
         return False
 

@@ -48,11 +48,11 @@ class JobView:
 
     - `workloads`: the Workloads that the job controls (by UID), and the prebuilt one that it names.
     - `remote`: the winner's job as last seen, while its status may still be copied to this job.
-    - `remote_lost`: the winner's worker is lost, so that its pods no longer count as running.
+    - `is_remote_lost`: the winner's worker is lost, so that its pods no longer count as running.
     - `may_run`: some worker runs, or may run unseen, the job of a Workload that is being deleted.
     - `priority`: the answer of `resolve_priority`.
     - `dispatched`: a Workload has our AdmissionCheck. Otherwise the job starts here, as its `flavors` (by name) demand.
-    - `undispatched`: no queue of the job has our check, so that a job managed by us runs nowhere.
+    - `is_undispatched`: no queue of the job has our check, so that a job managed by us runs nowhere.
     - `elastic`: the job may change its size while it runs.
     - `label_keys`: the labels that its Workload gets too.
     - `nested`: the state of the job that owns this one; None if none does.
@@ -63,14 +63,14 @@ class JobView:
     job: AnyJob
     workloads: tuple[Workload, ...] = ()
     remote: AnyJob | None = None
-    remote_lost: bool = False
+    is_remote_lost: bool = False
     may_run: bool = False
     priority: Priority | str = _NO_CLASS
-    queue_is_multikueue: bool = True
+    is_queue_multikueue: bool = True
     dispatched: bool = True
-    undispatched: bool = False
+    is_undispatched: bool = False
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
-    local_queue_exists: bool = True
+    has_local_queue: bool = True
     elastic: bool = False
     label_keys: tuple[str, ...] = ()
     nested: Nested | None = None
@@ -102,7 +102,7 @@ class Case:
         if self.is_stranded():
             return _STRANDED
         reason = self.adapter.unmanaged_reason(self.view.job)
-        if reason is None or not self.view.queue_is_multikueue:
+        if reason is None or not self.view.is_queue_multikueue:
             return None
         return (
             f"The job can't be dispatched. {reason}, and the field is immutable: "
@@ -113,7 +113,7 @@ class Case:
     def is_stranded(self) -> bool:
         """Whether no controller would run the job: its own leaves it to us, and its queue has no MultiKueue check. A
         job already on a worker stays there; a job that only the gates of its Pods hold runs here."""
-        if not self.view.undispatched or any(w.status.cluster_name for w in self.view.workloads):
+        if not self.view.is_undispatched or any(w.status.cluster_name for w in self.view.workloads):
             return False
         return is_whole(self.adapter) and self.adapter.unmanaged_reason(self.view.job) is None
 
@@ -152,7 +152,7 @@ class Case:
         return labels.labelled(body, self.view.job, self.view.label_keys)
 
     def stop(self, why: str) -> JobDecision:
-        if not self.adapter.resumes:
+        if not self.adapter.may_resume:
             return NOTHING if self.adapter.is_suspended(self.view.job) else self.delete_job(why)
         patch = self.adapter.stop_patch(self.view.job)
         if patch is None:
@@ -196,22 +196,22 @@ class Case:
         action = DeleteJob(self.view.job.metadata.uid)
         return JobDecision(actions=(action,), events=(Event("Normal", "Stopped", why),))
 
-    def runs_elsewhere(self, workload: Workload) -> bool:
+    def is_run_elsewhere(self, workload: Workload) -> bool:
         """Whether the job never starts here: it is dispatched, with nothing like managedBy to keep it from running."""
         view = self.view
-        return not self.adapter.resumes and bool(
-            view.queue_is_multikueue or view.dispatched or workload.status.cluster_name
+        return not self.adapter.may_resume and bool(
+            view.is_queue_multikueue or view.dispatched or workload.status.cluster_name
         )
 
-    def awaits_winner(self, workload: Workload) -> bool:
+    def is_awaiting_winner(self, workload: Workload) -> bool:
         """Whether the job was admitted before its queue had a check, and has no winner: a job started here could not be
         copied any more."""
         ours = self.view.dispatched and self.adapter.unmanaged_reason(self.view.job) is None
         return ours and not workload.status.cluster_name
 
-    def queues_again(self) -> bool:
+    def may_queue_again(self) -> bool:
         """Whether the job can queue again without its Workload; a job that cannot is deleted with it."""
-        return self.adapter.resumes or is_of_stateful_set(self.view.job)
+        return self.adapter.may_resume or is_of_stateful_set(self.view.job)
 
     def settle(self, why: str) -> JobDecision:
         """Stops the job, then resets its status, as soon as nothing of it runs."""
@@ -227,7 +227,7 @@ class Case:
     def running_remote(self) -> AnyJob | None:
         """The remote job while it has pods; None if its worker is lost."""
         remote = self.view.remote
-        return remote if remote is not None and not self.view.remote_lost and self.adapter.is_active(remote) else None
+        return remote if remote is not None and not self.view.is_remote_lost and self.adapter.is_active(remote) else None
 
     def is_quiet(self) -> bool:
         """Whether nothing of the job runs, here or on a worker."""

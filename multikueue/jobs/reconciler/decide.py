@@ -86,7 +86,7 @@ def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDe
     job = view.job
     if job.metadata.deletion_timestamp is not None or adapter.unmanaged_reason(job) or adapter.finished(job):
         return NOTHING
-    remote = view.remote if not view.remote_lost else None
+    remote = view.remote if not view.is_remote_lost else None
     if remote is not None and (adapter.finished(remote) or adapter.is_active(remote) or not adapter.is_suspended(job)):
         return JobDecision(actions=case.copied_status(remote))
     told = case.told_end()

@@ -19,7 +19,7 @@ from multikueue.jobs.batch_job import slices
 from multikueue.jobs.framework import priority as priorities
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.framework.priority import Priority
-from multikueue.jobs.framework.workloads import free_name, goes_by_name, is_owned, renamed
+from multikueue.jobs.framework.workloads import free_name, is_referred_to_by_name, is_owned, renamed
 from multikueue.jobs.reconciler import labels
 from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case
 from multikueue.jobs.reconciler.run import decide_run
@@ -98,7 +98,7 @@ def creation(case: Case, body: dict[str, Any]) -> JobDecision:
     name, is_taken = body["metadata"]["name"], case.view.is_taken
     if not is_taken(name):
         return JobDecision(actions=(CreateWorkload(body),))
-    if goes_by_name(body):
+    if is_referred_to_by_name(body):
         why = f"the Workload {name} is not the job's, whose Pods name it: the job waits until it is gone"
         return JobDecision(events=(Event("Warning", "WorkloadNameTaken", why),), again_after=LOOK_FOR_NAME_AFTER)
     free = free_name(name, case.view.job.metadata.uid, is_taken)
@@ -130,7 +130,7 @@ def follow_job(case: Case, workload: Workload) -> JobDecision:
         return NOTHING
     wanted_queue, queue = case.adapter.queue_name(case.view.job), workload_spec(workload).queue_name
     moved = queue != wanted_queue and case.adapter.is_suspended(case.view.job) and not workload.has(ADMITTED)
-    if moved and workload.has(QUOTA_RESERVED) and case.view.local_queue_exists:
+    if moved and workload.has(QUOTA_RESERVED) and case.view.has_local_queue:
         # The queue is immutable while quota is reserved; waiting on in the old one would ignore the user's wish.
         return delete((workload,), "Deleted Workload because the job changed queues")
     changes: dict[str, Any] = {"queueName": wanted_queue} if moved and not workload.has(QUOTA_RESERVED) else {}

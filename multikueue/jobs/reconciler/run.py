@@ -21,7 +21,7 @@ LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
 def decide_run(case: Case, workload: Workload) -> JobDecision:
     """Starts and stops a job whose Workload matches, and copies its status (quota-engine 6.4)."""
     if workload.metadata.deletion_timestamp is not None:
-        stopped = case.stop("Workload is deleted") if case.queues_again() else case.delete_job("Workload is deleted")
+        stopped = case.stop("Workload is deleted") if case.may_queue_again() else case.delete_job("Workload is deleted")
         return stopped if stopped.actions else let_go(case, (workload,))
     if workload.has(EVICTED):
         evicted = workload.condition(EVICTED)
@@ -30,12 +30,12 @@ def decide_run(case: Case, workload: Workload) -> JobDecision:
         if case.view.elastic and workload.has(QUOTA_RESERVED) and replaced_key(workload) is not None:
             return NOTHING  # the job runs on, as the replaced slice was admitted
         return case.settle("Not admitted by cluster queue")
-    may_start = not (case.runs_elsewhere(workload) or case.awaits_winner(workload))
+    may_start = not (case.is_run_elsewhere(workload) or case.is_awaiting_winner(workload))
     patch = case.adapter.start_patch(case.view.job) if may_start else None
     if patch is not None:
         return _started(case, workload, patch)
     remote = case.view.remote
-    return JobDecision(actions=case.copied_status(remote) if remote is not None and not case.view.remote_lost else ())
+    return JobDecision(actions=case.copied_status(remote) if remote is not None and not case.view.is_remote_lost else ())
 
 
 def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecision:

@@ -57,7 +57,7 @@ def _replicas(each: Tree) -> int:
 
 
 def _pod_set(job: Tree, each: Tree) -> Tree:
-    replicas, is_node = _replicas(each), _launcher_is_node(job) and each.get("name") == NODE
+    replicas, is_node = _replicas(each), _is_launcher_node(job) and each.get("name") == NODE
     return pod_set(
         str(each.get("name")),
         count=replicas * _nodes(job, each),
@@ -76,11 +76,11 @@ def _nodes(job: Tree, each: Tree) -> int:
     policy, wanted = part(job["runtime"], "mlPolicy"), part(job["spec"], "trainer").get("numNodes")
     own = _step(each) == TRAINER if "mpi" not in policy else each.get("name") == NODE
     if own and isinstance(wanted, int):
-        return max(wanted - 1, 1) if _launcher_is_node(job) else wanted
+        return max(wanted - 1, 1) if _is_launcher_node(job) else wanted
     if _step(each) == TRAINER and policy:
         return number(policy.get("numNodes"))
     return number(paths.only(each, "template.spec.parallelism"))
 
 
-def _launcher_is_node(job: Tree) -> bool:
+def _is_launcher_node(job: Tree) -> bool:
     return part(part(job["runtime"], "mlPolicy"), "mpi").get("runLauncherAsNode") is True

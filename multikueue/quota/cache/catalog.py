@@ -94,7 +94,7 @@ class Catalog:
     def remove_namespace(self, name: str) -> None:
         self._namespaces.pop(name, None)
 
-    def knows_namespace(self, name: str) -> bool:
+    def has_namespace(self, name: str) -> bool:
         return name in self._namespaces
 
     def selects(self, queue: str, namespace: str) -> bool:

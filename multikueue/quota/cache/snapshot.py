@@ -31,7 +31,7 @@ class ResourceGroup:
 class QueueSnapshot:
     """One ClusterQueue, ready for a cycle. `node` is live: its usage is the present one.
 
-    `preempts_while_borrowing`: its heads may preempt even in order to borrow. `topology_only`: all of its flavors have
+    `may_preempt_while_borrowing`: its heads may preempt even in order to borrow. `is_topology_only`: all of its flavors have
     a topology.
     """
 
@@ -41,11 +41,11 @@ class QueueSnapshot:
     groups: tuple[ResourceGroup, ...]
     group_of: Mapping[str, ResourceGroup]
     flavors: Mapping[str, ResourceFlavor]
-    preempts_while_borrowing: bool = False
-    topology_only: bool = False
+    may_preempt_while_borrowing: bool = False
+    is_topology_only: bool = False
 
     @property
-    def counts_pods(self) -> bool:
+    def is_counting_pods(self) -> bool:
         return PODS in self.group_of
 
 
@@ -73,7 +73,7 @@ def snapshot(
         groups=groups,
         group_of={resource: group for group in groups for resource in group.resources},
         flavors=flavors,
-        preempts_while_borrowing=rules.borrow_within_cohort.policy != "Never"
+        may_preempt_while_borrowing=rules.borrow_within_cohort.policy != "Never"
         or (fair_sharing and rules.reclaim_within_cohort != "Never"),
-        topology_only=is_topology_only(flavors.get(name) for group in groups for name in group.flavors),
+        is_topology_only=is_topology_only(flavors.get(name) for group in groups for name in group.flavors),
     )

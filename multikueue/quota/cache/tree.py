@@ -125,7 +125,7 @@ class Cell:
         if self.parent is not None and stored > 0:
             self.parent.remove(min(amount, stored), log)
 
-    def borrows_with(self, amount: int) -> bool:
+    def is_borrowing_with(self, amount: int) -> bool:
         return self.usage + amount > self.subtree
 
 
@@ -197,7 +197,7 @@ class Node:
     def fit(self, amounts: Amounts) -> tuple[bool, dict[FlavorResource, int]]:
         """Whether its own quota holds that much more, and the rest that the parent has to provide."""
         rest = {fr: max(0, amount - self.cell(fr).local_available()) for fr, amount in amounts.items()}
-        return not any(self.cell(fr).borrows_with(amount) for fr, amount in amounts.items()), rest
+        return not any(self.cell(fr).is_borrowing_with(amount) for fr, amount in amounts.items()), rest
 
     def potential(self) -> dict[str, int]:
         """The amounts that could be used here if all usage were 0, by resource: all flavors of the tree together."""
@@ -222,10 +222,10 @@ def subtree_that_fits(cell: Cell, amount: int) -> tuple[int, bool]:
     """Height of the lowest subtree whose quota holds `amount` more, and whether quota may be reclaimed for that from
     others."""
     parent = cell.parent
-    if not cell.borrows_with(amount) or parent is None:
+    if not cell.is_borrowing_with(amount) or parent is None:
         return 0, parent is not None
     rest = amount - cell.local_available()
-    while parent.borrows_with(rest):
+    while parent.is_borrowing_with(rest):
         if parent.parent is None:
             return parent.node.height, False
         rest -= parent.local_available()

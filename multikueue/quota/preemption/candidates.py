@@ -49,7 +49,7 @@ class PreemptionRequest:
         """Whether the needs fit at current usage; without `borrowing`, within the queue's own quota."""
         for fr, amount in self.needs.items():
             cell = self.node.cell(fr)
-            if amount > max(0, cell.available()) or not (borrowing or not cell.borrows_with(amount)):
+            if amount > max(0, cell.available()) or not (borrowing or not cell.is_borrowing_with(amount)):
                 return False
         return True
 

@@ -15,7 +15,7 @@ class Share(NamedTuple):
     """Ordered as shares are. A borrower with weight 0 has an unbounded share, above all others; among such shares the
     ratio alone decides."""
 
-    unbounded: bool
+    is_unbounded: bool
     value: float
 
     @property
@@ -25,7 +25,7 @@ class Share(NamedTuple):
     @property
     def figure(self) -> int:
         """As in a status: rounded up."""
-        return UNBOUNDED if self.unbounded else ceil(self.value)
+        return UNBOUNDED if self.is_unbounded else ceil(self.value)
 
 
 NOTHING = Share(False, 0.0)

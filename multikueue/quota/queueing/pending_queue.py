@@ -63,7 +63,7 @@ class PendingQueue:
             return self._place(waiting, active=waiting.may_queue(now))
         is_active = self.is_active(waiting.key)
         waiting.verdict = self.verdict(known)
-        if known.same_for_queue(waiting) and not (is_active and known.rank != waiting.rank):
+        if known.is_same_for_queue(waiting) and not (is_active and known.rank != waiting.rank):
             self._replace(known, waiting, active=is_active)
             return False
         self._take(waiting.key)

@@ -62,7 +62,7 @@ class PendingWorkload:
         state = self.workload.status.requeue_state
         return state.requeue_at if state else None
 
-    def goes_round(self) -> bool:
+    def is_repeating(self) -> bool:
         """Whether its search for flavors stopped where it stopped before, and would repeat itself.
 
         Kueue repeats it without end where two pod sets stop in turn. Here the next search begins with the first flavor
@@ -107,7 +107,7 @@ class PendingWorkload:
             self.key if self.progress is not None or self.replaces is not None else None,
         )
 
-    def same_for_queue(self, other: PendingWorkload) -> bool:
+    def is_same_for_queue(self, other: PendingWorkload) -> bool:
         """Whether an update changes nothing that could make an inadmissible workload worth another look."""
         mine, its = self.workload, other.workload
         return (

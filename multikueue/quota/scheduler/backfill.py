@@ -62,7 +62,7 @@ def backfill_problem(queue: ClusterQueue) -> str:
     return f'{where}: expected "{SPARE_QUOTA}" or "{KNOWN_ENDS}", got "{value}"'
 
 
-def waits_for_quota(decision: Refuse) -> bool:
+def is_waiting_for_quota(decision: Refuse) -> bool:
     """Whether the head waits for quota. If not, its future need is unknown."""
     return decision.reason in _WAITS_FOR_QUOTA and not decision.head.problem
 
@@ -78,19 +78,19 @@ def passing(follower: Head, head: Head, *, now: datetime, start: datetime | None
     progress, waiting.progress = waiting.progress, None
     (decision,) = run([follower])
     waiting.progress = progress  # its own search goes on from there once it is the head
-    if not isinstance(decision, Reserve) or _borrows(decision.usage, head.queue.node):
+    if not isinstance(decision, Reserve) or _is_borrowing(decision.usage, head.queue.node):
         return None
-    if _leaves_enough(decision.usage, head):
+    if _has_enough_left(decision.usage, head):
         return Passing(decision)
     until = None if start is None else start - LEEWAY
     return Passing(decision, until) if until and _is_over(waiting, until, now) else None
 
 
-def _borrows(usage: Amounts, node: Node) -> bool:
-    return any(node.cell(fr).borrows_with(amount) for fr, amount in usage.items() if amount)
+def _is_borrowing(usage: Amounts, node: Node) -> bool:
+    return any(node.cell(fr).is_borrowing_with(amount) for fr, amount in usage.items() if amount)
 
 
-def _leaves_enough(usage: Amounts, head: Head) -> bool:
+def _has_enough_left(usage: Amounts, head: Head) -> bool:
     node, needs = head.queue.node, needs_of(head.waiting.demand, head.queue)
     used = {fr: amount for fr, amount in usage.items() if amount and fr in needs}
     return all(needs[fr] + amount <= _certain(node, fr) for fr, amount in used.items())
@@ -100,7 +100,7 @@ def needs_of(demand: Demand, queue: QueueSnapshot) -> Mapping[FlavorResource, in
     """The most that a workload may use of each (flavor, resource) it could get."""
     needs: dict[FlavorResource, int] = {}
     for pod_set in demand.pod_sets:
-        requests = pod_set.with_pods() if queue.counts_pods else pod_set.requests
+        requests = pod_set.with_pods() if queue.is_counting_pods else pod_set.requests
         for resource, amount in requests.items():
             group = queue.group_of.get(resource)
             for flavor in group.flavors if group and amount else ():

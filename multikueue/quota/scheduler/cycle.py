@@ -182,7 +182,7 @@ class _Round:
             if head.queue.spec.preemption.reclaim_within_cohort != "Any":
                 entry.node.add(_blocked(entry), self.log)
             return _refuse(head, assignment.message())
-        if self._overlaps(entry):
+        if self._has_overlap(entry):
             return _lose(entry, "Workload has overlapping preemption targets with another workload")
         if entry.targets and not are_within(self.allowance, *self.leaving.values(), *entry.targets):
             return _lose(entry, "Workload's preemption targets exceed what their ClusterQueue may lose for now")
@@ -196,7 +196,7 @@ class _Round:
             self.replaced.add(head.replaced.key)
         return Reserve(head, assignment.admission(head.queue.name), assignment.usage)
 
-    def _overlaps(self, entry: _Entry) -> bool:
+    def _has_overlap(self, entry: _Entry) -> bool:
         """Whether an earlier head of this cycle evicts or replaces a target, or evicts the slice it replaces."""
         gone = any(t.reservation.key in self.leaving or t.reservation.key in self.replaced for t in entry.targets)
         return gone or (entry.head.replaced is not None and entry.head.replaced.key in self.leaving)
@@ -248,5 +248,5 @@ def _refuse(
     evictions: tuple[Eviction, ...] = (),
     lost: bool = False,
 ) -> Refuse:
-    requests = resource_requests(head.waiting.demand.pod_sets, count_pods=head.queue.counts_pods)
+    requests = resource_requests(head.waiting.demand.pod_sets, count_pods=head.queue.is_counting_pods)
     return Refuse(head, reason, message, requests, evictions, lost)

@@ -144,7 +144,7 @@ class _Search:
     ) -> None:
         self._queue, self._used, self._oracle = queue, used, oracle
         self._pod_sets = [pod_set for _, pod_set in members]
-        self._requests = [p.with_pods() if queue.counts_pods else p.requests for p in self._pod_sets]
+        self._requests = [p.with_pods() if queue.is_counting_pods else p.requests for p in self._pod_sets]
         self._need = _sum(self._requests)
         first = members[0][0]
         self._tried = progress.tried[first] if progress and first < len(progress.tried) else {}
@@ -171,7 +171,7 @@ class _Search:
         self, pod_set: PodSetDemand, requests: Mapping[str, int], choices: dict[str, Choice], reasons: tuple[str, ...]
     ) -> PodSetFlavors:
         """A topology places a pod set only if all its resources have one flavor."""
-        wanted = pod_set.topology or self._queue.topology_only
+        wanted = pod_set.topology or self._queue.is_topology_only
         placed = wanted and len({choice.flavor for choice in choices.values()}) == 1
         return PodSetFlavors(pod_set, requests, choices, reasons, placed)
 
@@ -191,10 +191,10 @@ class _Search:
                 continue
             grade, graded, whys = self._grade(flavor, needed)
             reasons += whys
-            if not self._worth_going_on(grade):
+            if not self._should_go_on(grade):
                 best, best_grade = graded, grade
                 break
-            if self._preferred(grade, best_grade):
+            if self._is_preferred(grade, best_grade):
                 best, best_grade = graded, grade
         tried = -1 if attempted == len(group.flavors) - 1 else attempted
         choices = {name: Choice(flavor, grade, tried) for name, (flavor, grade) in best.items()}
@@ -204,7 +204,7 @@ class _Search:
         flavor = self._queue.flavors.get(name)
         if flavor is None:
             return f"flavor {name} not found"
-        only = self._queue.topology_only
+        only = self._queue.is_topology_only
         whys = (
             topology.mismatch(flavor, explicit=pod_set.topology, only=only)
             or unsuitable(pod_set.nodes, flavor, group.label_keys)
@@ -221,7 +221,7 @@ class _Search:
             grade, why = self._quota_grade((flavor, resource), self._need[resource])
             if why:
                 reasons.append(why)
-            if self._preferred(worst, grade):
+            if self._is_preferred(worst, grade):
                 worst = grade
             if worst.mode is Mode.NO_FIT:
                 break
@@ -245,11 +245,11 @@ class _Search:
             return Grade(Mode.FIT, borrowing), ""
         missing = quantity.render(resource, total - available)
         why = f"insufficient unused quota for {resource} in flavor {flavor}, {missing} more needed"
-        if total <= cell.quota.nominal or may_reclaim or self._queue.preempts_while_borrowing:
+        if total <= cell.quota.nominal or may_reclaim or self._queue.may_preempt_while_borrowing:
             return self._oracle(fr, total), why
         return Grade(Mode.NO_FIT, borrowing), why
 
-    def _worth_going_on(self, grade: Grade) -> bool:
+    def _should_go_on(self, grade: Grade) -> bool:
         rule = self._queue.spec.flavor_fungibility
         if grade.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
             return True
@@ -257,7 +257,7 @@ class _Search:
             return True
         return grade.borrowing > 0 and rule.when_can_borrow == "TryNextFlavor"
 
-    def _preferred(self, a: Grade, b: Grade) -> bool:
+    def _is_preferred(self, a: Grade, b: Grade) -> bool:
         return preferred(a, b, self._queue.spec.flavor_fungibility)
 
 

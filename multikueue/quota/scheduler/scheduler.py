@@ -21,7 +21,7 @@ from multikueue.quota.preemption.fair import FairSharing
 from multikueue.quota.preemption.preemption import Preemption
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.queueing.queue_manager import QueueManager
-from multikueue.quota.scheduler.backfill import DEPTH, backfill, passing, start_of, waits_for_quota
+from multikueue.quota.scheduler.backfill import DEPTH, backfill, passing, start_of, is_waiting_for_quota
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.workload.ordering import EPOCH
 from multikueue.quota.workload.outcome import Eviction, Verdict
@@ -46,7 +46,7 @@ class Cycle:
     skips: Counter[str] = field(default_factory=Counter)
 
     @property
-    def productive(self) -> bool:
+    def is_productive(self) -> bool:
         """Whether another cycle might do something now."""
         return bool(self.reserved or self.evicted)
 
@@ -214,7 +214,7 @@ class Scheduler:
         if queue.node.in_cycle:
             return Head(waiting, queue, generation, f"ClusterQueue {name} is inactive")
         if not catalog.selects(name, waiting.key.namespace):
-            known = catalog.knows_namespace(waiting.key.namespace)
+            known = catalog.has_namespace(waiting.key.namespace)
             problem = (
                 "Workload namespace doesn't match ClusterQueue selector" if known else "Unknown workload namespace"
             )
@@ -329,7 +329,7 @@ class Scheduler:
         for decision in current.refused:
             head, name = decision.head, decision.head.queue.name
             mode = backfill(self._cache.catalog.queues[name])
-            if not mode or not waits_for_quota(decision):
+            if not mode or not is_waiting_for_quota(decision):
                 continue
             timed = mode == KNOWN_ENDS and decision.reason is Reason.GENERIC
             start = start_of(head, self._cache.reservations.in_queue(name), now) if timed else None
@@ -353,7 +353,7 @@ class Scheduler:
         contested = {root_of(each.head.queue.name) for each in lost}
         for head in heads:
             root, top = root_of(head.queue.name), self._queues.lines[head.queue.name].top()
-            stays_as_it_is = top is head.waiting and (top.progress is None or top.goes_round())
+            stays_as_it_is = top is head.waiting and (top.progress is None or top.is_repeating())
             leaves_nobody = top is None and root not in contested
             if not (stays_as_it_is or leaves_nobody):
                 restless.add(root)

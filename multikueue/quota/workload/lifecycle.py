@@ -80,14 +80,14 @@ class Scheduling:
     """The scheduler's decisions about the workload.
 
     `until`: with the reservation, when it has to be gone. `preemption`: another workload is to get its quota.
-    `switched_off`: it was inactive for a moment, in which another one may have got its quota. `required_checks` are
+    `is_switched_off`: it was inactive for a moment, in which another one may have got its quota. `required_checks` are
     those of the present reservation or admission, else those for all flavors.
     """
 
     reservation: Admission | None = None
     until: datetime | None = None
     preemption: Eviction | None = None
-    switched_off: bool = False
+    is_switched_off: bool = False
     verdict: Verdict | None = None
     required_checks: tuple[str, ...] = ()
 
@@ -98,7 +98,7 @@ class Queues:
 
     local_queue: LocalQueue | None = None
     cluster_queue: ClusterQueue | None = None
-    cluster_queue_active: bool = False
+    is_cluster_queue_active: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +106,14 @@ class JobFacts:
     """The state of its job.
 
     `job_finished`: its final status. `holding`: something of the workload runs, or may; until that ends an evicted
-    workload keeps its quota. `run_by_others`: it has no job of a known kind, so the controller that runs its pods says
+    workload keeps its quota. `is_run_by_others`: it has no job of a known kind, so the controller that runs its pods says
     when they are gone (4.4). `ready_pods`: by the job's status; None: there is no job. `reclaimable`: pods that are not
     needed again; None: as before. `replaceable`: how many members a group of Pods lacks; None: it is no group.
     """
 
     job_finished: Finish | None = None
     holding: bool = False
-    run_by_others: bool = False
+    is_run_by_others: bool = False
     ready_pods: int | None = None
     reclaimable: tuple[ReclaimablePod, ...] | None = None
     replaceable: int | None = None
@@ -195,7 +195,7 @@ class _Step:
         elif not self.spec.active:
             self.end_deactivation()
             self.release()
-            self.blame_queue()
+            self.check_queue_problem()
             self.list_checks()
         elif self.has(DEACTIVATION_TARGET):
             self.deactivate = True
@@ -207,7 +207,7 @@ class _Step:
 
     def live(self) -> None:
         self.reserve()
-        self.heed_delays()
+        self.check_delays()
         self.list_checks()
         self.admit()
         self.look_at_pods()
@@ -295,7 +295,7 @@ class _Step:
         message = f"Quota reserved in ClusterQueue {admission.cluster_queue}, wait time since queued was"
         self.tell("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")
 
-    def heed_delays(self) -> None:
+    def check_delays(self) -> None:
         """A check may ask for a delay. The latest end of all counts, and it never moves back."""
         ends = [
             since + timedelta(seconds=max(-_LONGEST_DELAY, min(check.requeue_after_seconds, _LONGEST_DELAY)))
@@ -362,24 +362,24 @@ class _Step:
     def look_for_trouble(self) -> None:
         """End a reservation if a rule says so; the first that applies decides."""
         rules = (
-            self.heed_deactivation,
-            self.heed_preemption,
-            self.heed_backfill,
-            self.heed_rejection,
-            self.heed_retry,
-            self.heed_local_queue,
-            self.heed_cluster_queue,
+            self.evict_if_deactivated,
+            self.evict_if_preempted,
+            self.evict_if_backfilled_for_too_long,
+            self.deactivate_if_rejected,
+            self.evict_if_retried,
+            self.check_local_queue,
+            self.check_cluster_queue,
         )
-        if not any(rule() for rule in rules) and self.has(ADMITTED) and not self.heed_lateness():
+        if not any(rule() for rule in rules) and self.has(ADMITTED) and not self.evict_if_pods_are_late():
             self.limit_execution_time()
 
-    def heed_deactivation(self) -> bool:
-        if not self.facts.scheduling.switched_off:
+    def evict_if_deactivated(self) -> bool:
+        if not self.facts.scheduling.is_switched_off:
             return False
         self.evict(DEACTIVATED, "The workload is deactivated")
         return True
 
-    def heed_preemption(self) -> bool:
+    def evict_if_preempted(self) -> bool:
         eviction = self.facts.scheduling.preemption
         if eviction is None:
             return False
@@ -392,7 +392,7 @@ class _Step:
         self.tell("Normal", PREEMPTED, eviction.message)
         return True
 
-    def heed_backfill(self) -> bool:
+    def evict_if_backfilled_for_too_long(self) -> bool:
         """Evict a backfilled workload when the head that it passed is to start, however late it started itself."""
         until = end_of(self.status)
         if until is None or self.waits_for(until):
@@ -400,14 +400,14 @@ class _Step:
         self.evict(PREEMPTED, "Preempted since the head of its ClusterQueue, which it passed, is to start")
         return True
 
-    def heed_rejection(self) -> bool:
+    def deactivate_if_rejected(self) -> bool:
         rejected = sorted(check.name for check in self.status.admission_checks if check.state == "Rejected")
         if rejected:
             message = f"Admission check(s): {','.join(rejected)}, were rejected"
             self.target(ADMISSION_CHECK, message, event="AdmissionCheckRejected")
         return bool(rejected)
 
-    def heed_retry(self) -> bool:
+    def evict_if_retried(self) -> bool:
         if not any(check.state == "Retry" for check in self.status.admission_checks):
             return False
         if self.waits_for(self.requeue_at):
@@ -417,14 +417,14 @@ class _Step:
             self.hold_back(until=self.now + self.facts.retry_backoff, retries=1)
         return True
 
-    def heed_local_queue(self) -> bool:
-        return self.heed_queue("LocalQueue", self.spec.queue_name, self.facts.queues.local_queue)
+    def check_local_queue(self) -> bool:
+        return self.check_queue("LocalQueue", self.spec.queue_name, self.facts.queues.local_queue)
 
-    def heed_cluster_queue(self) -> bool:
+    def check_cluster_queue(self) -> bool:
         name = self.status.admission.cluster_queue if self.status.admission else ""
-        return self.heed_queue("ClusterQueue", name, self.facts.queues.cluster_queue)
+        return self.check_queue("ClusterQueue", name, self.facts.queues.cluster_queue)
 
-    def heed_queue(self, kind: str, name: str, queue: LocalQueue | ClusterQueue | None) -> bool:
+    def check_queue(self, kind: str, name: str, queue: LocalQueue | ClusterQueue | None) -> bool:
         """A stopped queue takes reservations back; admitted workloads it ends only with HoldAndDrain."""
         policy = queue.spec.stop_policy if queue else "None"
         gone = queue is None or queue.metadata.deletion_timestamp is not None
@@ -442,7 +442,7 @@ class _Step:
         )
         return True
 
-    def heed_lateness(self) -> bool:
+    def evict_if_pods_are_late(self) -> bool:
         """Evict a workload whose pods are not all ready in time; after too many times, deactivate it."""
         patience = self.facts.patience
         deadline = readiness.deadline(self.status, patience) if patience else None
@@ -466,7 +466,7 @@ class _Step:
 
     def release(self) -> None:
         """Complete an eviction once nothing runs any more: only now does the quota go back."""
-        if self.facts.job.holding or self.facts.job.run_by_others:
+        if self.facts.job.holding or self.facts.job.is_run_by_others:
             return
         if self.has(EVICTED) and self.has(QUOTA_RESERVED):
             self.status = transitions.release(self.status, generation=self.generation, now=self.now)
@@ -492,7 +492,7 @@ class _Step:
     def explain(self) -> None:
         """Say why a workload without quota has none."""
         verdict = self.facts.scheduling.verdict
-        if not self.blame_queue() and not self.heed_gates() and verdict is not None:
+        if not self.check_queue_problem() and not self.check_gates() and verdict is not None:
             before = self.status
             self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
             if verdict.reason != PENDING:
@@ -502,7 +502,7 @@ class _Step:
             if self.status is not before:
                 self.tell("Warning", "Pending", verdict.message)
 
-    def heed_gates(self) -> bool:
+    def check_gates(self) -> bool:
         """A gated workload queues once nobody holds it back any more (Kueue 0.19). Returns whether somebody does."""
         gates, told = admission_gates(self.workload.metadata), find_condition(self.status.conditions, QUOTA_RESERVED)
         was_gated = told is not None and told.reason == ADMISSION_GATED
@@ -516,7 +516,7 @@ class _Step:
             self.tell("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
         return bool(gates)
 
-    def blame_queue(self) -> bool:
+    def check_queue_problem(self) -> bool:
         """A workload without quota cannot get any while its queue gives none, active or not. Returns whether that is
         so."""
         problem = "" if self.has(QUOTA_RESERVED) else self.queue_problem()
@@ -532,7 +532,7 @@ class _Step:
             return f"LocalQueue {self.spec.queue_name} is inactive"
         if queue is None:
             return f"ClusterQueue {local_queue.spec.cluster_queue} doesn't exist"
-        return "" if self.facts.queues.cluster_queue_active else f"ClusterQueue {queue.metadata.name} is inactive"
+        return "" if self.facts.queues.is_cluster_queue_active else f"ClusterQueue {queue.metadata.name} is inactive"
 
     # --- how a rule acts ---
 

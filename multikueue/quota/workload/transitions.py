@@ -100,7 +100,7 @@ def synchronise_admitted(status: WorkloadStatus, generation: int, now: datetime)
     is_admitted = admitted is not None and admitted.status == "True"
     reserved = is_true(status.conditions, QUOTA_RESERVED)
     ready = all(check.state == "Ready" for check in status.admission_checks)
-    if is_admitted == (reserved and (is_admitted or (ready and not _awaits_topology(status)))):
+    if is_admitted == (reserved and (is_admitted or (ready and not _is_awaiting_topology(status)))):
         return status
     if not is_admitted:
         message = "The workload is admitted"
@@ -114,7 +114,7 @@ def synchronise_admitted(status: WorkloadStatus, generation: int, now: datetime)
     return put_condition(status, ADMITTED, "False", reason=reason, message=message, generation=generation, now=now)
 
 
-def _awaits_topology(status: WorkloadStatus) -> bool:
+def _is_awaiting_topology(status: WorkloadStatus) -> bool:
     pod_sets = status.admission.pod_set_assignments if status.admission else ()
     return any(pod_set.delayed_topology_request == "Pending" for pod_set in pod_sets)
 

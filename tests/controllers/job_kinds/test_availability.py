@@ -131,26 +131,26 @@ async def test_a_kind_that_is_not_there_is_off_with_one_line_and_on_once_it_is(
     assert [entry["kind"] for entry in logs if entry["event"] == "jobs.kind_on"] == ["Gadget.example.com"]
 
 
-@pytest.mark.parametrize("makes_workloads", [True, False], ids=["who makes Workloads", "who makes none"])
-async def test_jobs_that_name_a_runtime_are_on_once_the_runtimes_are(makes_workloads: bool) -> None:
+@pytest.mark.parametrize("may_make_workloads", [True, False], ids=["who makes Workloads", "who makes none"])
+async def test_jobs_that_name_a_runtime_are_on_once_the_runtimes_are(may_make_workloads: bool) -> None:
     adapter = FRAMEWORKS["trainer.kubeflow.org/trainjob"]
     assert adapter.runtimes is not None
     known, cluster = store(Adapters((FRAMEWORKS["batch/job"], adapter))), manager()
     cluster.server.install([definition(adapter.kind)])
     async with anyio.create_task_group() as tasks:
-        kinds = job_kinds(known, cluster, makes_workloads=makes_workloads)
+        kinds = job_kinds(known, cluster, may_make_workloads=may_make_workloads)
         tasks.start_soon(kinds.run)
         with anyio.fail_after(5):
             await kinds.known()
         await until(lambda: len(cluster.calls) > 1)
-        assert (adapter.kind in known.jobs.kinds) is not makes_workloads
+        assert (adapter.kind in known.jobs.kinds) is not may_make_workloads
         cluster.server.install(definition(kind) for kind in adapter.runtimes.kinds)
         cluster.put(adapter.runtimes.kinds[0], RUNTIME)
         await until(lambda: adapter.kind in known.jobs.kinds)
         seen = {
             name for kind in adapter.runtimes.kinds for name in (each.metadata.name for each in known.runtimes.of(kind))
         }
-        assert seen == ({"torch"} if makes_workloads else set())
+        assert seen == ({"torch"} if may_make_workloads else set())
         tasks.cancel_scope.cancel()
 
 

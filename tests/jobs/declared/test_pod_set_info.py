@@ -46,7 +46,7 @@ def started(adapter: DeclaredJob, seen: AnyJob) -> AnyJob:
 
 
 def view(seen: AnyJob, workload: Workload, **more: Any) -> JobView:
-    local = {"queue_is_multikueue": False, "dispatched": False, "flavors": FLAVORS}
+    local = {"is_queue_multikueue": False, "dispatched": False, "flavors": FLAVORS}
     return JobView(job=seen, workloads=(workload,), **local | more)  # type: ignore[arg-type]
 
 

@@ -113,11 +113,11 @@ def test_a_queue_that_becomes_multikueue_takes_waiting_jobs_out() -> None:
 
 def test_who_activates_what_nobody_dispatches_is_told_again() -> None:
     """Admitted it would hold its quota for ever: nobody would run it."""
-    (mark,) = actions(JobView(job=HELD, workloads=(PENDING,), undispatched=True))
+    (mark,) = actions(JobView(job=HELD, workloads=(PENDING,), is_undispatched=True))
     assert isinstance(mark, UpdateWorkloadSpec)
     admitted = become(PENDING, lambda w: w.reserved().admitted())
     marked = stored(merge_patch(plain(admitted), plain({"metadata": mark.patch["metadata"]})))
-    decision = decide(JobView(job=HELD, workloads=(marked,), undispatched=True), NOW)
+    decision = decide(JobView(job=HELD, workloads=(marked,), is_undispatched=True), NOW)
     (again,) = decision.actions
     assert isinstance(again, UpdateWorkloadSpec)
     assert again.patch["spec"] == {"active": False}
@@ -140,7 +140,7 @@ def test_in_another_queue_it_is_active_again() -> None:
     (created,) = actions(JobView(job=NOBODYS))
     assert isinstance(created, CreateWorkload)
     seen = stored(created.body)
-    (action,) = actions(JobView(job=NOBODYS, workloads=(seen,), queue_is_multikueue=False))
+    (action,) = actions(JobView(job=NOBODYS, workloads=(seen,), is_queue_multikueue=False))
     assert isinstance(action, UpdateWorkloadSpec)
     assert plain(action.patch) == {
         "metadata": {"resourceVersion": "7", "annotations": {UNDISPATCHABLE_ANNOTATION: None}},
@@ -204,10 +204,10 @@ VIEWS = st.builds(
     job=JOBS,
     workloads=workloads(),
     remote=st.none() | st.sampled_from([with_status(job("j").build(), status) for status in STATUSES]),
-    remote_lost=st.booleans(),
+    is_remote_lost=st.booleans(),
     priority=st.sampled_from([Priority(), HIGH, POD_CLASS]),
-    queue_is_multikueue=st.booleans(),
-    local_queue_exists=st.booleans(),
+    is_queue_multikueue=st.booleans(),
+    has_local_queue=st.booleans(),
     dispatched=st.booleans(),
     flavors=st.sampled_from([{}, {"default": flavor("default").node_labels(pool="blue").build()}]),
 )
@@ -231,7 +231,7 @@ def test_at_rest_there_is_one_workload_that_matches(view: JobView) -> None:
     at_rest = rest(view).view
     over = BATCH_JOB.finished(at_rest.job) or any(w.has("Finished") for w in at_rest.workloads)
     own = "kueue.x-k8s.io/prebuilt-workload-name" not in at_rest.job.metadata.labels
-    waiting = at_rest.remote is not None and BATCH_JOB.is_active(at_rest.remote) and not at_rest.remote_lost
+    waiting = at_rest.remote is not None and BATCH_JOB.is_active(at_rest.remote) and not at_rest.is_remote_lost
     unmanaged = BATCH_JOB.unmanaged_reason(at_rest.job) is not None
     if over or not own or waiting or unmanaged:
         return

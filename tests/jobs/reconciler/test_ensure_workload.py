@@ -254,7 +254,7 @@ def test_a_suspended_job_changes_its_queue() -> None:
             id="with quota: begin anew",
         ),
         pytest.param(
-            JobView(job=ours().queue("other").build(), workloads=(RESERVED,), local_queue_exists=False),
+            JobView(job=ours().queue("other").build(), workloads=(RESERVED,), has_local_queue=False),
             [],
             id="with quota, to a queue that is not there: keep the quota",
         ),
@@ -264,7 +264,7 @@ def test_a_suspended_job_changes_its_queue() -> None:
             id="running: not now",
         ),
         pytest.param(
-            JobView(job=ours().queue("other").build(), workloads=(PENDING,), local_queue_exists=False),
+            JobView(job=ours().queue("other").build(), workloads=(PENDING,), has_local_queue=False),
             ["UpdateWorkloadSpec"],
             id="pending, to a queue that is not there: wait there",
         ),

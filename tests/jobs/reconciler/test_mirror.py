@@ -74,7 +74,7 @@ def test_beside_kueue_a_job_that_was_stopped_tells_when_its_pods_are_gone() -> N
     "view",
     [
         pytest.param(JobView(job=STOPPING), id="whose copy is gone"),
-        pytest.param(JobView(job=STOPPING, remote=REMOTE_RUNNING, remote_lost=True), id="whose worker is lost"),
+        pytest.param(JobView(job=STOPPING, remote=REMOTE_RUNNING, is_remote_lost=True), id="whose worker is lost"),
     ],
 )
 def test_beside_kueue_a_stopped_job_has_no_pods_any_more(view: JobView) -> None:

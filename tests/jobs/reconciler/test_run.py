@@ -116,7 +116,7 @@ def test_a_status_that_ends_the_job_is_not_all(way: Callable[[JobView, datetime]
 
 
 def test_a_lost_worker_says_nothing_new() -> None:
-    assert actions(JobView(job=FREE, workloads=(ADMITTED,), remote=REMOTE_RUNNING, remote_lost=True)) == ()
+    assert actions(JobView(job=FREE, workloads=(ADMITTED,), remote=REMOTE_RUNNING, is_remote_lost=True)) == ()
 
 
 @pytest.mark.parametrize(
@@ -178,13 +178,13 @@ def test_after_an_eviction_the_status_follows_the_remote_down() -> None:
 )
 @pytest.mark.parametrize("workload", [EVICTED, RELEASED, PENDING], ids=["evicted", "released", "pending"])
 def test_with_nothing_running_the_status_is_reset(remote: Job | None, lost: bool, workload: Workload) -> None:
-    view = JobView(job=STOPPED, workloads=(workload,), remote=remote, remote_lost=lost)
+    view = JobView(job=STOPPED, workloads=(workload,), remote=remote, is_remote_lost=lost)
     assert status_written(view) == {"active": None, "startTime": None}
 
 
 def test_a_job_that_runs_here_is_never_written_to() -> None:
     local = job("j").queue("main").suspended().running().build()
-    view = JobView(job=local, workloads=(EVICTED,), remote=REMOTE_RUNNING, queue_is_multikueue=False)
+    view = JobView(job=local, workloads=(EVICTED,), remote=REMOTE_RUNNING, is_queue_multikueue=False)
     assert actions(view) == ()
 
 
@@ -193,8 +193,8 @@ def test_a_job_that_runs_here_is_started_and_stopped() -> None:
     free = job("j").queue("main").build()
     seen = workload_of(held)
     admitted = become(seen, lambda w: w.admitted())
-    assert actions(JobView(job=held, workloads=(admitted,), queue_is_multikueue=False)) == (START,)
-    assert actions(JobView(job=free, workloads=(seen,), queue_is_multikueue=False)) == (STOP,)
+    assert actions(JobView(job=held, workloads=(admitted,), is_queue_multikueue=False)) == (START,)
+    assert actions(JobView(job=free, workloads=(seen,), is_queue_multikueue=False)) == (STOP,)
 
 
 LOCAL = job("j").queue("main").suspended().build()
@@ -204,7 +204,7 @@ BLUE = places.admitted(workload_of(LOCAL))
 def here(seen: Job, *workloads: Workload, **more: Any) -> JobView:
     """A job of a queue that is not dispatched."""
     found = {"flavors": places.FLAVORS} | more
-    return JobView(job=seen, workloads=workloads, queue_is_multikueue=False, dispatched=False, **found)
+    return JobView(job=seen, workloads=workloads, is_queue_multikueue=False, dispatched=False, **found)
 
 
 def test_a_job_that_runs_here_goes_where_its_flavor_is() -> None:

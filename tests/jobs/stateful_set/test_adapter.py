@@ -137,7 +137,7 @@ def test_it_gets_its_workload_and_is_never_written_to() -> None:
     assert isinstance(action, CreateWorkload)
     for view in (workload_of(made()), admitted(made()), become(admitted(made()), WorkloadBuilder.evicted)):
         for dispatched in (True, False):
-            assert actions(made(), view, queue_is_multikueue=dispatched, dispatched=dispatched) == ()
+            assert actions(made(), view, is_queue_multikueue=dispatched, dispatched=dispatched) == ()
 
 
 def test_at_zero_it_has_none() -> None:
@@ -250,7 +250,7 @@ RUNNING = members(gated=False, status=pods.RUNNING)
 
 
 def told(seen: PodGroup, *workloads: Workload, here: bool = False, **more: Any) -> tuple[Action, ...]:
-    view = JobView(job=seen, workloads=workloads, queue_is_multikueue=not here, dispatched=not here, **more)
+    view = JobView(job=seen, workloads=workloads, is_queue_multikueue=not here, dispatched=not here, **more)
     return decide(view, NOW, POD_GROUP).actions
 
 

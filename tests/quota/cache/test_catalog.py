@@ -64,7 +64,7 @@ def test_a_namespace_is_selected_when_it_is_known_and_its_labels_match() -> None
     assert known.set_namespace(namespace("ns").build())
     assert not known.selects("one", "ns")
     known.remove_namespace("ns")
-    assert not known.knows_namespace("ns")
+    assert not known.has_namespace("ns")
 
 
 def test_local_queues_come_and_go() -> None:

@@ -23,5 +23,5 @@ def test_a_group_knows_its_flavors_in_order_and_the_label_keys_of_those_that_exi
 def test_a_queue_counts_pods_when_it_covers_them() -> None:
     node = Node("cq", is_queue=True, quotas={})
 
-    assert snapshot(cluster_queue("cq").quota("a", cpu=1, pods=5).build(), node, {}).counts_pods
-    assert not snapshot(cluster_queue("cq").quota("a", cpu=1).build(), node, {}).counts_pods
+    assert snapshot(cluster_queue("cq").quota("a", cpu=1, pods=5).build(), node, {}).is_counting_pods
+    assert not snapshot(cluster_queue("cq").quota("a", cpu=1).build(), node, {}).is_counting_pods

@@ -45,7 +45,7 @@ def facts(
         now,
         cluster_queue=queue.build() if isinstance(queue, ClusterQueueBuilder) else queue,
         local_queue=local.build() if isinstance(local, LocalQueueBuilder) else local,
-        cluster_queue_active=active,
+        is_cluster_queue_active=active,
         **known,
     )
 

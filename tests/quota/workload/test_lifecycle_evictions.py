@@ -53,11 +53,11 @@ def test_what_others_run_keeps_its_quota_until_they_take_it_back(builder: Worklo
     """Only the controller of its job ends an eviction in Kueue; a workload without a job waits for whoever made it."""
     evicted = builder.build()
 
-    assert step(evicted, facts(run_by_others=True)).status is evicted.status
+    assert step(evicted, facts(is_run_by_others=True)).status is evicted.status
 
 
 def test_a_stopped_queue_takes_back_what_others_would_run_but_do_not_yet() -> None:
-    known = facts(queue=QUEUE.stopped(), required_checks=("mk",), run_by_others=True)
+    known = facts(queue=QUEUE.stopped(), required_checks=("mk",), is_run_by_others=True)
     found = taken(workload().reserved().check("mk"), known)
 
     assert told(found, "QuotaReserved") == ("False", "Inadmissible", "ClusterQueue cq is stopped")
@@ -222,7 +222,7 @@ def test_a_reactivated_workload_queues_again_whoever_switched_it_off(reason: str
 
 
 def test_reactivation_before_the_eviction_is_written_is_too_late() -> None:
-    found = taken(workload().admitted(), facts(holding=True, switched_off=True))
+    found = taken(workload().admitted(), facts(holding=True, is_switched_off=True))
     assert told(found, "Evicted") == ("True", "Deactivated", "The workload is deactivated")
     assert events(found) == ["EvictedDueToDeactivated"]
 

@@ -52,7 +52,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
         queue=draw(st.sampled_from([queue, queue, None])),
         active=draw(st.booleans()),
         holding=draw(st.booleans()),
-        run_by_others=draw(st.booleans()),
+        is_run_by_others=draw(st.booleans()),
         reservation=draw(st.sampled_from([None, ADMISSION])),
         verdict=draw(st.sampled_from([None, VERDICT])),
         required_checks=draw(st.sampled_from([(), ("mk",), ("mk", "x")])),

@@ -139,7 +139,7 @@ class _Call:
             _, workload = pick(await fetch_workloads(client, where), self.name, where)
             yield client, workload
 
-    def goes_on(self, what: str, *, ask: bool = False) -> bool:
+    def may_proceed(self, what: str, *, ask: bool = False) -> bool:
         """Announce the effect `what`, and ask if `ask` is set. False in a dry run."""
         note(f"{what}{' (dry run)' if self.dry_run else ''}")
         if self.dry_run:
@@ -158,7 +158,7 @@ async def _cancel(call: _Call, *, sure: bool) -> None:
         what = f"{job.kind.lower()}/{job.name}" if job else f"workload/{workload.metadata.name}"
         cluster = "" if workload.has(FINISHED) else workload.status.cluster_name
         where = f" and its copy on {cluster}" if cluster else ""
-        if not call.goes_on(f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", ask=not sure):
+        if not call.may_proceed(f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", ask=not sure):
             return
         path = await Kin(client, workload).path()
         uid = job.uid if job else workload.metadata.uid
@@ -178,7 +178,7 @@ async def _hold(call: _Call, *, sure: bool) -> None:
             return
         stops = _running_on(workload)
         what = f"Stops it on {stops}; it waits" if stops else "Keeps it waiting"
-        if call.goes_on(f"{what} until `multikueue workloads release`.", ask=bool(stops) and not sure):
+        if call.may_proceed(f"{what} until `multikueue workloads release`.", ask=bool(stops) and not sure):
             await activate(client, workload, active=False)
             print(f"{workload.key} held")
 
@@ -191,7 +191,7 @@ async def _release(call: _Call) -> None:
         _refuse_finished(workload)
         if workload_spec(workload).active:
             note(f"{workload.key} is not held.")
-        elif call.goes_on(f"Queues {workload.key} again."):
+        elif call.may_proceed(f"Queues {workload.key} again."):
             await activate(client, workload, active=True)
             print(f"{workload.key} released")
 
@@ -203,7 +203,7 @@ async def _requeue(call: _Call, *, sure: bool) -> None:
         _refuse_finished(workload)
         stops = _running_on(workload)
         what = f"Stops it on {stops} and queues it again" if stops else "Queues it again"
-        if not call.goes_on(f"{what}.", ask=bool(stops) and not sure):
+        if not call.may_proceed(f"{what}.", ask=bool(stops) and not sure):
             return
         await activation.requeue(client, workload)
         print(f"{workload.key} requeued")
@@ -227,7 +227,7 @@ async def _move(call: _Call, queue: str) -> None:
         job = any_owner_of(workload)
         if workload.has(QUOTA_RESERVED):
             raise CommandFailed(f"{workload.key} has quota by now: `multikueue workloads hold` it first")
-        if not call.goes_on(f"Moves it from queue {workload_spec(workload).queue_name} to {queue}."):
+        if not call.may_proceed(f"Moves it from queue {workload_spec(workload).queue_name} to {queue}."):
             return
         body: dict[str, Any] = {"metadata": {"labels": {QUEUE_LABEL: queue}}} if job else {"spec": {"queueName": queue}}
         await client.request("PATCH", await Kin(client, workload).path(), body=body, content_type=MERGE)

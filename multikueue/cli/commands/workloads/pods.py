@@ -151,7 +151,7 @@ def status(pod: PrintedPod) -> str:
     """The state in one word, as in kubectl: the reason of a container that does not run says more than the phase."""
     if pod.metadata.deletion_timestamp is not None:
         return "Terminating"
-    starting = [_trouble(each) for each in pod.status.init_container_statuses if _holds_up(each)]
+    starting = [_trouble(each) for each in pod.status.init_container_statuses if _is_holding_up(each)]
     if starting:
         return f"Init:{starting[0]}" if starting[0] else "Init"
     troubles = [trouble for each in pod.status.container_statuses if (trouble := _trouble(each))]
@@ -161,7 +161,7 @@ def status(pod: PrintedPod) -> str:
     return pod.status.reason or pod.status.phase or "Unknown"
 
 
-def _holds_up(container: ContainerStatus) -> bool:
+def _is_holding_up(container: ContainerStatus) -> bool:
     """Whether the pod waits for this container that runs before the others."""
     ended = container.state.terminated
     return not (ended and ended.exit_code == 0) and not (container.state.running and container.ready)

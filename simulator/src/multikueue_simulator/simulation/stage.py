@@ -177,7 +177,7 @@ class Stage:
         """The first act of a manager after SIGCONT: it ends if it was frozen for longer than its mandate."""
         if process.name not in self._frozen:
             return
-        if process.mandate is not None and process.mandate.lapsed():
+        if process.mandate is not None and process.mandate.has_lapsed():
             self._kill(process.name, 0.0)
         else:
             self._go_on(process.name)

@@ -212,7 +212,7 @@ class SimulatedKueue:
                 required_checks=engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
             ),
             queues=lifecycle.Queues(
-                local_queue=local_queue, cluster_queue=queue, cluster_queue_active=engine.view.is_active(name)
+                local_queue=local_queue, cluster_queue=queue, is_cluster_queue_active=engine.view.is_active(name)
             ),
             job=lifecycle.JobFacts(
                 holding=_is_holding(workload, job, local_queue, queue),

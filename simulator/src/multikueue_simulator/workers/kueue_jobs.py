@@ -181,8 +181,8 @@ def _decide_slices(view: JobView) -> tuple[Action, ...]:
             return (UpdateWorkloadSpec(last.key, slices.count_patch(job, last)),)
         return _slice(view, replaces=last) if len(found) == 1 else ()
     runs = last if last.has(QUOTA_RESERVED) else found[0]
-    goes_on = runs.has(QUOTA_RESERVED) and not runs.has(ADMITTED) and not _is_suspended(job)
-    return () if goes_on and not runs.has(EVICTED) else _decide_run(view, runs)
+    may_proceed = runs.has(QUOTA_RESERVED) and not runs.has(ADMITTED) and not _is_suspended(job)
+    return () if may_proceed and not runs.has(EVICTED) else _decide_run(view, runs)
 
 
 def _creation(view: JobView) -> tuple[Action, ...]:
