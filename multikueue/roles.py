@@ -18,7 +18,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.availability import JobKinds
 from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of
-from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.quota.capacity import Capacity
 from multikueue.controllers.quota.ceilings import CeilingReader
 from multikueue.controllers.quota.finalizers import Finalizers
@@ -29,7 +29,7 @@ from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.kueue_reports import Reports
 from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.controllers.workloads.jobs import Jobs
-from multikueue.controllers.workloads.retention import Retention
+from multikueue.controllers.workloads.retention import RetentionSweep
 from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
 from multikueue.dispatch.decide import sooner
 from multikueue.errors import ConfigurationError
@@ -37,7 +37,7 @@ from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters
 from multikueue.jobs.reconciler.decide import mirror
-from multikueue.runtime import Priority, Result, WorkQueue, run_controller
+from multikueue.runtime import QueuePriority, Result, WorkQueue, run_controller
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -73,7 +73,7 @@ class Watch:
     kind: Kind[Any]
     cache: Cache[Any]
     namespace: str = ""
-    rests: bool = False
+    is_listed_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Runnables:
 
     def stages(self) -> tuple[tuple[Watch, ...], ...]:
         """The watches by stage: those of one stage are listed concurrently, the stages one after the other."""
-        return tuple(tuple(watch for watch in self.watches if watch.rests is rests) for rests in (False, True))
+        return tuple(tuple(watch for watch in self.watches if watch.is_listed_last is rests) for rests in (False, True))
 
 
 def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
@@ -137,7 +137,7 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
         raise ConfigurationError(f"integrations: {error}") from None
 
 
-def compose(world: World, settings: Settings, admission: Admission) -> Runnables:
+def compose(world: World, settings: Settings, admission: SchedulerLoop) -> Runnables:
     """The runnables for the roles in the settings. A queue without a loop is closed, so that it drops its keys."""
     runnables = DEPLOYMENTS[settings.roles](world, settings, admission)
     served = {id(loop.queue) for loop in (*runnables.cluster_loops, *runnables.loops)}
@@ -147,7 +147,7 @@ def compose(world: World, settings: Settings, admission: Admission) -> Runnables
     return runnables
 
 
-def standalone(world: World, settings: Settings, admission: Admission) -> Runnables:
+def standalone(world: World, settings: Settings, admission: SchedulerLoop) -> Runnables:
     """All controllers on the manager cluster: jobs, quota and dispatch, without a Kueue."""
     store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
     clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
@@ -165,8 +165,8 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Runnab
             *_fleet(store),
             *_queues(store),
             *_credentials(store, settings),
-            Watch(kinds.WORKLOADS, store.workloads, rests=True),
-            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS), rests=True),
+            Watch(kinds.WORKLOADS, store.workloads, is_listed_last=True),
+            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS), is_listed_last=True),
         ),
         job_kinds=JobKinds(world),
         connections=(clusters.run, placements.run),
@@ -193,7 +193,7 @@ def standalone(world: World, settings: Settings, admission: Admission) -> Runnab
 
 def _of_workloads(world: World, settings: Settings) -> Reconcile[ObjectKey]:
     reconcile = Workloads(world).reconcile
-    return _both(reconcile, Retention(world).reconcile) if settings.retention.is_on else reconcile
+    return _both(reconcile, RetentionSweep(world).reconcile) if settings.retention.is_on else reconcile
 
 
 def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:
@@ -206,7 +206,7 @@ def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:
     return reconcile
 
 
-def beside_kueue(world: World, settings: Settings, _: Admission) -> Runnables:
+def beside_kueue(world: World, settings: Settings, _: SchedulerLoop) -> Runnables:
     """Replaces Kueue's own MultiKueue: Kueue has jobs and quota, we own the admission check."""
     store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
     clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
@@ -216,8 +216,8 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Runnables:
             *_fleet(store),
             *_queues(store),
             *_credentials(store, settings),
-            Watch(kinds.WORKLOADS, store.workloads, rests=True),
-            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS), rests=True),
+            Watch(kinds.WORKLOADS, store.workloads, is_listed_last=True),
+            Watch(kinds.JOBS, store.jobs.of(kinds.JOBS), is_listed_last=True),
         ),
         job_kinds=JobKinds(world, may_make_workloads=False),
         connections=(clusters.run, placements.run),
@@ -233,13 +233,13 @@ def beside_kueue(world: World, settings: Settings, _: Admission) -> Runnables:
     )
 
 
-def external_dispatcher(world: World, settings: Settings, _: Admission) -> Runnables:
+def external_dispatcher(world: World, settings: Settings, _: SchedulerLoop) -> Runnables:
     """The dispatcher of Kueue's own MultiKueue: only nominates workers. It connects to none, and relies on Kueue's
     status of them."""
     store, queues = world.store, world.queues
     reports, placements = Reports(world), PlacementWatch(world)
     return Runnables(
-        watches=(*_fleet(store), *_queues(store), Watch(kinds.WORKLOADS, store.workloads, rests=True)),
+        watches=(*_fleet(store), *_queues(store), Watch(kinds.WORKLOADS, store.workloads, is_listed_last=True)),
         connections=(placements.run,),
         cluster_loops=(Loop("clusters", queues.clusters, reports.reconcile),),
         contact=lambda: _first_reports(reports, placements),
@@ -247,7 +247,7 @@ def external_dispatcher(world: World, settings: Settings, _: Admission) -> Runna
     )
 
 
-Compose = Callable[[World, Settings, Admission], Runnables]
+Compose = Callable[[World, Settings, SchedulerLoop], Runnables]
 
 DEPLOYMENTS: Mapping[frozenset[Role], Compose] = {
     STANDALONE: standalone,
@@ -300,6 +300,6 @@ async def _sweep(world: World) -> None:
             if world.store.clusters.get(ObjectKey("", worker.name)) is None:
                 world.queues.clusters.add(worker.name)
             for number, key in enumerate(worker.held(), 1):
-                world.queues.workloads.add(key, Priority.RESYNC)
+                world.queues.workloads.add(key, QueuePriority.RESYNC)
                 if number % STRIDE == 0:
                     await anyio.lowlevel.checkpoint()

@@ -17,14 +17,14 @@ __all__ = [
     "POD_SET_LABEL",
     "PRINTED_EVENTS",
     "WORKLOAD_ANNOTATION",
-    "Container",
     "ContainerState",
     "ContainerStateDetails",
     "ContainerStatus",
-    "PodSpec",
-    "PodStatus",
+    "PrintedContainer",
     "PrintedEvent",
     "PrintedPod",
+    "PrintedPodSpec",
+    "PrintedPodStatus",
     "Reference",
     "Series",
 ]
@@ -43,15 +43,15 @@ DEFAULT_CONTAINER_ANNOTATION = "kubectl.kubernetes.io/default-container"
 """On a pod: the container whose log is meant if none is named."""
 
 
-class Container(Value):
+class PrintedContainer(Value):
     name: str = ""
 
 
-class PodSpec(Value):
+class PrintedPodSpec(Value):
     node_name: str = ""
-    init_containers: tuple[Container, ...] = ()
-    containers: tuple[Container, ...] = ()
-    ephemeral_containers: tuple[Container, ...] = ()
+    init_containers: tuple[PrintedContainer, ...] = ()
+    containers: tuple[PrintedContainer, ...] = ()
+    ephemeral_containers: tuple[PrintedContainer, ...] = ()
 
 
 class ContainerStateDetails(Value):
@@ -75,7 +75,7 @@ class ContainerStatus(Value):
     state: ContainerState = ContainerState()
 
 
-class PodStatus(Value):
+class PrintedPodStatus(Value):
     phase: str = ""
     reason: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")
@@ -85,8 +85,8 @@ class PodStatus(Value):
 
 
 class PrintedPod(Object):
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: PrintedPodSpec = PrintedPodSpec()
+    status: PrintedPodStatus = PrintedPodStatus()
 
 
 class Reference(Value):

@@ -44,7 +44,7 @@ class SubmittedDeployment(SubmittedOwned, frozen=True):
     status: _Status | None = None
 
     @property
-    def suspended(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether none of its Pods is ready: until then its queue may change."""
         return not (self.status and self.status.ready_replicas)
 

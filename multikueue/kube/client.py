@@ -44,9 +44,9 @@ from multikueue.kube.session import (
     NOT_SENT,
     TRANSPORT_ERRORS,
     USER_AGENT,
-    Lines,
     RequestContext,
     Response,
+    ResponseLines,
     Session,
     Transport,
     always,
@@ -143,11 +143,11 @@ class Stream:
         self.opening = anyio.CancelScope()
         self._cluster, self._ended = cluster, False
         self._response: Response | None = None
-        self._lines: Lines | None = None
+        self._lines: ResponseLines | None = None
 
     def attach(self, response: Response, alone: anyio.Lock) -> None:
-        """`alone` is the lock of `Lines`, which serializes the reading of long lines."""
-        self._response, self._lines = response, Lines(response, alone)
+        """`alone` is the lock of `ResponseLines`, which serializes the reading of long lines."""
+        self._response, self._lines = response, ResponseLines(response, alone)
         if self._ended:
             cut(response)
 

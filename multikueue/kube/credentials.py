@@ -18,7 +18,7 @@ import msgspec
 from yarl import URL
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube.kubeconfig import Cluster, Kubeconfig, User, parse
+from multikueue.kube.kubeconfig import Kubeconfig, KubeconfigCluster, KubeconfigUser, parse
 from multikueue.kube.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken, TokenSource
 
 _Entry = TypeVar("_Entry")
@@ -44,8 +44,8 @@ class Credentials:
     authority: bytes = field(default=b"", repr=False)
     certificate: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
-    verify: bool = True
-    strict: bool = True
+    should_verify: bool = True
+    is_strict: bool = True
     tls_server_name: str = ""
     proxy: str = ""
     proxy_authorization: str = field(default="", repr=False)
@@ -59,9 +59,9 @@ class _Choice:
     """The cluster and user of one context, with the directories that their relative paths start from."""
 
     where: str
-    cluster: Cluster
+    cluster: KubeconfigCluster
     cluster_directory: Path | None
-    user: User
+    user: KubeconfigUser
     user_directory: Path | None
     namespace: str
 
@@ -171,7 +171,7 @@ def _choose(files: list[_File], context: str | None) -> _Choice:
     cluster_entry = _first(files, Kubeconfig.each_cluster, cluster)
     if cluster_entry is None:
         raise ConfigurationError(f"{where}: cluster: there is no cluster {cluster!r}")
-    user_entry = _first(files, Kubeconfig.each_user, user) if user else (None, User())
+    user_entry = _first(files, Kubeconfig.each_user, user) if user else (None, KubeconfigUser())
     if user_entry is None:
         raise ConfigurationError(f"{where}: user: there is no user {user!r}")
     namespace = found[1].namespace or DEFAULT_NAMESPACE
@@ -192,7 +192,7 @@ async def _credentials(choice: _Choice, environment: Mapping[str, str] | None = 
         proxy, proxy_authorization = _proxy(choice.cluster.proxy_url or "")
         return Credentials(
             server=(choice.cluster.server or "").rstrip("/"),
-            verify=not choice.cluster.insecure_skip_tls_verify,
+            should_verify=not choice.cluster.insecure_skip_tls_verify,
             tls_server_name=choice.cluster.tls_server_name or "",
             proxy=proxy,
             proxy_authorization=proxy_authorization,
@@ -242,8 +242,8 @@ def _proxy(address: str) -> tuple[str, str]:
     return str(url.with_user(None)), _basic(url.user or "", url.password or "")
 
 
-def _address(cluster: Cluster) -> Cluster:
-    return Cluster(
+def _address(cluster: KubeconfigCluster) -> KubeconfigCluster:
+    return KubeconfigCluster(
         server=cluster.server,
         insecure_skip_tls_verify=cluster.insecure_skip_tls_verify,
         tls_server_name=cluster.tls_server_name or None,
@@ -251,7 +251,7 @@ def _address(cluster: Cluster) -> Cluster:
     )
 
 
-def _fixed_identity(user: User) -> str:
+def _fixed_identity(user: KubeconfigUser) -> str:
     """The Authorization header of a token or password in the kubeconfig; empty without one."""
     if user.token:
         return f"Bearer {user.token}"
@@ -264,7 +264,7 @@ def _basic(name: str, password: str) -> str:
     return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"
 
 
-def _tree(cluster: Cluster, user: User) -> dict[str, Any]:
+def _tree(cluster: KubeconfigCluster, user: KubeconfigUser) -> dict[str, Any]:
     """A kubeconfig of one context, as the library expects it."""
     return {
         "current-context": "chosen",
@@ -277,7 +277,7 @@ def _tree(cluster: Cluster, user: User) -> dict[str, Any]:
 def _token(choice: _Choice, environment: Mapping[str, str] | None) -> TokenSource:
     user = choice.user
     if user.auth_provider is not None:
-        return AuthProvider(_tree(_address(choice.cluster), User(auth_provider=user.auth_provider)))
+        return AuthProvider(_tree(_address(choice.cluster), KubeconfigUser(auth_provider=user.auth_provider)))
     if user.exec is not None:
         return ExecPlugin(
             user.exec, cluster=_cluster_info(choice), directory=choice.user_directory, environment=environment

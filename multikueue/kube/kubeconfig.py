@@ -20,11 +20,11 @@ from multikueue.errors import ConfigurationError
 
 __all__ = [
     "LARGEST",
-    "Cluster",
     "Context",
     "InsecureKubeconfig",
     "Kubeconfig",
-    "User",
+    "KubeconfigCluster",
+    "KubeconfigUser",
     "check_access_provider",
     "check_worker_kubeconfig",
     "parse",
@@ -48,7 +48,7 @@ class _Part(msgspec.Struct, rename="kebab", omit_defaults=True):
     """Base of all parts: unknown fields are ignored, null means absent."""
 
 
-class Cluster(_Part):
+class KubeconfigCluster(_Part):
     server: str | None = None
     certificate_authority: str | None = None
     certificate_authority_data: str | None = None
@@ -58,7 +58,7 @@ class Cluster(_Part):
     extensions: list[dict[str, Any]] | None = None
 
 
-class User(_Part):
+class KubeconfigUser(_Part):
     token: str | None = None
     token_file: str | None = msgspec.field(name="tokenFile", default=None)
     client_certificate: str | None = None
@@ -83,12 +83,12 @@ class Context(_Part):
 
 class NamedCluster(_Part):
     name: str
-    cluster: Cluster | None = None
+    cluster: KubeconfigCluster | None = None
 
 
 class NamedUser(_Part):
     name: str
-    user: User | None = None
+    user: KubeconfigUser | None = None
 
 
 class NamedContext(_Part):
@@ -104,11 +104,11 @@ class Kubeconfig(_Part):
     contexts: list[NamedContext] | None = None
     current_context: str | None = None
 
-    def each_cluster(self) -> list[tuple[str, Cluster]]:
-        return [(entry.name, entry.cluster or Cluster()) for entry in self.clusters or ()]
+    def each_cluster(self) -> list[tuple[str, KubeconfigCluster]]:
+        return [(entry.name, entry.cluster or KubeconfigCluster()) for entry in self.clusters or ()]
 
-    def each_user(self) -> list[tuple[str, User]]:
-        return [(entry.name, entry.user or User()) for entry in self.users or ()]
+    def each_user(self) -> list[tuple[str, KubeconfigUser]]:
+        return [(entry.name, entry.user or KubeconfigUser()) for entry in self.users or ()]
 
     def each_context(self) -> list[tuple[str, Context]]:
         return [(entry.name, entry.context or Context()) for entry in self.contexts or ()]
@@ -203,7 +203,7 @@ _Rule = Callable[[str, _Entry], str]
 """Maps name and entry to the message of a violation; empty without one."""
 
 
-def _check(data: bytes, exec_rule: _Rule[User]) -> None:
+def _check(data: bytes, exec_rule: _Rule[KubeconfigUser]) -> None:
     try:
         file = parse(data, largest=LARGEST)
     except ConfigurationError as error:
@@ -214,7 +214,7 @@ def _check(data: bytes, exec_rule: _Rule[User]) -> None:
         raise InsecureKubeconfig(problem)
 
 
-def _problems(file: Kubeconfig, exec_rule: _Rule[User]) -> Iterable[str]:
+def _problems(file: Kubeconfig, exec_rule: _Rule[KubeconfigUser]) -> Iterable[str]:
     clusters, users = file.each_cluster(), file.each_user()
     yield from _broken(users, _token_file)
     yield from _broken(clusters, _insecure_tls)
@@ -236,67 +236,67 @@ def _broken(entries: Iterable[tuple[str, _Entry]], rule: _Rule[_Entry]) -> Itera
     return filter(None, (rule(name, entry) for name, entry in entries))
 
 
-def _token_file(_name: str, user: User) -> str:
+def _token_file(_name: str, user: KubeconfigUser) -> str:
     return "tokenFile is not allowed" if user.token_file else ""
 
 
-def _insecure_tls(name: str, cluster: Cluster) -> str:
+def _insecure_tls(name: str, cluster: KubeconfigCluster) -> str:
     unverified = cluster.insecure_skip_tls_verify
     return f"insecure TLS verification is not allowed for cluster {name}" if unverified else ""
 
 
-def _authority_path(name: str, cluster: Cluster) -> str:
+def _authority_path(name: str, cluster: KubeconfigCluster) -> str:
     if not cluster.certificate_authority:
         return ""
     return f"certificate-authority file paths are not allowed, use certificate-authority-data for cluster {name}"
 
 
-def _no_server(name: str, cluster: Cluster) -> str:
+def _no_server(name: str, cluster: KubeconfigCluster) -> str:
     return "" if cluster.server else f"server URL is required for cluster {name}"
 
 
-def _untrusted_endpoint(_name: str, cluster: Cluster) -> str:
+def _untrusted_endpoint(_name: str, cluster: KubeconfigCluster) -> str:
     return "" if _is_trusted_host(_url(cluster.server)) else "untrusted server endpoint"
 
 
-def _password(_name: str, user: User) -> str:
+def _password(_name: str, user: KubeconfigUser) -> str:
     return "basic auth is not allowed" if user.username or user.password else ""
 
 
-def _password_in_server(_name: str, cluster: Cluster) -> str:
+def _password_in_server(_name: str, cluster: KubeconfigCluster) -> str:
     url = _url(cluster.server)
     return "basic auth is not allowed" if url is not None and (url.user or url.password) else ""
 
 
-def _exec_plugin(_name: str, user: User) -> str:
+def _exec_plugin(_name: str, user: KubeconfigUser) -> str:
     return "" if user.exec is None else "exec plugins are not allowed"
 
 
-def _auth_provider(_name: str, user: User) -> str:
+def _auth_provider(_name: str, user: KubeconfigUser) -> str:
     return "" if user.auth_provider is None else "auth providers are not allowed"
 
 
-def _plain_http(name: str, cluster: Cluster) -> str:
+def _plain_http(name: str, cluster: KubeconfigCluster) -> str:
     url = _url(cluster.server)
     return "" if url is not None and url.scheme == "https" else f"plain http is not allowed for cluster {name}"
 
 
-def _certificate_path(name: str, user: User) -> str:
+def _certificate_path(name: str, user: KubeconfigUser) -> str:
     if not user.client_certificate:
         return ""
     return f"client-certificate file paths are not allowed, use client-certificate-data for user {name}"
 
 
-def _key_path(name: str, user: User) -> str:
+def _key_path(name: str, user: KubeconfigUser) -> str:
     return f"client-key file paths are not allowed, use client-key-data for user {name}" if user.client_key else ""
 
 
-def _odd_proxy(name: str, cluster: Cluster) -> str:
+def _odd_proxy(name: str, cluster: KubeconfigCluster) -> str:
     odd = cluster.proxy_url and not cluster.proxy_url.startswith(("http://", "https://"))
     return f"proxy-url must start with http:// or https:// for cluster {name}" if odd else ""
 
 
-def _impersonation(name: str, user: User) -> str:
+def _impersonation(name: str, user: KubeconfigUser) -> str:
     """A worker's credentials need no right to impersonate others."""
     others = user.as_user or user.as_uid or user.as_groups or user.as_user_extra
     return f"impersonation is not allowed, use credentials of the user itself for user {name}" if others else ""

@@ -206,7 +206,7 @@ class Reflector(Generic[T]):
         self._next_list, self._is_asked_anew = None, True
         self._following.cancel()
 
-    def _wants(self, item: T) -> bool:
+    def _is_wanted(self, item: T) -> bool:
         is_wanted = self._sink.wants(item)
         self._left_out += not is_wanted
         return is_wanted
@@ -226,7 +226,7 @@ class Reflector(Generic[T]):
             namespace=self._namespace,
             label_selector=self._label_selector,
             page=self._page,
-            wanted=self._wants,
+            wanted=self._is_wanted,
         )
         # An object that cannot be decoded keeps its last cached version: it is not deleted.
         kept = tuple(old for key in page.undecodable if (old := self._sink.get(key)) is not None)
@@ -355,7 +355,7 @@ class Reflector(Generic[T]):
         """Hand the object to the sink; returns its version. A BOOKMARK has only a version."""
         before = self._sink.unreadable.pop(item.key, "") if self._sink.unreadable else ""
         if type_ in ("ADDED", "MODIFIED"):
-            if self._wants(item):
+            if self._is_wanted(item):
                 self._sink.upsert(item)
         elif type_ == "DELETED":
             self._sink.remove(item)

@@ -53,7 +53,7 @@ class Relatives:
         self.uids |= {meta.uid} | ({owner.uid} if owner else set())
         return True
 
-    def told(self, about: Reference) -> bool:
+    def is_about_relative(self, about: Reference) -> bool:
         """Whether an event is about a relative: the copy, the job, or an object found by `has`."""
         job = self._job
         ours = {(WORKLOADS.kind, self._key.name)} | ({(job.kind, job.name)} if job else set())
@@ -61,8 +61,8 @@ class Relatives:
 
     async def is_about_new_relative(self, about: Reference) -> bool:
         """Whether a new event is about a relative; a pod that is not known yet is read first."""
-        if self.told(about) or about.kind != PODS.kind:
-            return self.told(about)
+        if self.is_about_relative(about) or about.kind != PODS.kind:
+            return self.is_about_relative(about)
         return await self._is_ours(OwnerReference(api_version="v1", kind="Pod", name=about.name, uid=about.uid), 0)
 
     def _is_marked(self, meta: ObjectMeta) -> bool:

@@ -33,9 +33,9 @@ __all__ = [
     "NOT_SENT",
     "TRANSPORT_ERRORS",
     "USER_AGENT",
-    "Lines",
     "RequestContext",
     "Response",
+    "ResponseLines",
     "Session",
     "Transport",
     "always",
@@ -259,7 +259,7 @@ async def beginning(answer: Response, most: int, alone: anyio.Lock, held: AsyncE
             return body.getvalue()
 
 
-class Lines:
+class ResponseLines:
     """The lines of an endless answer. aiohttp's own reader copies a long line again for each piece of it.
 
     Long lines with the same lock are read one at a time."""

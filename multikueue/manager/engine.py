@@ -5,7 +5,7 @@ from __future__ import annotations
 from multikueue.api import quantity
 from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.requests.amounts import Accounting, Transformation
 from multikueue.settings import AdmissionSharing, Quota
 
@@ -16,7 +16,7 @@ def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
     """An empty quota engine with these settings."""
     return Engine(
         accounting=_accounting(quota),
-        fair_sharing=FairSharing(quota.preemption_strategies) if quota.fair_sharing else None,
+        fair_sharing=FairPreemption(quota.preemption_strategies) if quota.fair_sharing else None,
         admission_sharing=_decay(quota.admission_fair_sharing),
         block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
         keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
@@ -40,7 +40,7 @@ def _accounting(quota: Quota) -> Accounting:
         Transformation(
             input=each.input,
             outputs={name: quantity.parse(text) for name, text in each.outputs.items()},
-            replaces=each.strategy == "Replace",
+            should_replace=each.strategy == "Replace",
             multiply_by=each.multiply_by,
         )
         for each in quota.transformations

@@ -20,7 +20,7 @@ from multikueue.controllers.leader_election.leadership import Leadership, NoElec
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.controllers.metrics.observer import Observer
-from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import OnDecision, WorkQueues, World, tenant
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
@@ -44,7 +44,7 @@ from multikueue.settings import (
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import Metrics
-from multikueue.web.admission import Known
+from multikueue.web.admission import AdmissionLookups
 from multikueue.web.server import Render, Server
 from multikueue.web.serving import authority
 
@@ -63,8 +63,8 @@ class Parts:
     observer: Observer
 
     def act(self) -> None:
-        self.observer.acting = True
-        self.enqueuer.acting = True
+        self.observer.is_acting = True
+        self.enqueuer.is_acting = True
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class Manager:
             async with anyio.create_task_group() as tasks:
                 await first(self._end, lambda: self._get_hot(tasks, server, parts, defaults))
                 await first(self._end, self.leadership.gain)
-                if not (self.stop.is_set() or self.kinds.stale):
+                if not (self.stop.is_set() or self.kinds.is_stale):
                     parts.act()
                     self._act(tasks, world, runnables)
                     await first(self.leadership.keep, lambda: self._retire(world.queues))
@@ -114,8 +114,8 @@ class Manager:
 
     def assemble(self) -> Parts:
         """An empty store and the controllers on it. Nothing runs yet."""
-        admission, queues = Admission(), self._queues()
-        enqueuer = Enqueuer(queues, admission, acting=False)
+        admission, queues = SchedulerLoop(), self._queues()
+        enqueuer = Enqueuer(queues, admission, is_acting=False)
         world = self._world(queues, enqueuer)
         runnables = compose(world, self.settings, admission)
         observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
@@ -203,9 +203,9 @@ class Manager:
             store=world.store,
             queues=world.queues,
             finished=observer.finished,
-            quota="quota" in self.settings.roles,
-            resources=settings.enable_cluster_queue_resources,
-            local_queues=settings.enable_local_queues,
+            has_quota="quota" in self.settings.roles,
+            has_resources=settings.enable_cluster_queue_resources,
+            has_local_queues=settings.enable_local_queues,
         )
 
         async def render() -> bytes:
@@ -234,7 +234,7 @@ class Manager:
             port=settings.port,
             client_ca=await anyio.to_thread.run_sync(authority, settings.client_ca_file),
             failure_policy=settings.failure_policy,
-            kinds=[each.kind for each in adapters if not each.external and each not in adapters.templates],
+            kinds=[each.kind for each in adapters if not each.is_external and each not in adapters.templates],
             templates=[template.kind for template in adapters.templates],
             defaulting=defaults.take if defaults is not None else tuple,
         )
@@ -325,9 +325,9 @@ class Manager:
                 await queue.drained()
 
 
-def _known(store: Store, defaults: DefaultQueues | None) -> Known:
+def _known(store: Store, defaults: DefaultQueues | None) -> AdmissionLookups:
     """The lookups of the admission webhook."""
-    return Known(
+    return AdmissionLookups(
         dispatches=store.uses_multikueue,
         nested=lambda namespace, controller: store.nesting.under(namespace, controller) is not None,
         has_default=lambda namespace: defaults is not None and namespace in defaults,

@@ -116,7 +116,7 @@ async def manage(
             limit=CONNECTIONS,
             call_timeout=timeout,
             user_agent=user_agent(leadership),
-            may_write=leadership.mandate.valid,
+            may_write=leadership.mandate.is_valid,
             on_call=metrics.called,
             on_garbage=recorder.unreadable,
             transport=environment.transport,

@@ -91,7 +91,7 @@ class Record:
         """Drop past quotas that no longer count. The last is kept: it tells which resources the worker counts."""
         self._past = [(known, ended) for known, ended in self._past[:-1] if now - ended < hold] + self._past[-1:]
 
-    def settled(self, hold: timedelta, now: datetime) -> bool:
+    def is_settled(self, hold: timedelta, now: datetime) -> bool:
         """Whether the worker has been observed for `hold`, so that its recent quotas are known."""
         return now - self.since >= hold
 
@@ -111,14 +111,14 @@ class Record:
 class Offer:
     """Quota of one worker for a ClusterQueue, in the manager's flavors; `resources` are all that the worker counts.
 
-    Until it is `settled` the worker may have had more recently. `problem` says why nothing is known of it, `notes` what
+    Until it `is_settled` the worker may have had more recently. `problem` says why nothing is known of it, `notes` what
     does not count, or soon will not.
     """
 
     cluster: str
     amounts: Amounts = field(default_factory=dict)
     resources: frozenset[str] = frozenset()
-    settled: bool = True
+    is_settled: bool = True
     problem: str = ""
     notes: tuple[str, ...] = ()
 
@@ -156,8 +156,8 @@ def offer(
     elif not next(record.latest()).behind(feeders[name]):
         notes.append(f"none of its LocalQueues leads to a ClusterQueue on {cluster}")
     resources = frozenset(resource for _, resource in counted)
-    settled = record.settled(hold, now)
-    return Offer(cluster=cluster, amounts=most, resources=resources, settled=settled, notes=tuple(notes))
+    settled = record.is_settled(hold, now)
+    return Offer(cluster=cluster, amounts=most, resources=resources, is_settled=settled, notes=tuple(notes))
 
 
 def _hidden(queues: WorkerQueues, feeders: Collection[ObjectKey]) -> list[str]:

@@ -32,7 +32,7 @@ from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.catalog import is_leaving
 from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.cache.slice_replacements import SliceReplacements
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.queueing.queue_manager import QueueManager
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting
 from multikueue.quota.scheduler.scheduler import Scheduler
@@ -57,7 +57,7 @@ class Engine:
         self,
         *,
         accounting: Accounting = AS_IT_IS,
-        fair_sharing: FairSharing | None = None,
+        fair_sharing: FairPreemption | None = None,
         admission_sharing: UsageDecay | None = None,
         block_admission: bool = False,
         keep_place: bool = False,
@@ -71,7 +71,7 @@ class Engine:
             block_admission=block_admission,
             keep_place=keep_place,
             non_preemptible=non_preemptible,
-            slice_replacements=SliceReplacements(trusting=copies) if elastic else None,
+            slice_replacements=SliceReplacements(is_trusting=copies) if elastic else None,
         )
         self._queues = QueueManager(self._cache, accounting)
         self.scheduler = Scheduler(self._cache, self._queues, fair_sharing)

@@ -21,7 +21,7 @@ from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.tree import FlavorResource, Node, UndoLog, subtree_that_fits
 from multikueue.quota.preemption.candidates import may_be_preempted
 from multikueue.quota.preemption.grade import Grade, Mode
-from multikueue.quota.preemption.preemption import Preemption, Searches
+from multikueue.quota.preemption.preemption import PreemptionRules, Searches
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.requests.matching import unsuitable
 from multikueue.quota.scheduler.cycle import Head
@@ -60,7 +60,7 @@ class Barrier(Value):
     amount: str
 
 
-class Lack(Value):
+class Shortage(Value):
     """Why one flavor does not give a pod set one resource. With a `problem` the flavor does not suit the pods, or could
     never hold them; holders and barriers are empty then."""
 
@@ -102,7 +102,7 @@ class Explanation(Value):
     problem: str = ""
     place: int = 0
     behind: str = ""
-    lacks: tuple[Lack, ...] = ()
+    lacks: tuple[Shortage, ...] = ()
     endings: tuple[Ending, ...] = ()
     partial: bool = False
 
@@ -127,7 +127,7 @@ def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | Non
         behind=str(next(view.waiting_in(queue_name)).key) if strict and place > 1 else "",
         lacks=tuple(inquiry.lacks()) if inquiry else (),
         endings=tuple(inquiry.endings()) if inquiry else (),
-        partial=inquiry.partial if inquiry else False,
+        partial=inquiry.is_partial if inquiry else False,
     )
 
 
@@ -183,9 +183,9 @@ class _Inquiry:
     view: QuotaView
     head: Head
     now: datetime
-    rules: Preemption = field(init=False)
+    rules: PreemptionRules = field(init=False)
     assignment: Assignment = field(init=False)
-    partial: bool = False
+    is_partial: bool = False
     _left: int = LOOKED_AT
 
     def __post_init__(self) -> None:
@@ -197,7 +197,7 @@ class _Inquiry:
     def node(self) -> Node:
         return self.head.queue.node
 
-    def lacks(self) -> Iterator[Lack]:
+    def lacks(self) -> Iterator[Shortage]:
         """Per pod set, flavor and resource, as far as the search for flavors went."""
         earlier: dict[FlavorResource, int] = {}
         for each in self.assignment.pod_sets:
@@ -207,9 +207,11 @@ class _Inquiry:
                 fr = choice.flavor, resource
                 earlier[fr] = earlier.get(fr, 0) + each.requests[resource]
 
-    def _lacks_of(self, each: PodSetFlavors, earlier: dict[FlavorResource, int]) -> Iterator[Lack]:
+    def _lacks_of(self, each: PodSetFlavors, earlier: dict[FlavorResource, int]) -> Iterator[Shortage]:
         for resource, amount in sorted(each.requests.items()):
-            lack = partial(Lack, pod_set=each.pod_set.name, resource=resource, needed=quantity.render(resource, amount))
+            lack = partial(
+                Shortage, pod_set=each.pod_set.name, resource=resource, needed=quantity.render(resource, amount)
+            )
             group = self.head.queue.group_of.get(resource)
             if group is None:
                 if amount:
@@ -224,7 +226,7 @@ class _Inquiry:
                 total = amount + earlier.get((name, resource), 0)
                 yield from self._shortage(lack, (name, resource), total)
 
-    def _shortage(self, lack: Callable[..., Lack], fr: FlavorResource, total: int) -> Iterator[Lack]:
+    def _shortage(self, lack: Callable[..., Shortage], fr: FlavorResource, total: int) -> Iterator[Shortage]:
         """The lack if `total` of a flavor and resource is needed; nothing if it is available."""
         flavor, resource = fr
         cell = self.node.cell(fr)
@@ -258,7 +260,7 @@ class _Inquiry:
     def _first(self, most: int) -> list[_User]:
         """The first reservations, `most` of them; notes whether there are others."""
         found = list(islice(self._reservations(), most + 1))
-        self.partial = self.partial or len(found) > most
+        self.is_partial = self.is_partial or len(found) > most
         return found[:most]
 
     def _holders(self, fr: FlavorResource, seen: list[_User]) -> Iterator[Holder]:
@@ -290,7 +292,7 @@ class _Inquiry:
 
     def _rule_against(self, reservation: Reservation, node: Node, fr: FlavorResource, total: int) -> str:
         """The rule that protects a workload from preemption; empty if none does, or if it is evicted already."""
-        if reservation.evicted:
+        if reservation.is_evicted:
             return ""
         rules, own = self.head.queue.spec.preemption, node is self.node
         name = "withinClusterQueue" if own else "reclaimWithinCohort"
@@ -303,7 +305,7 @@ class _Inquiry:
             return "its ClusterQueue borrows nothing of it"
         if not may_be_preempted(reservation, policy, priority=self._priority, since=self.head.waiting.rank[1]):
             return f"{name}: {policy}"
-        if reservation.protected:
+        if reservation.is_protected:
             return "non-preemptible"
         if not self.rules.allowance(node.name):
             return "the preemption budget of its ClusterQueue is used up"
@@ -332,13 +334,13 @@ class _Inquiry:
     def endings(self) -> Iterator[Ending]:
         """The workloads that have to end so that this one fits: evicted ones first, then those known to end soonest,
         then the largest."""
-        if self._fits():
+        if self._has_room():
             return
         log = UndoLog()
         try:
             users = self._users()
             count = self._fewest(users, log)
-            needed = _needed(users[:count], self._fits, log) if count else []
+            needed = _needed(users[:count], self._has_room, log) if count else []
         finally:
             log.roll_back()  # it is the quota that everybody gets
         for reservation, _ in needed:
@@ -346,10 +348,10 @@ class _Inquiry:
                 workload=str(reservation.key),
                 cluster_queue=reservation.cluster_queue,
                 at_latest=reservation.ends_by,
-                leaving=reservation.evicted,
+                leaving=reservation.is_evicted,
             )
 
-    def _fits(self) -> bool:
+    def _has_room(self) -> bool:
         return assign(self.head.waiting.demand, self.head.queue, oracle=_no_help).mode is Mode.FIT
 
     def _users(self) -> list[_User]:
@@ -372,7 +374,7 @@ class _Inquiry:
             mark = log.mark()
             for reservation, node in users[:count]:
                 node.remove(reservation.amounts, log)
-            fits = self._fits()
+            fits = self._has_room()
             log.roll_back(mark)
             return fits
 
@@ -396,7 +398,7 @@ def _needed(users: list[_User], fits: Callable[[], bool], log: UndoLog) -> list[
     for reservation, node in reversed(users):
         mark = log.mark()
         node.add(reservation.amounts, log)
-        if reservation.evicted or not fits():
+        if reservation.is_evicted or not fits():
             log.roll_back(mark)
             kept.append((reservation, node))
     return kept[::-1]
@@ -405,7 +407,7 @@ def _needed(users: list[_User], fits: Callable[[], bool], log: UndoLog) -> list[
 def _ending_order(reservation: Reservation, wanted: Iterable[FlavorResource]) -> tuple[bool, bool, float, int, str]:
     soon = reservation.ends_by.timestamp() if reservation.ends_by else 0.0
     size = sum(reservation.amounts.get(fr, 0) for fr in wanted)
-    return not reservation.evicted, reservation.ends_by is None, soon, -size, str(reservation.key)
+    return not reservation.is_evicted, reservation.ends_by is None, soon, -size, str(reservation.key)
 
 
 def _leaves(node: Node) -> Iterator[Node]:

@@ -16,7 +16,7 @@ from typing import Any
 from multikueue.api import quantity
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.errors import InvalidObject
-from multikueue.quota.cache.tree import FlavorResource, Quota, quotas
+from multikueue.quota.cache.tree import CellQuota, FlavorResource, quotas
 from multikueue.quota.capacity import Offer
 
 _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
@@ -76,7 +76,7 @@ class Rules:
     `flavors` maps the workers' flavors to the manager's.
     """
 
-    enabled: bool = False
+    is_enabled: bool = False
     reserve: WorkerReserve = WorkerReserve()
     shrink_after: timedelta = timedelta(minutes=5)
     threshold: int = 0
@@ -85,7 +85,7 @@ class Rules:
 
 def reserve_of(queue: ClusterQueue, rules: Rules) -> WorkerReserve | None:
     """The reserve of a ClusterQueue that follows its workers; None: it does not follow."""
-    default = rules.reserve if rules.enabled else None
+    default = rules.reserve if rules.is_enabled else None
     match queue.metadata.annotations.get(FOLLOW_ANNOTATION):
         case None:
             return default
@@ -164,7 +164,7 @@ def follow(
     if problem:
         stay = (replace(each, wanted=each.nominal, why="not all of its workers are known") for each in figures)
         return FollowedQuota(tuple(stay), problem, _notes(offers))
-    settled = all(each.settled for each in offers)
+    settled = all(each.is_settled for each in offers)
     damped = (_damped(figure, threshold=threshold, settled=settled) for figure in figures)
     return FollowedQuota(tuple(damped), notes=_notes(offers))
 
@@ -173,7 +173,7 @@ def _notes(offers: Iterable[Offer]) -> tuple[str, ...]:
     return tuple(note for each in offers for note in each.notes)
 
 
-def _figure(fr: FlavorResource, quota: Quota, offers: Iterable[Offer], reserve: WorkerReserve) -> Figure:
+def _figure(fr: FlavorResource, quota: CellQuota, offers: Iterable[Offer], reserve: WorkerReserve) -> Figure:
     """The figure of one (flavor, resource), whatever the size and time of the change."""
     (flavor, resource), least = fr, quota.lending_limit or 0
     workers = {each.cluster: each.amounts.get(fr, 0) for each in offers if resource in each.resources}

@@ -12,8 +12,8 @@ from multikueue.quota.cache import status
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.reservations import QueueUsage, Reservation
 from multikueue.quota.cache.status import Problem
-from multikueue.quota.cache.tree import FlavorResource, Node, Quota
-from multikueue.quota.preemption.preemption import Preemption
+from multikueue.quota.cache.tree import CellQuota, FlavorResource, Node
+from multikueue.quota.preemption.preemption import PreemptionRules
 from multikueue.quota.preemption.shares import NOTHING, Share, share
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.queueing.queue_manager import QueueManager
@@ -44,7 +44,7 @@ class QuotaView:
         self._cache.build()
         return self._scheduler.head(waiting, cluster_queue)
 
-    def rules(self, now: datetime) -> Preemption:
+    def rules(self, now: datetime) -> PreemptionRules:
         """The rules of preemption as of now."""
         return self._scheduler.rules(now)
 
@@ -68,7 +68,7 @@ class QuotaView:
         """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
         return self._cache.catalog.required_checks(cluster_queue, flavors)
 
-    def quotas(self, cluster_queue: str) -> Mapping[FlavorResource, Quota]:
+    def quotas(self, cluster_queue: str) -> Mapping[FlavorResource, CellQuota]:
         """The quotas of a ClusterQueue."""
         return self._cache.forest.quotas(cluster_queue)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from multikueue.errors import ConfigurationError
 from multikueue.kube.expiry import Validity, validity_of
-from multikueue.kube.kubeconfig import User, parse
+from multikueue.kube.kubeconfig import KubeconfigUser, parse
 
 __all__ = ["KubeconfigFacts", "kubeconfig_facts"]
 
@@ -36,11 +36,11 @@ def kubeconfig_facts(data: bytes) -> KubeconfigFacts:
         return KubeconfigFacts(problem=str(error))
     except KeyError:
         return KubeconfigFacts(problem="the kubeconfig has no current context with a cluster")
-    user = dict(config.each_user()).get(context.user or "", User())
+    user = dict(config.each_user()).get(context.user or "", KubeconfigUser())
     return KubeconfigFacts(server=cluster.server or "", validity=_validity(user))
 
 
-def _validity(user: User) -> Validity | None:
+def _validity(user: KubeconfigUser) -> Validity | None:
     """None for a credential without an end (a static token), and for one that cannot be read."""
     try:
         return validity_of(user.token or "", b64decode(user.client_certificate_data or ""))

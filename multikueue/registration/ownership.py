@@ -30,17 +30,17 @@ StepAction = Literal["created", "updated", "unchanged", "removed", "absent", "ke
 
 @dataclass(frozen=True, slots=True)
 class OwnershipStep:
-    """The result for one object, and its cluster; `planned`: the result it would have."""
+    """The result for one object, and its cluster; `is_planned`: the result it would have."""
 
     action: StepAction
     what: str
     where: str
-    planned: bool = False
+    is_planned: bool = False
     why: str = ""
 
     def __str__(self) -> str:
         reason = f": {self.why}" if self.why else ""
-        return f"{self.what} on {self.where} {'would be ' if self.planned else ''}{self.action}{reason}"
+        return f"{self.what} on {self.where} {'would be ' if self.is_planned else ''}{self.action}{reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Side:
     async def refuse_foreign(self, wanted: Iterable[Wanted]) -> None:
         """Raise InvalidObject for the first wanted object that exists and is not ours."""
         for one in wanted:
-            if not one.shared:
+            if not one.is_shared:
                 self._check_ours(one, await self.find(one.kind, one.key))
 
     async def ensure(self, wanted: Wanted) -> None:
@@ -63,10 +63,10 @@ class Side:
         found = await self.find(wanted.kind, wanted.key)
         if found is None:
             return await self._create(wanted)
-        if wanted.shared:
+        if wanted.is_shared:
             return self._did("unchanged", str(wanted))
         self._check_ours(wanted, found)
-        if _holds(found, wanted.body):
+        if _has_all(found, wanted.body):
             return self._did("unchanged", str(wanted))
         if not self.dry_run:
             # The UID is a precondition: our object may just have been replaced by one that is not ours.
@@ -141,7 +141,7 @@ class Side:
             await ask(self.client, "POST", wanted.kind.collection(wanted.key.namespace), wanted.manifest)
         except AlreadyExists:
             # Created by another client meanwhile: harmless for a shared object, foreign otherwise.
-            if not wanted.shared:
+            if not wanted.is_shared:
                 raise
         except NotFound as error:
             kind = wanted.kind
@@ -161,7 +161,7 @@ class Side:
 
     def _did(self, action: StepAction, what: str, why: str = "") -> None:
         changes = action in ("created", "updated", "removed")
-        self.report(OwnershipStep(action, what, self.where, planned=self.dry_run and changes, why=why))
+        self.report(OwnershipStep(action, what, self.where, is_planned=self.dry_run and changes, why=why))
 
 
 async def ask(client: ClusterClient, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -174,9 +174,9 @@ def is_ours(item: Mapping[str, Any]) -> bool:
     return bool((item["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == OUR_NAME)
 
 
-def _holds(found: Any, wanted: Any) -> bool:
+def _has_all(found: Any, wanted: Any) -> bool:
     """Whether `found` has everything wanted: servers add fields to mappings, never to the lists we write."""
     if isinstance(wanted, Mapping):
         found = {} if found is None else found
-        return isinstance(found, Mapping) and all(_holds(found.get(name), value) for name, value in wanted.items())
+        return isinstance(found, Mapping) and all(_has_all(found.get(name), value) for name, value in wanted.items())
     return bool(found == wanted)

@@ -74,21 +74,21 @@ class Right:
     resource: str
     verbs: tuple[str, ...]
     name: str = ""
-    namespaced: bool = True
+    is_namespaced: bool = True
 
     def __str__(self) -> str:
         what = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{what}/{self.name}" if self.name else what
 
 
-IDENTITY = Right("", "namespaces", ("get",), "kube-system", namespaced=False)
+IDENTITY = Right("", "namespaces", ("get",), "kube-system", is_namespaced=False)
 """Identifies the cluster. A worker registered without it works, but cannot be told from another."""
 
 
 QUEUE_RIGHTS = (
     Right("kueue.x-k8s.io", "workloads", (*_COPY, "patch")),
     Right("kueue.x-k8s.io", "workloads/status", ("patch",)),
-    Right("kueue.x-k8s.io", "clusterqueues", ("list",), namespaced=False),
+    Right("kueue.x-k8s.io", "clusterqueues", ("list",), is_namespaced=False),
     Right("kueue.x-k8s.io", "localqueues", ("list",)),
 )
 
@@ -137,8 +137,8 @@ VIEW_PODS = (
 class Registration:
     """A worker that joins, and its names.
 
-    `namespace` has the Secret on the manager and the ServiceAccount on the worker. `run_pods`: the manager may create
-    Pods. `view_pods`: holders of the Secret may read them. `frameworks` are the known kinds of jobs that it may create
+    `namespace` has the Secret on the manager and the ServiceAccount on the worker. `may_run_pods`: the manager may create
+    Pods. `may_view_pods`: holders of the Secret may read them. `frameworks` are the known kinds of jobs that it may create
     besides Jobs, by the names of Kueue's integrations (default: all but Pods), `run_kinds` further ones, each as
     plural.group. `run_in` are the namespaces of these rights (default: all). Raises ConfigurationError for a name
     that Kubernetes would refuse.
@@ -147,9 +147,9 @@ class Registration:
     cluster: str
     namespace: str = "kueue-system"
     origin: str = OUR_NAME
-    run_pods: bool = False
+    may_run_pods: bool = False
     frameworks: tuple[str, ...] = ()
-    view_pods: bool = False
+    may_view_pods: bool = False
     run_kinds: tuple[str, ...] = ()
     run_in: tuple[str, ...] = ()
 
@@ -218,12 +218,12 @@ def _as_name(origin: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An object that must exist, without its fields that are None. A `shared` one may be foreign: it is created if
+    """An object that must exist, without its fields that are None. One that `is_shared` may be foreign: it is created if
     missing, and never changed."""
 
     kind: Kind[Any]
     body: Mapping[str, Any]
-    shared: bool = False
+    is_shared: bool = False
 
     @property
     def key(self) -> ObjectKey:
@@ -260,7 +260,7 @@ def _role(
     role, binding = (ROLES, ROLE_BINDINGS) if place else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
     metadata = {"name": registration.account.name, "labels": LABELS} | ({"namespace": place} if place else {})
     holds = (
-        right for right in _rights(registration) if place in (registration.namespaces if right.namespaced else ("",))
+        right for right in _rights(registration) if place in (registration.namespaces if right.is_namespaced else ("",))
     )
     reference = {"apiGroup": RBAC, "kind": role.kind, "name": registration.account.name}
     return (
@@ -270,7 +270,7 @@ def _role(
 
 
 def _rights(registration: Registration) -> tuple[Right, ...]:
-    run, view = RUN_PODS if registration.run_pods else (), VIEW_PODS if registration.view_pods else ()
+    run, view = RUN_PODS if registration.may_run_pods else (), VIEW_PODS if registration.may_view_pods else ()
     named = (kind.partition(".") for kind in registration.run_kinds)
     others = copy_rights((group, plural) for plural, _, group in named)
     wanted = {FRAMEWORKS[name].kind for name in registration.frameworks}
@@ -313,4 +313,4 @@ def _without_none(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _namespace(registration: Registration) -> Wanted:
-    return Wanted(NAMESPACES, {"metadata": {"name": registration.namespace}}, shared=True)
+    return Wanted(NAMESPACES, {"metadata": {"name": registration.namespace}}, is_shared=True)

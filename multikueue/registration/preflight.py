@@ -112,7 +112,7 @@ async def missing_rights(
             errors.append(error)
 
     wanted = tuple(
-        Place(right, where) for right in rights for where in (namespaces if right.namespaced else EVERYWHERE)
+        Place(right, where) for right in rights for where in (namespaces if right.is_namespaced else EVERYWHERE)
     )
     async with anyio.create_task_group() as tasks:
         for place in wanted:
@@ -139,7 +139,7 @@ class Routes:
     def queues_to(self, cluster: str) -> tuple[ObjectKey, ...]:
         """The LocalQueues whose jobs may go to the cluster: LocalQueue, ClusterQueue, check, config, cluster."""
         naming = self.configs_with(cluster)
-        checks = {check.metadata.name for check in self.checks if _leads_to(check, naming)}
+        checks = {check.metadata.name for check in self.checks if _is_configured_by(check, naming)}
         feeding = {queue.metadata.name for queue in self.cluster_queues if checks & _checks_of(queue)}
         return tuple(sorted(queue.key for queue in self.local_queues if queue.spec.cluster_queue in feeding))
 
@@ -151,7 +151,7 @@ class Routes:
         check = next((each for each in found if each.spec.controller_name == CONTROLLER_NAME), None)
         if check is None:
             return None
-        named = (clusters_of(each) for each in self.configs if _leads_to(check, (each.metadata.name,)))
+        named = (clusters_of(each) for each in self.configs if _is_configured_by(check, (each.metadata.name,)))
         return next(named, ())
 
 
@@ -165,7 +165,7 @@ async def routes(manager: ClusterClient) -> Routes:
     )
 
 
-def _leads_to(check: AdmissionCheck, configs: Collection[str]) -> bool:
+def _is_configured_by(check: AdmissionCheck, configs: Collection[str]) -> bool:
     parameters = check.spec.parameters
     return check.spec.controller_name == CONTROLLER_NAME and parameters is not None and parameters.name in configs
 

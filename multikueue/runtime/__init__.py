@@ -14,7 +14,7 @@ from multikueue.runtime.controller import AGAIN, DONE, Result, run_controller
 from multikueue.runtime.deadline_pool import DeadlineExceeded, DeadlinePool, PoolSaturated
 from multikueue.runtime.files import watch_files
 from multikueue.runtime.mandate import Mandate
-from multikueue.runtime.queue import Closed, Depth, Priority, WorkQueue
+from multikueue.runtime.queue import Closed, Depth, QueuePriority, WorkQueue
 from multikueue.runtime.race import first
 from multikueue.runtime.supervisor import supervise
 
@@ -29,7 +29,7 @@ __all__ = [
     "Depth",
     "Mandate",
     "PoolSaturated",
-    "Priority",
+    "QueuePriority",
     "Result",
     "SystemClock",
     "WorkQueue",

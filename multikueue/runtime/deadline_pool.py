@@ -33,7 +33,7 @@ class _Task(Generic[T]):
     call: Callable[[], T]
     report: Outcome[T]
     timer: asyncio.TimerHandle | None = None
-    given_up: bool = False
+    is_given_up: bool = False
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class DeadlinePool(Generic[T]):
     def _next(self) -> None:
         while self._waiting and len(self._running) < self.size:
             self._start(self._waiting.popleft())
-        if all(task.given_up for task in self._running):
+        if all(task.is_given_up for task in self._running):
             while self._waiting:
                 lost = f"{len(self._running)} calls have not come back; once one does, it is asked again"
                 self._waiting.popleft().report(PoolSaturated(lost))
@@ -79,12 +79,12 @@ class DeadlinePool(Generic[T]):
         self._running.discard(task)
         if task.timer is not None:
             task.timer.cancel()
-        if not task.given_up:
+        if not task.is_given_up:
             task.report(outcome)
         self._next()
 
     def _give_up(self, task: _Task[T]) -> None:
-        task.given_up = True
+        task.is_given_up = True
         task.report(DeadlineExceeded(f"no answer within {self.deadline.total_seconds():g}s"))
         self._next()
 

@@ -33,7 +33,7 @@ class _Sight:
     """The last state of a file, and whether that is still to be reported."""
 
     trace: _Trace
-    news: bool = True
+    has_news: bool = True
 
 
 async def watch_files(
@@ -68,8 +68,8 @@ def _settled(known: dict[str, _Sight], traces: dict[str, _Trace]) -> Iterable[st
         sight = known.get(path)
         if sight is None or sight.trace != trace:
             known[path] = _Sight(trace)
-        elif sight.news:
-            sight.news = False
+        elif sight.has_news:
+            sight.has_news = False
             yield path
 
 

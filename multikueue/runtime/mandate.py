@@ -26,7 +26,7 @@ class Mandate:
         """A mandate that never ends: no other process might act."""
         return cls(until=inf)
 
-    def valid(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether this process may act now. Call it directly before each effect, with no wait in between."""
         return self._clock() < self._until
 

@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Hashable)
 RETRIES = Backoff(first=timedelta(milliseconds=200), cap=timedelta(minutes=5))
 
 
-class Priority(IntEnum):
+class QueuePriority(IntEnum):
     """The order of keys: something happened, then a requeue that we asked for, then "look at everything again"."""
 
     LIVE = 0
@@ -55,7 +55,7 @@ class _Timer(NamedTuple):
     """`earliest` is the end of the wait that a server asked for: `hurry` does not go below it."""
 
     when: float
-    priority: Priority
+    priority: QueuePriority
     handle: asyncio.TimerHandle
     earliest: float
 
@@ -114,12 +114,12 @@ class WorkQueue(Generic[K]):
 
     def __init__(self, *, retries: Backoff = RETRIES, tenant: Callable[[K], Hashable] = _all_alike) -> None:
         self._retries = retries
-        self._waiting: tuple[_Line[K], ...] = tuple(_Line(tenant) for _ in Priority)
-        self._passed_over = [0 for _ in Priority]
-        self._place: dict[K, Priority] = {}
+        self._waiting: tuple[_Line[K], ...] = tuple(_Line(tenant) for _ in QueuePriority)
+        self._passed_over = [0 for _ in QueuePriority]
+        self._place: dict[K, QueuePriority] = {}
         self._timers: dict[K, _Timer] = {}
         self._processing: set[K] = set()
-        self._again: dict[K, Priority] = {}
+        self._again: dict[K, QueuePriority] = {}
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._taken = 0
@@ -142,7 +142,7 @@ class WorkQueue(Generic[K]):
             taken=self._taken,
         )
 
-    def add(self, key: K, priority: Priority = Priority.LIVE) -> None:
+    def add(self, key: K, priority: QueuePriority = QueuePriority.LIVE) -> None:
         """Queue the key now. After `close`, nothing happens."""
         if self._closed:
             return
@@ -154,7 +154,7 @@ class WorkQueue(Generic[K]):
             return
         self._enqueue(key, priority)
 
-    def add_after(self, key: K, delay: timedelta, priority: Priority = Priority.REQUEUE) -> None:
+    def add_after(self, key: K, delay: timedelta, priority: QueuePriority = QueuePriority.REQUEUE) -> None:
         """Queue the key after `delay`, unless it is due sooner."""
         if self._closed:
             return
@@ -246,7 +246,7 @@ class WorkQueue(Generic[K]):
         self._passed_over[chosen] = 0
         return self._waiting[chosen].pop()
 
-    def _enqueue(self, key: K, priority: Priority) -> None:
+    def _enqueue(self, key: K, priority: QueuePriority) -> None:
         place = self._place.get(key)
         if place is not None and place <= priority:
             return
@@ -257,7 +257,7 @@ class WorkQueue(Generic[K]):
         if place is None:
             self._wake_one()
 
-    def _start_timer(self, key: K, seconds: float, priority: Priority) -> None:
+    def _start_timer(self, key: K, seconds: float, priority: QueuePriority) -> None:
         loop = asyncio.get_running_loop()
         when = loop.time() + seconds
         known, earliest = self._drop_timer(key), 0.0

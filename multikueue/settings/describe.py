@@ -22,7 +22,7 @@ from multikueue.settings import kueue
 from multikueue.settings.sources import Loaded
 from multikueue.settings.tree import Leaf, Settings, leaves
 
-__all__ = ["Row", "in_force", "meanings", "page", "written"]
+__all__ = ["SettingRow", "in_force", "meanings", "page", "written"]
 
 GENERATED = "<!-- From here on `make docs` writes, out of multikueue/settings. -->\n"
 
@@ -30,25 +30,25 @@ _UNITS = (("h", timedelta(hours=1)), ("m", timedelta(minutes=1)), ("s", timedelt
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """A setting in force: value and default as one would write them, and the place that the value comes from."""
 
     name: str
     value: Any
     source: str
     default: Any
-    live: bool
+    is_live: bool
 
 
-def in_force(loaded: Loaded) -> tuple[Row, ...]:
+def in_force(loaded: Loaded) -> tuple[SettingRow, ...]:
     """Every setting, in the order of the tree."""
     return tuple(
-        Row(
+        SettingRow(
             leaf.name,
             written(leaf.of(loaded.settings)),
             loaded.origin(leaf.path),
             written(_default(leaf.field)),
-            leaf.live,
+            leaf.is_live,
         )
         for leaf in leaves()
     )
@@ -107,7 +107,7 @@ def _settings() -> Iterator[str]:
         yield "| Setting | Kind | Default | Live | Meaning |\n|---|---|---|---|---|"
         for leaf in members:
             meaning = meanings(_group(path))[leaf.path[-1]]
-            yield f"| `{leaf.name}` | {_cells(leaf.field, 'yes' if leaf.live else '', _prose(meaning))} |"
+            yield f"| `{leaf.name}` | {_cells(leaf.field, 'yes' if leaf.is_live else '', _prose(meaning))} |"
         yield ""
         for leaf in members:
             yield from _items(leaf.name, leaf.field.annotation)

@@ -117,8 +117,8 @@ class Field:
     a value that is `fine` asks for what is done anyhow. `off` tells why it has no effect in a given file, if so.
     `default` is what it stands for when it is left out, in the words of `left_out`; without it, or if that is None, our
     own default holds.
-    `versions` are those that have it, from the release `since` on if that is not the first we know. A `group` that means
-    something by being there has fields of its own.
+    `versions` are those that have it, from the release `since` on if that is not the first we know. One that `is_group`
+    and means something by being there has fields of its own.
     """
 
     path: Parts
@@ -132,7 +132,7 @@ class Field:
     left_out: str = ""
     versions: Literal["both", "v1beta1", "v1beta2"] = "both"
     since: str = FIRST
-    group: bool = False
+    is_group: bool = False
 
     @property
     def name(self) -> str:
@@ -185,7 +185,7 @@ class _Reading:
                 continue
             if known is not None and known.versions in ("both", self.version):
                 self.field(where, known, value)
-                if known.group and isinstance(value, Mapping):
+                if known.is_group and isinstance(value, Mapping):
                     self.group(value, where)
             elif where not in _GROUPS:
                 self.ignore(where, value, f"there is no such field in {self.version}")

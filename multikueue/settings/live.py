@@ -52,12 +52,12 @@ class InForce:
     def take(self, new: Settings) -> SettingsChange:
         """Puts into force what may change in a running process; the rest stays as it is."""
         changed = [leaf for leaf in leaves() if leaf.of(new) != leaf.of(self.settings)]
-        applied = tuple(leaf for leaf in changed if leaf.live)
+        applied = tuple(leaf for leaf in changed if leaf.is_live)
         if applied:
             self.settings = _with(self.settings, {leaf.path: leaf.of(new) for leaf in applied})
             self._changed.set()
             self._changed = anyio.Event()
-        return SettingsChange(applied, tuple(leaf for leaf in changed if not leaf.live))
+        return SettingsChange(applied, tuple(leaf for leaf in changed if not leaf.is_live))
 
     async def changed(self) -> None:
         """Waits for the next change."""

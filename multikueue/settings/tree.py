@@ -747,7 +747,7 @@ class Leaf:
 
     path: tuple[str, ...]
     field: FieldInfo
-    live: bool
+    is_live: bool
 
     @property
     def name(self) -> str:

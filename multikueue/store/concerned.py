@@ -170,7 +170,7 @@ def workloads_waiting_for_pods(change: Change[AnyJob], state: State) -> Iterator
     """The workloads that need the number of ready pods (`waitForPodsReady`), which the local job does not show."""
     for key in _unfinished(change, state) if state.minds_pods else ():
         local = state.jobs.get(key)  # be it a group
-        if local is not None and not state.adapters.of(local).mirrors:
+        if local is not None and not state.adapters.of(local).is_mirrored:
             yield from (workload.key for workload in state.owned(local))
 
 

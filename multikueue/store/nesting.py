@@ -60,5 +60,5 @@ class Nesting:
             if job is None or job.metadata.uid != controller.uid:
                 yield None
                 return
-            yield Ancestor(in_queue=bool(adapter.queue_name(job)), admitted=self._admitted(job))
+            yield Ancestor(is_in_queue=bool(adapter.queue_name(job)), is_admitted=self._admitted(job))
             controller = controller_of(job.metadata)

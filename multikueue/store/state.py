@@ -37,7 +37,7 @@ from multikueue.api.workload import (
 )
 from multikueue.dispatch.group import Fleet
 from multikueue.dispatch.question import failures, may_be_on
-from multikueue.jobs.framework.adapter import Adapter, stays
+from multikueue.jobs.framework.adapter import Adapter, is_local
 from multikueue.jobs.framework.pod_set_info import failed_start
 from multikueue.jobs.framework.workloads import is_of_group, is_owned
 from multikueue.jobs.integrations.frameworks import Adapters
@@ -199,9 +199,9 @@ class State:
         if adapter.placing is None or not workload.has(ADMITTED):
             return None
         patch, dispatched = adapter.start_patch(job), self.multikueue_check(workload) is not None
-        if patch is None or not stays(adapter, job, workload, dispatched=dispatched):
+        if patch is None or not is_local(adapter, job, workload, dispatched=dispatched):
             return None
-        if job.metadata.deletion_timestamp is not None or not adapter.matches(job, workload):
+        if job.metadata.deletion_timestamp is not None or not adapter.is_equivalent(job, workload):
             return None
         return failed_start(job, patch, adapter.placing, workload, ByName(self.flavors))
 

@@ -29,7 +29,7 @@ from multikueue.dispatch.group import (
 )
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.batch_job.slices import remote_patch
-from multikueue.jobs.pods.members import lacks
+from multikueue.jobs.pods.members import has_missing
 from multikueue.store.sight import EVERYWHERE, Lack
 from multikueue.store.state import config_of, placed_for, workers_named_by
 from multikueue.store.store import Store
@@ -200,7 +200,7 @@ class Views:
             is_active=self.store.adapters.of(held).is_active,
             has_ended=self._has_ended,
             is_held=self._is_held,
-            incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and lacks(local, held),
+            incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and has_missing(local, held),
         )
 
     def _elastic(self, remote: Remote, local: Workload, ends: Iterable[ObjectKey]) -> Remote:
@@ -248,7 +248,7 @@ class Views:
         """Whether the job's status is final. For an external kind, once it equals that of the winner's job, or without a
         winner that of the first job there is; not if that status is too malformed to compare."""
         adapter = self.store.adapters.of(job)
-        if not adapter.external:
+        if not adapter.is_external:
             return adapter.finished(job) is not None
         there = {r.cluster: r.job for r in remotes if r.job is not None}
         found = there.get(local.status.cluster_name or "") or next(iter(there.values()), None)

@@ -15,7 +15,7 @@ from multikueue.jobs.framework.adapter import Admitting, Submission
 from multikueue.jobs.framework.webhook import DEFAULT_QUEUE, Patch
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 
-__all__ = ["Known", "NotAReview", "review"]
+__all__ = ["AdmissionLookups", "NotAReview", "review"]
 
 
 def _has_no_default(_namespace: str) -> bool:
@@ -27,7 +27,7 @@ def _stands_alone(_namespace: str, _controller: OwnerReference) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class AdmissionLookups:
     """Knowledge about the manager cluster. Each review calls the functions, which must answer from memory.
 
     `dispatches`: (namespace, LocalQueue) to whether its ClusterQueue dispatches to workers; None if there is no such
@@ -72,7 +72,7 @@ _SHOWN = 200
 """Characters of a client's text that are sent back, and logged."""
 
 
-def review(body: bytes, known: Known, adapters: Adapters = BATCH_ONLY) -> bytes:
+def review(body: bytes, known: AdmissionLookups, adapters: Adapters = BATCH_ONLY) -> bytes:
     """The answer to one AdmissionReview about a job: allowed, perhaps with a patch; or denied with the reasons.
 
     All but the creation or update of a job of a kind in use is allowed unchanged. Raises NotAReview if the body is no
@@ -102,7 +102,9 @@ def _read(body: bytes) -> tuple[_Review, RecursionError | None]:
         return _decode(head.rstrip(b", \t\r\n") + b"}}"), error
 
 
-def _respond(request: _Request, known: Known, adapters: Adapters, too_deep: RecursionError | None) -> dict[str, Any]:
+def _respond(
+    request: _Request, known: AdmissionLookups, adapters: Adapters, too_deep: RecursionError | None
+) -> dict[str, Any]:
     allowed: dict[str, Any] = {"uid": request.uid, "allowed": True}
     adapter = adapters.resource(request.resource.group, request.resource.resource)
     if adapter is None or request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
@@ -115,7 +117,7 @@ def _respond(request: _Request, known: Known, adapters: Adapters, too_deep: Recu
         return _denied(request, f"the {adapter.kind.kind} can't be read: {why_unreadable(error)}")
 
 
-def _about(adapter: Admitting, request: _Request, known: Known, adapters: Adapters) -> dict[str, Any]:
+def _about(adapter: Admitting, request: _Request, known: AdmissionLookups, adapters: Adapters) -> dict[str, Any]:
     """The fields to add to an answer that allows the job; a denial overrides `allowed`."""
     job = adapter.submitted(request.object)
     old = adapter.submitted(request.old_object) if request.operation == "UPDATE" else None
@@ -152,7 +154,9 @@ def _is_controlled(job: Submission, adapters: Adapters) -> bool:
     return owner is not None and adapters.owner(owner.api_version, owner.kind) is not None
 
 
-def _defaults(adapter: Admitting, job: Submission, namespace: str, known: Known, first: list[Patch]) -> dict[str, Any]:
+def _defaults(
+    adapter: Admitting, job: Submission, namespace: str, known: AdmissionLookups, first: list[Patch]
+) -> dict[str, Any]:
     dispatched = known.dispatches(namespace, job.queue)
     patch = first + adapter.defaults(job, queue_uses_multikueue=bool(dispatched))
     found: dict[str, Any] = {}

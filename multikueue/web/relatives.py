@@ -10,14 +10,14 @@ from multikueue.api.meta import ObjectMeta
 from multikueue.api.pods import (
     DEFAULT_CONTAINER_ANNOTATION,
     POD_SET_LABEL,
-    Container,
     ContainerState,
     ContainerStateDetails,
     ContainerStatus,
-    PodSpec,
-    PodStatus,
+    PrintedContainer,
     PrintedEvent,
     PrintedPod,
+    PrintedPodSpec,
+    PrintedPodStatus,
     Reference,
     Series,
 )
@@ -39,13 +39,13 @@ def shown_pod(pod: PrintedPod) -> PrintedPod:
     spec, status = pod.spec, pod.status
     return PrintedPod(
         metadata=_meta(pod.metadata),
-        spec=PodSpec(
+        spec=PrintedPodSpec(
             node_name=_name(spec.node_name),
             init_containers=_containers(spec.init_containers),
             containers=_containers(spec.containers),
             ephemeral_containers=_containers(spec.ephemeral_containers),
         ),
-        status=PodStatus(
+        status=PrintedPodStatus(
             phase=_name(status.phase),
             reason=_reason(status.reason),
             pod_ip=_name(status.pod_ip),
@@ -91,8 +91,8 @@ def _only(texts: dict[str, str], name: str) -> dict[str, str]:
     return {name: _name(texts[name])} if name in texts else {}
 
 
-def _containers(containers: Iterable[Container]) -> tuple[Container, ...]:
-    return tuple(Container(name=_name(each.name)) for each in islice(containers, MOST_CONTAINERS))
+def _containers(containers: Iterable[PrintedContainer]) -> tuple[PrintedContainer, ...]:
+    return tuple(PrintedContainer(name=_name(each.name)) for each in islice(containers, MOST_CONTAINERS))
 
 
 def _statuses(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:

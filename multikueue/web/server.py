@@ -1,6 +1,6 @@
 """The sockets: plain HTTP for probes and metrics, TLS for the admission webhook and the visibility API.
 
-    async with Server(ready=world.is_ready, known=Known(dispatches=store.uses_multikueue)) as server:
+    async with Server(ready=world.is_ready, known=AdmissionLookups(dispatches=store.uses_multikueue)) as server:
         await server.serve_plain("0.0.0.0", 8081, probes=True, metrics=render)
         await server.serve_webhook("0.0.0.0", 9443, certificates.serving(data))
         ...
@@ -28,7 +28,7 @@ from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import CONTENT_TYPE
-from multikueue.web.admission import Known, NotAReview, review
+from multikueue.web.admission import AdmissionLookups, NotAReview, review
 from multikueue.web.bodies import SMALL, Bodies
 from multikueue.web.door import HANDSHAKE_SECONDS, Door
 from multikueue.web.serving import Serving, load_chain
@@ -129,7 +129,7 @@ class Server:
     """
 
     def __init__(
-        self, *, ready: Ready, known: Known, details: Details = _nothing, adapters: Adapters = BATCH_ONLY
+        self, *, ready: Ready, known: AdmissionLookups, details: Details = _nothing, adapters: Adapters = BATCH_ONLY
     ) -> None:
         self._ready, self._details = ready, details
         self._known, self._adapters = known, adapters

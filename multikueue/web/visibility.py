@@ -129,7 +129,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+class PodLog:
     """A request for the log of a pod of the workload; `query` has the parameters for the worker's API server.
 
     The user also needs the right to `get` `pods/log` in that namespace of the manager cluster.
@@ -150,7 +150,7 @@ class Log:
         return ObjectKey(self.namespace, self.name)
 
 
-Question = Discovery | Pending | Explain | Look | Log
+Question = Discovery | Pending | Explain | Look | PodLog
 
 _RELATIVES = {PODS: "WorkloadPods", EVENTS: "WorkloadEvents"}
 """The readable collections on the worker: plural, and kind of the answer."""
@@ -185,14 +185,14 @@ def _pending(version: str, name: str, namespace: str, query: Mapping[str, str]) 
     return Pending(version=version, name=name, namespace=namespace, offset=offset, limit=min(limit or LIMIT, MOST))
 
 
-def _log(namespace: str, name: str, query: Mapping[str, str]) -> Log:
+def _log(namespace: str, name: str, query: Mapping[str, str]) -> PodLog:
     pod = _dns_name(query, "pod")
     if not pod:
         raise Refused(400, "BadRequest", "query parameter pod: expected the name of a pod")
     asked = {"container": _dns_name(query, "container")}
     asked |= {each: str(_number(query, each)) for each in ("tailLines", "sinceSeconds") if query.get(each)}
     asked |= {each: "true" if _flag(query, each) else "" for each in ("follow", "previous", "timestamps")}
-    return Log(
+    return PodLog(
         namespace=namespace, name=name, pod=pod, query=tuple((each, text) for each, text in asked.items() if text)
     )
 

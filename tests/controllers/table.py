@@ -90,14 +90,14 @@ class Table:
         self.world, self.runnables, self.recorder = self.parts.world, self.parts.runnables, process.recorder
         self.observer, self.store, self.queues = self.parts.observer, self.world.store, self.world.queues
         self.engine = self.store.engine
-        self.parts.enqueuer.acting = True
+        self.parts.enqueuer.is_acting = True
         self.manager.unwatch()
         self.outboxes = {name: self._outbox(name, cluster) for name, cluster in self.workers.items()}
         for watch in self.runnables.watches:
             self.manager.watch(watch.kind, watch.cache)
         for name in self.workers:
             self.connect(name)
-        self.observer.acting = True
+        self.observer.is_acting = True
 
     def _outbox(self, name: str, cluster: Cluster) -> Outbox:
         self.queues.outboxes[name] = WorkQueue()

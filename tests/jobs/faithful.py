@@ -216,7 +216,7 @@ def _is_described(adapter: Adapter, job: AnyJob, made: Tree) -> None:
     assert len(name) <= 63
     assert NAME.fullmatch(name)
     body = json.loads(encode(adapter.workload_body(job, priority=Priority())))
-    assert adapter.matches(job, stored(body))
+    assert adapter.is_equivalent(job, stored(body))
     if isinstance(adapter, DeclaredJob) and len(_plain(adapter.declared)) < len(adapter.declared.pods):
         return
     templates = list(_templates(adapter, made))

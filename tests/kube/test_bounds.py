@@ -25,7 +25,7 @@ from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, Invalid, 
 from multikueue.kube.client import Client, Stream
 from multikueue.kube.credentials import Credentials, from_kubeconfig
 from multikueue.kube.decode import pieces_of
-from multikueue.kube.session import TRANSPORT_ERRORS, Lines, beginning
+from multikueue.kube.session import TRANSPORT_ERRORS, ResponseLines, beginning
 from tests.kube.following import running
 from tests.kube.server import Answer, Script, aborts, client_of, job, lists, names, refuses, says, serving, streams
 
@@ -141,7 +141,7 @@ async def test_an_answer_that_is_not_large_waits_for_no_other() -> None:
     await alone.acquire()
     with anyio.fail_after(5):
         assert await beginning(Slow(1), 2 * MIB - 1, anyio.Lock())
-        lines = Lines(Blocks(b'{"type":1}\n{"ty'), alone)
+        lines = ResponseLines(Blocks(b'{"type":1}\n{"ty'), alone)
         assert [await lines.next() for _ in range(2)] == [b'{"type":1}\n', b'{"ty{"type":1}\n']
 
 
@@ -160,7 +160,7 @@ class Pieces(Blocks):
 @given(st.lists(st.text("ab\n", max_size=5).map(str.encode), max_size=8).map(lambda pieces: [p for p in pieces if p]))
 def test_lines_are_those_of_the_text_however_it_comes(pieces: list[bytes]) -> None:
     async def read() -> list[bytes]:
-        lines, found = Lines(Pieces(*pieces), anyio.Lock()), []
+        lines, found = ResponseLines(Pieces(*pieces), anyio.Lock()), []
         while line := await lines.next():
             found.append(line)
         return found

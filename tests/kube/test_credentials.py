@@ -87,8 +87,8 @@ async def test_a_password_is_basic_auth() -> None:
 
 
 async def test_verification_is_given_up_only_by_an_explicit_word() -> None:
-    assert (await from_kubeconfig(kubeconfig())).verify
-    assert not (await from_kubeconfig(kubeconfig(cluster={"insecure-skip-tls-verify": True}))).verify
+    assert (await from_kubeconfig(kubeconfig())).should_verify
+    assert not (await from_kubeconfig(kubeconfig(cluster={"insecure-skip-tls-verify": True}))).should_verify
 
 
 async def test_a_context_without_user_presents_nothing() -> None:
@@ -223,7 +223,7 @@ async def test_the_global_default_of_the_library_is_neither_used_nor_touched(mon
     others.proxy, others.verify_ssl, others.api_key = "http://others", False, {"BearerToken": "Bearer others"}
     monkeypatch.setattr(Configuration, "_default", others)
     found = await from_kubeconfig(kubeconfig(user={}))
-    assert (found.proxy, found.verify, found.token) == ("", True, FixedToken(""))
+    assert (found.proxy, found.should_verify, found.token) == ("", True, FixedToken(""))
     assert Configuration._default is others
     assert others.host != found.server
 

@@ -313,7 +313,7 @@ async def test_a_file_of_any_shape_is_used_or_refused_with_words(tree: dict[str,
     with suppress(ConfigurationError):
         found = await from_kubeconfig(tree)
         assert found.server.startswith("https://")
-        assert found.verify
+        assert found.should_verify
         assert isinstance(found.token, FixedToken)
 
 

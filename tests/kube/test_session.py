@@ -20,7 +20,7 @@ import pytest
 import uvloop
 
 from multikueue import __version__
-from multikueue.kube.session import USER_AGENT, Lines, _socket, beginning, explain
+from multikueue.kube.session import USER_AGENT, ResponseLines, _socket, beginning, explain
 from multikueue.kube.session import open_session as open_any
 from tests.kube.server import Script, says, serving
 
@@ -168,7 +168,7 @@ async def read_body() -> None:
 
 
 async def read_line() -> None:
-    await Lines(Broken(), anyio.Lock()).next()
+    await ResponseLines(Broken(), anyio.Lock()).next()
 
 
 @pytest.mark.parametrize("read", [read_body, read_line])

@@ -154,7 +154,7 @@ class Pods:
 
         def step(workload: Workload, facts: Facts) -> lifecycle.Step:
             holding = workload.key not in self.gone and not _is_taken_back(workload, facts)
-            job = replace(facts.job, holding=holding, is_run_by_others=False)
+            job = replace(facts.job, is_holding=holding, is_run_by_others=False)
             found = real(workload, replace(facts, job=job))
             if not any(each.type == QUOTA_RESERVED and each.status == "True" for each in found.status.conditions):
                 self.gone.discard(workload.key)

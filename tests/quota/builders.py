@@ -109,16 +109,16 @@ class Play:
             if not written:
                 return reserved
 
-    def write(self, key: ObjectKey, *, holding: bool = False) -> bool:
+    def write(self, key: ObjectKey, *, is_holding: bool = False) -> bool:
         """Take the next step of a workload and show its new status to the engine; answers whether there was one."""
         old = self.workloads[key]
-        outcome = self.step(key, holding=holding)
+        outcome = self.step(key, is_holding=is_holding)
         if outcome.status is old.status:
             return False
         self.see(msgspec.structs.replace(old, status=outcome.status))
         return True
 
-    def step(self, key: ObjectKey, *, holding: bool = False) -> Step:
+    def step(self, key: ObjectKey, *, is_holding: bool = False) -> Step:
         value = self.workloads[key]
         queue = self.engine.view.local_queue(ObjectKey(key.namespace, workload_spec(value).queue_name))
         name = queue.spec.cluster_queue if queue else ""
@@ -135,7 +135,7 @@ class Play:
             local_queue=queue,
             cluster_queue=self.engine.view.cluster_queue(name),
             is_cluster_queue_active=self.engine.view.is_active(name),
-            holding=holding,
+            is_holding=is_holding,
         )
         return step(value, facts)
 

@@ -14,8 +14,8 @@ from multikueue.api.workload import Workload
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import snapshot
 from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
-from multikueue.quota.preemption.fair import FairSharing
-from multikueue.quota.preemption.preemption import Preemption
+from multikueue.quota.preemption.fair import FairPreemption
+from multikueue.quota.preemption.preemption import PreemptionRules
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.workload.ordering import queue_time
@@ -29,7 +29,7 @@ __all__ = ["Obvious"]
 class Obvious:
     """Told of the same as the engine, it answers with who got quota and who has to go, in the order it happened."""
 
-    fair: FairSharing | None = None
+    fair: FairPreemption | None = None
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
     queues: dict[str, ClusterQueue] = field(default_factory=dict)
     routes: dict[ObjectKey, str] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Obvious:
         self._refuse(decision)
         for eviction in decision.evictions:
             index = next(index for index, each in enumerate(self.reservations) if each.key == eviction.key)
-            self.reservations[index] = replace(self.reservations[index], evicted=True)
+            self.reservations[index] = replace(self.reservations[index], is_evicted=True)
             self._changed(self.reservations[index].cluster_queue)
         return [("evicted", each.key) for each in decision.evictions]
 
@@ -139,11 +139,11 @@ class Obvious:
         seen = snapshot(self.queues[name], node, self.flavors, fair_sharing=self.fair is not None)
         return Head(self._awake(name)[0], seen, self.spec_changes + self.changes.get(name, 0))
 
-    def _preemption(self) -> Preemption:
+    def _preemption(self) -> PreemptionRules:
         def holders(name: str) -> Sequence[Reservation]:
             return sorted((h for h in self.reservations if h.cluster_queue == name), key=lambda h: h.eviction_rank)
 
-        return Preemption(holders, self.fair)
+        return PreemptionRules(holders, self.fair)
 
     def _forest(self) -> Forest:
         forest = Forest()

@@ -12,8 +12,8 @@ from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import FlavorResource, Forest, Member, Node, fair_weight, quotas
 from multikueue.quota.preemption.candidates import PreemptionRequest
-from multikueue.quota.preemption.fair import FairSharing
-from multikueue.quota.preemption.preemption import Preemption, find_targets
+from multikueue.quota.preemption.fair import FairPreemption
+from multikueue.quota.preemption.preemption import PreemptionRules, find_targets
 from multikueue.testing import NOW, ClusterQueueBuilder, CohortBuilder, flavor
 from tests.quota.builders import key_of
 
@@ -51,8 +51,8 @@ class Held:
             uid=self.name,
             since=NOW + timedelta(seconds=self.young),
             reserved_at=NOW + timedelta(seconds=self.late),
-            evicted=self.evicted,
-            protected=self.protected,
+            is_evicted=self.evicted,
+            is_protected=self.protected,
         )
 
 
@@ -73,7 +73,7 @@ class Scene:
 
     tree: Iterable[ClusterQueueBuilder | CohortBuilder]
     holders: Iterable[Held] = ()
-    fair: FairSharing | None = None
+    fair: FairPreemption | None = None
     allowed: Mapping[str, int] = field(default_factory=dict)
     forest: Forest = field(default_factory=Forest)
     queues: dict[str, ClusterQueue] = field(default_factory=dict)
@@ -105,9 +105,9 @@ class Scene:
             self.forest.declare_cohort(name, Member(value.spec.parent_name, limits, weight))
 
     @property
-    def preemption(self) -> Preemption:
+    def preemption(self) -> PreemptionRules:
         allowance = lambda name: self.allowed.get(name, UNLIMITED)  # noqa: E731
-        return Preemption(lambda name: self.reservations.get(name, ()), self.fair, allowance)
+        return PreemptionRules(lambda name: self.reservations.get(name, ()), self.fair, allowance)
 
     def node(self, name: str) -> Node:
         found = self.forest.queue(name) or self.forest.cohort(name)

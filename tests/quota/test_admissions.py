@@ -10,7 +10,7 @@ import pytest
 from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec
 from multikueue.api.meta import ObjectMeta
 from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.testing import (
     ClusterQueueBuilder,
     CohortBuilder,
@@ -50,7 +50,7 @@ GAMMA = engineers("gamma", *machines(limits(50, borrowing=10), limits(0, borrowi
 DEPARTMENTS: Nodes = (SALES, ALPHA, BETA)
 
 
-def scene(nodes: Nodes = DEPARTMENTS, fair: FairSharing | None = None) -> Play:
+def scene(nodes: Nodes = DEPARTMENTS, fair: FairPreemption | None = None) -> Play:
     """The queues, each with a LocalQueue of its name, and all flavors."""
     made = Play(*(flavor(name).build() for name in ("on-demand", "spot", "model-a")), engine=Engine(fair_sharing=fair))
     made.apply(*(node.build() for node in nodes))
@@ -87,7 +87,7 @@ class Case:
     expected: Outcome
     used: tuple[WorkloadBuilder, ...] = ()
     nodes: Nodes = DEPARTMENTS
-    fair: FairSharing | None = None
+    fair: FairPreemption | None = None
 
 
 def from_(queue: str, name: str = "", *, priority: int = 0, age: int = 0, **resources: Any) -> WorkloadBuilder:
@@ -127,7 +127,7 @@ NESTED_USE = (holds("a", "own", "on-demand", cpu=8), holds("b", "own", "spot", c
 
 CASES: dict[str, Case] = {
     "QE-009 more than there ever is": Case((from_("sales", cpu=100),), {"sales": "waits"}),
-    "QE-010 also with fair sharing": Case((from_("sales", cpu=100),), {"sales": "waits"}, fair=FairSharing()),
+    "QE-010 also with fair sharing": Case((from_("sales", cpu=100),), {"sales": "waits"}, fair=FairPreemption()),
     "QE-030 one borrows what another does not use": Case(
         (from_("sales", cpu=1), from_("alpha", cpu=51)), {"sales": {"cpu": "default"}, "alpha": ON_DEMAND}
     ),
@@ -168,7 +168,7 @@ CASES: dict[str, Case] = {
         ),
     ),
     "QE-046 what is borrowed from nearby comes first": Case(
-        (from_("own", cpu=1),), {"own": SPOT}, NESTED_USE, NESTED, FairSharing()
+        (from_("own", cpu=1),), {"own": SPOT}, NESTED_USE, NESTED, FairPreemption()
     ),
     "QE-047 also without fair sharing": Case((from_("own", cpu=1),), {"own": SPOT}, NESTED_USE, NESTED),
     "QE-049 a free flavor is taken before anybody is preempted": Case(
@@ -186,12 +186,12 @@ CASES: dict[str, Case] = {
         {"own": "waits", "low": "goes"},
         (LOW,),
         preferring("PreemptionOverBorrowing"),
-        FairSharing(),
+        FairPreemption(),
     ),
     "QE-098 what a fair share is may be taken back by who has no quota of its own": Case(
-        (from_("own", cpu=2),), {"own": "waits", "a": "goes", "b": "goes"}, TAKEN, sharing("Any"), FairSharing()
+        (from_("own", cpu=2),), {"own": "waits", "a": "goes", "b": "goes"}, TAKEN, sharing("Any"), FairPreemption()
     ),
-    "QE-099 unless it may not": Case((from_("own", cpu=2),), {"own": SPOT}, TAKEN, sharing("Never"), FairSharing()),
+    "QE-099 unless it may not": Case((from_("own", cpu=2),), {"own": SPOT}, TAKEN, sharing("Never"), FairPreemption()),
     "QE-054 of two flavors that are lent the one that nobody has": Case(
         (from_("own", cpu=1),),
         {"own": SPOT},

@@ -175,8 +175,8 @@ def test_a_worker_that_is_away_counts_for_a_while_and_then_for_nothing_of_what_i
 def test_a_worker_never_seen_counts_nothing_and_is_not_settled_before_its_time() -> None:
     record = Record(NOW)
     record.missed(NOW)
-    assert offered(record) == Offer(cluster="w1", settled=False, notes=("w1 is away",))
-    assert offered(record, after=HOLD).settled
+    assert offered(record) == Offer(cluster="w1", is_settled=False, notes=("w1 is away",))
+    assert offered(record, after=HOLD).is_settled
 
 
 def test_a_worker_without_the_queue_is_named() -> None:

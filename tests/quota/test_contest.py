@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from multikueue.api.queues import BorrowWithinCohort
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.queueing.pending_workload import Reason
 from multikueue.quota.scheduler.cycle import Decision, Refuse, Reserve, run
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, WorkloadBuilder, cluster_queue, cohort, limits
@@ -29,7 +29,7 @@ def queue(name: str, cpu: Any, rules: dict[str, Any] = LOWER) -> ClusterQueueBui
 def play(
     tree: Iterable[ClusterQueueBuilder | CohortBuilder],
     holders: Iterable[Held],
-    fair: FairSharing | None = None,
+    fair: FairPreemption | None = None,
     **heads: WorkloadBuilder,
 ) -> list[Decision]:
     """One cycle over one head per queue."""
@@ -131,7 +131,7 @@ def test_qe_265_a_head_without_candidates_keeps_only_what_it_may_borrow() -> Non
 def test_fair_sharing_serves_and_takes_by_share() -> None:
     tree = [queue("a", 3, ANY), queue("b", 3, ANY), queue("c", 3, ANY)]
     holders = [*units("b", "b", 6), *units("c", "c", 3)]
-    found = play(tree, holders, FairSharing(), a=wants("x", cpu=2), b=wants("y", cpu=1, age=9))
+    found = play(tree, holders, FairPreemption(), a=wants("x", cpu=2), b=wants("y", cpu=1, age=9))
     assert outcome(found) == {"x": ["b1", "b2"], "y": "GENERIC"}
     assert [each.head.waiting.key.name for each in found] == ["x", "y"]
 
@@ -139,5 +139,5 @@ def test_fair_sharing_serves_and_takes_by_share() -> None:
 def test_with_fair_sharing_somebody_is_asked_to_go_even_for_a_head_that_borrows() -> None:
     tree = [queue("a", 0, ANY), queue("b", 0, ANY), queue("bank", 6, {})]
     holders = units("b", "b", 6)
-    assert outcome(play(tree, holders, FairSharing(), a=wants("x", cpu=2))) == {"x": ["b1", "b2"]}
+    assert outcome(play(tree, holders, FairPreemption(), a=wants("x", cpu=2))) == {"x": ["b1", "b2"]}
     assert outcome(play(tree, holders, a=wants("x", cpu=2))) == {"x": "GENERIC"}

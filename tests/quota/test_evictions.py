@@ -21,7 +21,7 @@ from multikueue.api.workload import (
     Workload,
 )
 from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.testing import (
     NOW,
     ClusterQueueBuilder,
@@ -56,7 +56,7 @@ def settle(play: Play) -> None:
     """Cycles and writes until nothing changes; whoever is evicted goes on running."""
     while True:
         play.run()
-        if not [key for key in list(play.workloads) if play.write(key, holding=True)]:
+        if not [key for key in list(play.workloads) if play.write(key, is_holding=True)]:
             return
 
 
@@ -86,7 +86,7 @@ def test_a_cycle_names_whom_it_evicts_and_the_engine_knows_why_until_it_is_writt
     assert eviction.cause.value == "InClusterQueue"
     assert eviction.message.endswith("preemptor path: /all/cq; preemptee path: /all/cq")
 
-    play.write(key_of("low"), holding=True)
+    play.write(key_of("low"), is_holding=True)
     assert play.engine.scheduler.eviction(key_of("low")) is None
 
 
@@ -240,7 +240,7 @@ def test_workloads_of_a_held_queue_are_no_victims() -> None:
 
 
 def test_shares_are_shown_where_sharing_is_fair() -> None:
-    fair = Engine(fair_sharing=FairSharing())
+    fair = Engine(fair_sharing=FairPreemption())
     play = Play(
         cohort("all").build(),
         queue("a", 1).build(),
@@ -269,7 +269,7 @@ LIMIT = st.none() | st.integers(0, 4)
 @st.composite
 def plays(draw: st.DrawFn) -> tuple[Play, list[WorkloadBuilder]]:
     """Four queues below two cohorts, and some workloads for them."""
-    fair = FairSharing() if draw(st.booleans()) else None
+    fair = FairPreemption() if draw(st.booleans()) else None
     objects: list[Any] = [
         cohort("all").quota("default", cpu=draw(st.integers(0, 3))).build(),
         cohort("part")
@@ -388,7 +388,7 @@ def fair_play(*queues: ClusterQueueBuilder, cpu: int) -> Play:
         cohort("all").quota("default", cpu=cpu).build(),
         *(each.build() for each in queues),
         *(local_queue(name, name).build() for name in names),
-        engine=Engine(fair_sharing=FairSharing()),
+        engine=Engine(fair_sharing=FairPreemption()),
     )
 
 

@@ -22,10 +22,10 @@ from multikueue.quota.explain import (
     Ending,
     Explanation,
     Holder,
-    Lack,
+    Shortage,
     explain,
 )
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.view import QuotaView
 from multikueue.testing import (
     ClusterQueueBuilder,
@@ -61,7 +61,7 @@ def why(scene: Play, name: str) -> Explanation:
     return found
 
 
-def one_lack(scene: Play, name: str = "w") -> Lack:
+def one_lack(scene: Play, name: str = "w") -> Shortage:
     (lack,) = why(scene, name).lacks
     return lack
 
@@ -78,7 +78,7 @@ def test_what_is_lacking_and_who_has_it() -> None:
     found = why(scene, "w")
     assert found.message == scene.verdict("w") != ""
     assert (found.workload, found.cluster_queue, found.place, found.behind) == ("default/w", "a", 1, "")
-    assert one_lack(scene) == Lack(
+    assert one_lack(scene) == Shortage(
         pod_set="main",
         flavor="default",
         resource="cpu",
@@ -116,7 +116,7 @@ def test_a_resource_that_nobody_has() -> None:
     scene = play(queue("a", 4))
     scene.submit(wants("w", queue="a").request({"nvidia.com/gpu": 1}, cpu=1))
     scene.settle()
-    assert one_lack(scene) == Lack(
+    assert one_lack(scene) == Shortage(
         pod_set="main",
         flavor="",
         resource="nvidia.com/gpu",
@@ -222,7 +222,7 @@ BARRIERS: dict[str, tuple[list[ClusterQueueBuilder], list[Any], dict[str, str], 
         [queue("a", 0, **LOWER), queue("b", 0), queue("bank", 8)],
         [wants("x", queue="b", cpu=4).priority(-1), wants("y", queue="a", cpu=4)],
         {"a": "withinClusterQueue: LowerPriority", "b": "fair sharing: its share is not larger"},
-        Engine(fair_sharing=FairSharing()),
+        Engine(fair_sharing=FairPreemption()),
     ),
 }
 

@@ -28,7 +28,7 @@ from multikueue.testing import cluster_queue
 from multikueue.testing.queues import ClusterQueueBuilder, flavor_quotas, limits
 
 ALL, NONE = WorkerReserve(), None
-ON, OFF = Rules(enabled=True), Rules()
+ON, OFF = Rules(is_enabled=True), Rules()
 TENTH = WorkerReserve(Kept(percent=10))
 
 
@@ -59,7 +59,7 @@ def cpu_of(decision: FollowedQuota) -> tuple[int, str]:
         pytest.param("false", ON, NONE, True, id="off by the annotation"),
         pytest.param("10%", OFF, TENTH, True, id="a reserve turns it on"),
         pytest.param(
-            "10%", Rules(enabled=True, reserve=WorkerReserve(Kept(percent=50))), TENTH, True, id="its own reserve"
+            "10%", Rules(is_enabled=True, reserve=WorkerReserve(Kept(percent=50))), TENTH, True, id="its own reserve"
         ),
         pytest.param("yes", OFF, NONE, False, id="nonsense is as nothing, off"),
         pytest.param("yes", ON, ALL, False, id="nonsense is as nothing, on"),
@@ -174,7 +174,7 @@ cells = st.dictionaries(st.tuples(st.sampled_from(FLAVORS), st.sampled_from(RESO
 def offerings(draw: st.DrawFn) -> list[Offer]:
     found = draw(st.lists(st.tuples(cells, st.booleans()), max_size=4))
     return [
-        Offer(cluster=f"w{n}", amounts=each, resources=frozenset(r for _, r in each), settled=settled)
+        Offer(cluster=f"w{n}", amounts=each, resources=frozenset(r for _, r in each), is_settled=settled)
         for n, (each, settled) in enumerate(found)
     ]
 
@@ -210,7 +210,7 @@ def test_nobody_is_promised_more_than_there_is_unless_it_may_not_shrink_yet(
     counted = {resource for each in offers for resource in each.resources}
     for figure in follow(built, offers, reserve=reserve).figures:
         there = sum(each.amounts.get((figure.flavor, figure.resource), 0) for each in offers)
-        if figure.resource in counted and all(each.settled for each in offers):
+        if figure.resource in counted and all(each.is_settled for each in offers):
             assert figure.wanted == there - figure.reserve <= there
         else:
             assert figure.wanted <= max(there, figure.nominal)

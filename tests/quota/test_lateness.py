@@ -104,11 +104,11 @@ def test_qe_333_who_is_late_is_evicted_and_waits() -> None:
 def test_qe_334_it_queues_again_when_its_wait_is_over() -> None:
     value = running().build()
     value = shown(value, taken(value, facts(after(300))))
-    value = shown(value, taken(value, facts(after(310), holding=False)))
+    value = shown(value, taken(value, facts(after(310), is_holding=False)))
     assert told(value.status, "QuotaReserved") == ("False", "Pending")
     assert told(value.status, "Requeued") == ("False", "PodsReadyTimeout")
     assert told(value.status, PODS_READY) == ("False", "WaitForStart")
-    found = taken(value, facts(after(360), holding=False))
+    found = taken(value, facts(after(360), is_holding=False))
     assert told(found.status, "Requeued") == ("True", "BackoffFinished")
     state = found.status.requeue_state
     assert state
@@ -129,7 +129,7 @@ def test_qe_333_who_lost_a_pod_has_the_time_to_recover() -> None:
 def test_qe_333_who_was_late_too_often_is_deactivated() -> None:
     patience = Patience(timeout=300 * SECOND, limit=0)
     found = step(running().build(), facts(after(300), patience=patience))
-    assert found.deactivate
+    assert found.should_deactivate
     assert told(found.status, "DeactivationTarget") == ("True", "RequeuingLimitExceeded")
     assert (told(found.status, "Evicted"), found.events) == (None, ())
 

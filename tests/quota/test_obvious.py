@@ -14,7 +14,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue
 from multikueue.api.workload import Workload
 from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, limits, local_queue, namespace, workload
 from tests.quota.builders import key_of, wants
 from tests.quota.obvious import Obvious
@@ -129,7 +129,7 @@ def queue(name: str, shape: dict[str, Any], cpu: int = 3) -> ClusterQueue:
 def test_fast_and_slow_decide_the_same(
     shapes: tuple[dict[str, Any], ...], events: list[tuple[Any, ...]], fair: bool
 ) -> None:
-    rules = FairSharing() if fair else None
+    rules = FairPreemption() if fair else None
     engine, obvious = Engine(fair_sharing=rules), Obvious(fair=rules)
     engine.observe(None, namespace("default").build(), NOW)
     for name in FLAVORS:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.testing import (
     ClusterQueueBuilder,
     CohortBuilder,
@@ -76,7 +76,7 @@ def test_qe_230_all_sides_of_a_tree_give_what_they_have_too_much() -> None:
     tree += [queue("a", "left", 1, weight=2, rules=reclaims), queue("b", "left", 1), queue("c", "root", 1)]
     tree += [queue("d", "right", 1), queue("e", "right", 1, weight="0.99")]
     holders = [each for name in "bcde" for each in each_priority(name)]
-    found = Scene(tree, holders, FairSharing()).victims("a", needs(cpu=5))
+    found = Scene(tree, holders, FairPreemption()).victims("a", needs(cpu=5))
     assert found == dict.fromkeys(("b1", "b2", "c1", "c2", "e1"), FAIR)
 
 
@@ -91,7 +91,7 @@ def test_qe_233_far_below_the_root_the_weights_next_to_it_decide(
         tree += [below(f"{side}2", f"{side}1"), below(f"{side}3", f"{side}2")]
     tree += [below("c1", "root"), below("c4", "c3", 1)]
     tree += [queue("a", "a3", rules={"reclaim_within_cohort": "Any"}), queue("b", "b3")]
-    assert Scene(tree, [held("b1", "b", 1)], FairSharing()).victims("a", needs(cpu=1)) == expected
+    assert Scene(tree, [held("b1", "b", 1)], FairPreemption()).victims("a", needs(cpu=1)) == expected
 
 
 # --- several workloads, one after the other --------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_qe_233_far_below_the_root_the_weights_next_to_it_decide(
 
 def lent() -> Play:
     """A cohort of 9 with two queues that have nothing of their own; the first uses 8 of it."""
-    engine = Engine(fair_sharing=FairSharing())
+    engine = Engine(fair_sharing=FairPreemption())
     queues = [queue(name, "all", rules=ANY).build() for name in ("p1", "p2")]
     lines = [local_queue(f"lq-{name}", name).build() for name in ("p1", "p2")]
     scene = Play(cohort("all").quota("default", cpu=9).build(), *queues, *lines, engine=engine)
@@ -165,7 +165,7 @@ def fair_queues(*queues: ClusterQueueBuilder | CohortBuilder) -> Play:
         for each in queues
         if isinstance(each, ClusterQueueBuilder)
     ]
-    return Play(*built, *lines, engine=Engine(fair_sharing=FairSharing()))
+    return Play(*built, *lines, engine=Engine(fair_sharing=FairPreemption()))
 
 
 def test_qe_250_queues_that_share_with_nobody_are_all_served_in_one_cycle() -> None:
@@ -329,12 +329,12 @@ def uses(name: str, queue: str, gpu: int, *, on: str = "default", priority: int 
     return Held(name, queue, needs(on=on, gpu=gpu), priority)
 
 
-FLAVORS: dict[str, tuple[Nodes, list[Held], int, FairSharing | None, list[str]]] = {
+FLAVORS: dict[str, tuple[Nodes, list[Held], int, FairPreemption | None, list[str]]] = {
     "QE-274 takes back what was lent of the second flavor rather than its own of the first": (
         pair(10, 0), [uses("a1", "a", 5), uses("b1", "b", 5, on="spot")], 6, None, ["b1"],
     ),
     "QE-275 also with fair sharing, borrowing": (
-        pair(7, 3), [uses("a1", "a", 5), uses("b1", "b", 5, on="spot")], 8, FairSharing(), ["b1"],
+        pair(7, 3), [uses("a1", "a", 5), uses("b1", "b", 5, on="spot")], 8, FairPreemption(), ["b1"],
     ),
     "QE-276 stays with the first where the second needs both kinds of preemption": (
         pair(10, 0),
@@ -350,7 +350,9 @@ FLAVORS: dict[str, tuple[Nodes, list[Held], int, FairSharing | None, list[str]]]
 
 
 @pytest.mark.parametrize(("tree", "holders", "gpu", "fair", "expected"), FLAVORS.values(), ids=FLAVORS)
-def test_a_preemptor(tree: Nodes, holders: list[Held], gpu: int, fair: FairSharing | None, expected: list[str]) -> None:
+def test_a_preemptor(
+    tree: Nodes, holders: list[Held], gpu: int, fair: FairPreemption | None, expected: list[str]
+) -> None:
     found = play(tree, holders, fair, a=wants("preemptor", gpu=gpu).priority(100))
     assert outcome(found) == {"preemptor": expected}
 
@@ -360,7 +362,7 @@ def test_qe_269_each_queue_takes_from_its_own_and_all_share_what_is_left() -> No
     tree.append(queue("bank", "all", 3))
     holders = [held(f"{name}1", name, 3) for name in "abc"]
     heads = {name: wants(f"new-{name}", cpu=3).priority(100) for name in "abc"}
-    found = play(tree, holders, FairSharing(), **heads)
+    found = play(tree, holders, FairPreemption(), **heads)
     assert outcome(found) == {f"new-{name}": [f"{name}1"] for name in "abc"}
 
 
@@ -374,7 +376,7 @@ def test_qe_273_by_shares_of_all_flavors_the_one_with_the_most_gives_first() -> 
     tree: Nodes = [queue(name, "all", 50, rules=ANY) for name in ("alpha", "beta", "gamma")]
     holders = [held(f"alpha{number}", "alpha", 20) for number in range(1, 5)]
     holders += [held("gamma1", "gamma", 10), *(held(f"gamma{number}", "gamma", 20) for number in range(2, 5))]
-    assert Scene(tree, holders, FairSharing()).victims("beta", needs(cpu=30)) == {"alpha1": FAIR, "gamma1": FAIR}
+    assert Scene(tree, holders, FairPreemption()).victims("beta", needs(cpu=30)) == {"alpha1": FAIR, "gamma1": FAIR}
 
 
 def test_qe_278_who_can_take_back_what_was_lent_is_not_held_up_by_an_older_one_who_cannot() -> None:

@@ -64,7 +64,7 @@ async def test_a_strangers_object_is_named_and_not_touched(world: World) -> None
 
 
 async def test_a_shared_object_is_nobodys_in_particular(world: World) -> None:
-    wanted = Wanted(NAMESPACES, {"metadata": {"name": "kueue-system"}}, shared=True)
+    wanted = Wanted(NAMESPACES, {"metadata": {"name": "kueue-system"}}, is_shared=True)
     world.manager.add(NAMESPACES, {"metadata": {"name": "kueue-system"}})
     side = world.side(world.manager)
 
@@ -90,7 +90,7 @@ async def test_a_race_for_a_name_is_lost_unless_the_object_is_shared(world: Worl
     with pytest.raises(AlreadyExists):
         await racing.ensure(SECRET)
     world.manager.drop(NAMESPACES, ObjectKey("", "kueue-system"))
-    await racing.ensure(Wanted(NAMESPACES, {"metadata": {"name": "kueue-system"}}, shared=True))
+    await racing.ensure(Wanted(NAMESPACES, {"metadata": {"name": "kueue-system"}}, is_shared=True))
 
     assert [step.action for step in world.steps] == ["created"]
 

@@ -99,7 +99,7 @@ def test_the_manager_is_told_of_the_namespaces() -> None:
 
 
 def test_pods_may_be_made_only_if_that_was_asked_for() -> None:
-    rules = [worker_objects(Registration(cluster="w1", run_pods=run))[2].body["rules"] for run in (False, True)]
+    rules = [worker_objects(Registration(cluster="w1", may_run_pods=run))[2].body["rules"] for run in (False, True)]
 
     assert rules[1][len(rules[0]) :] == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "create", "delete", "patch"]},
@@ -138,7 +138,7 @@ def test_of_the_known_kinds_only_those_that_were_named_may_be_made() -> None:
 
 
 def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
-    rules = [worker_objects(Registration(cluster="w1", view_pods=view))[2].body["rules"] for view in (False, True)]
+    rules = [worker_objects(Registration(cluster="w1", may_view_pods=view))[2].body["rules"] for view in (False, True)]
 
     assert rules[1][: len(rules[0])] == rules[0]
     assert rules[1][len(rules[0]) :] == [

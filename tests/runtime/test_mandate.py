@@ -24,7 +24,7 @@ def clock() -> Hand:
 def test_there_is_none_to_begin_with(clock: Hand) -> None:
     mandate = Mandate(clock=clock)
 
-    assert not mandate.valid()
+    assert not mandate.is_valid()
     assert mandate.left() == 0
     assert not mandate.has_lapsed()
 
@@ -33,12 +33,12 @@ def test_it_holds_until_its_instant_and_not_at_it(clock: Hand) -> None:
     mandate = Mandate(clock=clock)
     mandate.extend(110)
 
-    assert mandate.valid()
+    assert mandate.is_valid()
     assert mandate.left() == 10
     clock.now = 109.999
-    assert mandate.valid()
+    assert mandate.is_valid()
     clock.now = 110
-    assert not mandate.valid()
+    assert not mandate.is_valid()
     assert mandate.left() == 0
 
 
@@ -54,10 +54,10 @@ def test_ended_it_is_over_at_once_and_may_begin_anew(clock: Hand) -> None:
     mandate = Mandate(clock=clock)
     mandate.extend(110)
     mandate.end()
-    assert not mandate.valid()
+    assert not mandate.is_valid()
 
     mandate.extend(105)
-    assert mandate.valid()
+    assert mandate.is_valid()
 
 
 def test_one_that_ran_out_unnoticed_is_told_from_one_that_was_ended(clock: Hand) -> None:
@@ -74,7 +74,7 @@ def test_one_that_ran_out_unnoticed_is_told_from_one_that_was_ended(clock: Hand)
 def test_who_is_alone_acts_for_ever(clock: Hand) -> None:
     mandate = Mandate.standing()
 
-    assert mandate.valid()
+    assert mandate.is_valid()
     assert not mandate.has_lapsed()
 
 

@@ -12,13 +12,13 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from multikueue.runtime import Backoff, Closed, Depth, Priority, WorkQueue
+from multikueue.runtime import Backoff, Closed, Depth, QueuePriority, WorkQueue
 from multikueue.runtime.queue import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
 SECOND = timedelta(seconds=1)
-LIVE, REQUEUE, RESYNC = Priority
+LIVE, REQUEUE, RESYNC = QueuePriority
 
 
 def queue() -> WorkQueue[str]:
@@ -58,7 +58,7 @@ async def test_higher_priorities_go_first_and_each_is_in_order() -> None:
 
 
 @pytest.mark.parametrize("priorities", [(RESYNC, LIVE), (LIVE, RESYNC)], ids=["raised", "not lowered"])
-async def test_a_key_keeps_its_highest_priority(priorities: tuple[Priority, Priority]) -> None:
+async def test_a_key_keeps_its_highest_priority(priorities: tuple[QueuePriority, QueuePriority]) -> None:
     work = queue()
     work.add("a", priorities[0])
     work.add("b", REQUEUE)
@@ -91,7 +91,9 @@ async def flooded(work: WorkQueue[str], flood: Callable[[], None], *, takes: int
         "news and a sweep together do not starve retries and timers",
     ],
 )
-async def test_a_key_of_a_lower_priority_has_its_share_of_the_takes(flood: list[Priority], waits: Priority) -> None:
+async def test_a_key_of_a_lower_priority_has_its_share_of_the_takes(
+    flood: list[QueuePriority], waits: QueuePriority
+) -> None:
     work, numbers = queue(), count()
     for number in range(2):
         work.add(f"waits-{number}", waits)

@@ -63,7 +63,7 @@ async def test_a_change_wakes_who_waits_for_it_and_no_change_wakes_nobody() -> N
 
 def test_settings_that_must_be_in_order_are_live_together_or_not_at_all() -> None:
     """What is in force is then in order too, although only a part of the new tree is taken."""
-    live = {leaf.name: leaf.live for leaf in leaves()}
+    live = {leaf.name: leaf.is_live for leaf in leaves()}
     for group, pairs in {
         "dispatch": [
             ("suspect_after", "isolate_after"),

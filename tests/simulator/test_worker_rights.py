@@ -45,7 +45,7 @@ from tests.simulator.stage import perform
 from tests.simulator.test_job_kinds import adapter_of, definition, until
 
 LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 8), Share("w2", 8)))
-EVERYWHERE = Registration(cluster="any", run_pods=True)
+EVERYWHERE = Registration(cluster="any", may_run_pods=True)
 LIMITED = replace(EVERYWHERE, run_in=(NAMESPACE, "another"))
 ACCOUNT = account(*EVERYWHERE.account)
 LONG = 3600.0

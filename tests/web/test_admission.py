@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from multikueue.api.meta import OwnerReference, encode
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, TEMPLATES, Adapters
-from multikueue.web.admission import Known, NotAReview, review
+from multikueue.web.admission import AdmissionLookups, NotAReview, review
 from tests.web.builders import QUEUED, Tree, response_in, review_of
 
 ALLOWED = {"uid": "u-1", "allowed": True}
@@ -25,7 +25,7 @@ def dispatched(namespace: str, queue: str) -> bool | None:
     return {("team", "main"): True, ("team", "local"): False}.get((namespace, queue))
 
 
-KNOWN = Known(dispatches=dispatched)
+KNOWN = AdmissionLookups(dispatches=dispatched)
 
 
 def answer(body: bytes) -> Tree:
@@ -211,7 +211,7 @@ def test_a_job_that_belongs_to_one_in_a_queue_is_left_to_that(owner: Tree, patch
 
     job = queued()
     job["metadata"]["ownerReferences"] = [{"apiVersion": "x/v1", "kind": "X", "uid": "u"} | owner]
-    known = Known(dispatches=dispatched, nested=nested)
+    known = AdmissionLookups(dispatches=dispatched, nested=nested)
 
     assert response_in(review(review_of(job), known)) == (
         ALLOWED if patch is None else {**ALLOWED, "patchType": "JSONPatch", "patch": patch}
@@ -222,7 +222,7 @@ def test_a_job_that_belongs_to_one_in_a_queue_is_left_to_that(owner: Tree, patch
 def test_the_rules_hold_for_what_belongs_to_others_too() -> None:
     job = queued("No Queue")
     job["metadata"]["ownerReferences"] = [{"name": "parent", "controller": True}]
-    known = Known(dispatches=dispatched, nested=lambda *_: True)
+    known = AdmissionLookups(dispatches=dispatched, nested=lambda *_: True)
     assert not response_in(review(review_of(job), known))["allowed"]
 
 
@@ -237,7 +237,7 @@ def with_default(namespace: str, queue: str) -> bool | None:
     return {("team", "default"): True}.get((namespace, queue))
 
 
-DEFAULTING = Known(dispatches=with_default, has_default=lambda namespace: namespace == "team")
+DEFAULTING = AdmissionLookups(dispatches=with_default, has_default=lambda namespace: namespace == "team")
 
 
 def queueless(**metadata: Any) -> Tree:
@@ -280,7 +280,7 @@ def test_a_new_job_without_a_queue_gets_the_one_for_all(job: Tree, patch: list[T
     ],
     ids=["in a namespace without one", "where it is switched off", "that was there before"],
 )
-def test_other_jobs_without_a_queue_are_left_alone(body: bytes, known: Known) -> None:
+def test_other_jobs_without_a_queue_are_left_alone(body: bytes, known: AdmissionLookups) -> None:
     assert response_in(review(body, known)) == ALLOWED
 
 

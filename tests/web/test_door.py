@@ -15,7 +15,7 @@ import pytest
 import trustme
 import uvloop
 
-from multikueue.web.admission import Known
+from multikueue.web.admission import AdmissionLookups
 from multikueue.web.certificates import renewed
 from multikueue.web.door import HEAD_SECONDS, IDLE_SECONDS, LARGEST_HEAD
 from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Server
@@ -31,7 +31,7 @@ Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def server() -> Server:
-    return Server(ready=lambda: None, known=Known(dispatches=lambda _namespace, _queue: True))
+    return Server(ready=lambda: None, known=AdmissionLookups(dispatches=lambda _namespace, _queue: True))
 
 
 def trusting(certificate: Serving = SERVED) -> ssl.SSLContext:

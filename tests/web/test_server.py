@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from multikueue.errors import ConfigurationError
-from multikueue.web.admission import Known
+from multikueue.web.admission import AdmissionLookups
 from multikueue.web.certificates import renewed
 from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, ApiRequest, Server, Stream, Write
 from multikueue.web.serving import Serving, serving
@@ -30,7 +30,7 @@ def certificate() -> Serving:
 
 
 def server(problem: str | None = None) -> Server:
-    return Server(ready=lambda: problem, known=Known(dispatches=lambda _namespace, _queue: True))
+    return Server(ready=lambda: problem, known=AdmissionLookups(dispatches=lambda _namespace, _queue: True))
 
 
 @asynccontextmanager
@@ -191,7 +191,7 @@ CHECKS = {"cache-jobs": "", "cache-workloads": "not listed yet"}
     ],
 )
 async def test_readiness_in_detail(problem: str | None, path: str, status: int, lines: list[str]) -> None:
-    made = Server(ready=lambda: problem, known=Known(dispatches=lambda *_: True), details=lambda: CHECKS)
+    made = Server(ready=lambda: problem, known=AdmissionLookups(dispatches=lambda *_: True), details=lambda: CHECKS)
     async with made as listening, aiohttp.ClientSession() as session:
         port = await listening.serve_plain(HOST, 0, probes=True)
         async with session.get(f"http://{HOST}:{port}{path}") as response:

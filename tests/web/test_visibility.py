@@ -19,9 +19,9 @@ from multikueue.web.visibility import (
     MOST,
     Discovery,
     Explain,
-    Log,
     Look,
     Pending,
+    PodLog,
     Refused,
     answer,
     explanation,
@@ -188,7 +188,7 @@ LOG = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads/a/log"
 )
 def test_a_log_is_asked_for_as_of_an_api_server(query: dict[str, str], passed_on: dict[str, str] | None) -> None:
     asked = question(LOG, {"pod": "p-0", **query})
-    assert asked == Log(
+    assert asked == PodLog(
         namespace="team", name="a", pod="p-0", query=tuple((query if passed_on is None else passed_on).items())
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from multikueue.cli.access.connection import Target
+from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.access.contexts import beginning, given, quietly
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _asked(ctx: typer.Context, incomplete: str, question: Question) -> list[str]:
-    target = Target(given(ctx, "kubeconfig"), given(ctx, "context"))
+    target = ContextChoice(given(ctx, "kubeconfig"), given(ctx, "context"))
 
     async def work() -> list[str]:
         async with target.connect_in(ctx.params.get("namespace")) as (client, where):

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Context",
+    "ContextChoice",
     "Kubeconfig",
     "ManagerContext",
     "ManagerKubeconfig",
     "Namespace",
     "SettingsFile",
-    "Target",
     "context_option",
     "fetch",
     "fetch_pairs",
@@ -138,7 +138,7 @@ Namespace = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ContextChoice:
     """A cluster as the operator named it; `cluster` is its name in messages, empty for the manager."""
 
     kubeconfig: Path | None

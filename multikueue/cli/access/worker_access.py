@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import NAMESPACE, Target, told_where
+from multikueue.cli.access.connection import NAMESPACE, ContextChoice, told_where
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import Forbidden, NotFound, Unauthorized
 
@@ -75,7 +75,7 @@ class ReachableWorker:
 class WorkerAccess:
     """The options that lead to workers."""
 
-    manager: Target
+    manager: ContextChoice
     namespace: str = "kueue-system"
     context: str | None = None
     kubeconfig: Path | None = None

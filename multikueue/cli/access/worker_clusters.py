@@ -16,7 +16,7 @@ from multikueue.api.multikueue import ACTIVE, CORDON_ANNOTATION, KUBECONFIG_KEY,
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.nearest import there_are
-from multikueue.cli.terminal.output import Column, Listing, age, since
+from multikueue.cli.terminal.output import Column, PrintedList, age, since
 from multikueue.errors import ApiError, Forbidden, NotFound
 from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
 from multikueue.store.sight import EVERYWHERE, namespaces_of
@@ -49,11 +49,11 @@ COLUMNS = (
     Column("REASON"),
     Column("CORDONED"),
     Column("AGE"),
-    Column("SERVER", wide=True),
-    Column("CREDENTIAL", wide=True),
-    Column("EXPIRES", wide=True),
-    Column("CONFIGS", wide=True),
-    Column("MESSAGE", wide=True),
+    Column("SERVER", is_wide=True),
+    Column("CREDENTIAL", is_wide=True),
+    Column("EXPIRES", is_wide=True),
+    Column("CONFIGS", is_wide=True),
+    Column("MESSAGE", is_wide=True),
 )
 
 
@@ -62,7 +62,7 @@ class WorkerCluster:
     """One MultiKueueCluster with what belongs to it.
 
     `item` is the object as the server has it, `source` the place of its kubeconfig, in words; `problem` says why
-    `kubeconfig` is empty. `hidden`: because the user may not see it, which is no defect of the cluster.
+    `kubeconfig` is empty. `is_hidden`: because the user may not see it, which is no defect of the cluster.
     """
 
     item: dict[str, Any]
@@ -71,7 +71,7 @@ class WorkerCluster:
     source: str = ""
     kubeconfig: bytes = b""
     problem: str = ""
-    hidden: bool = False
+    is_hidden: bool = False
 
     @property
     def name(self) -> str:
@@ -144,14 +144,14 @@ async def _with_kubeconfig(client: ClusterClient, member: WorkerCluster, namespa
     """The cluster with its kubeconfig, or with the reason why there is none."""
     source = member.cluster.spec.cluster_source.kube_config
     if source is None:
-        return replace(member, problem="only the manager has the credentials of a ClusterProfile", hidden=True)
+        return replace(member, problem="only the manager has the credentials of a ClusterProfile", is_hidden=True)
     if source.location_type == "Path":
-        return replace(member, problem=f"only the manager has the file {source.location}", hidden=True)
+        return replace(member, problem=f"only the manager has the file {source.location}", is_hidden=True)
     key = ObjectKey(namespace, source.location)
     try:
         return replace(member, kubeconfig=await _from_secret(client, key))
     except Forbidden:
-        return replace(member, problem=f"you may not read Secret {key}", hidden=True)
+        return replace(member, problem=f"you may not read Secret {key}", is_hidden=True)
     except NotFound:
         return replace(member, problem=f"Secret {key} is missing: register the cluster again")
     except ApiError as error:
@@ -169,8 +169,8 @@ async def _from_secret(client: ClusterClient, key: ObjectKey) -> bytes:
 # --- showing ---------------------------------------------------------------------------------------------------------
 
 
-def listing(members: Sequence[WorkerCluster], now: datetime) -> Listing:
-    return Listing(
+def listing(members: Sequence[WorkerCluster], now: datetime) -> PrintedList:
+    return PrintedList(
         columns=COLUMNS,
         rows=[row(member, now) for member in members],
         items=[member.item for member in members],

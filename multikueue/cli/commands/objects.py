@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, now, run_async
 from multikueue.cli.access.groups import group
 from multikueue.cli.terminal.formats import Form, Format, Output
-from multikueue.cli.terminal.output import Column, Listing, note, one_line, print_items
+from multikueue.cli.terminal.output import Column, PrintedList, note, one_line, print_items
 
 if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
@@ -40,10 +40,10 @@ def unreadable(
       multikueue objects unreadable
       multikueue objects unreadable -o json
     """
-    run_async(lambda: _list(Target(kubeconfig, context), output))
+    run_async(lambda: _list(ContextChoice(kubeconfig, context), output))
 
 
-async def _list(target: Target, output: Form) -> None:
+async def _list(target: ContextChoice, output: Form) -> None:
     from multikueue.api.kinds import SECRETS
     from multikueue.quota.engine import Engine
     from multikueue.store.queues import Nowhere
@@ -58,7 +58,7 @@ async def _list(target: Target, output: Form) -> None:
             await _take_in(client, kind, cache)
             found += [_item(kind, key, why) for key, why in sorted(cache.unreadable.items())]
     print_items(
-        Listing(
+        PrintedList(
             columns=COLUMNS,
             rows=[_row(item) for item in found],
             items=found,

@@ -16,7 +16,7 @@ from multikueue.cli.terminal.output import Column, note, print_document, print_t
 
 if TYPE_CHECKING:
     from multikueue.settings import Loaded
-    from multikueue.settings.describe import Row
+    from multikueue.settings.describe import SettingRow
 
 __all__ = ["run"]
 
@@ -74,7 +74,13 @@ DryRun = Annotated[
 
 Changed = Annotated[bool, typer.Option("--changed", help="With --dry-run: only those that differ from the defaults.")]
 
-COLUMNS = (Column("SETTING"), Column("VALUE"), Column("FROM"), Column("DEFAULT", wide=True), Column("LIVE", wide=True))
+COLUMNS = (
+    Column("SETTING"),
+    Column("VALUE"),
+    Column("FROM"),
+    Column("DEFAULT", is_wide=True),
+    Column("LIVE", is_wide=True),
+)
 
 
 def run(
@@ -141,8 +147,8 @@ def _show(loaded: Loaded, output: Form, *, changed: bool) -> None:
         note(f"warning: {each.place}: {each}")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    return (row.name, _text(row.value), row.source, _text(row.default), "yes" if row.live else "no")
+def _cells(row: SettingRow) -> tuple[str, ...]:
+    return (row.name, _text(row.value), row.source, _text(row.default), "yes" if row.is_live else "no")
 
 
 def _text(value: object) -> str:

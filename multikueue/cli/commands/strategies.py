@@ -10,7 +10,7 @@ import typer
 from multikueue.cli.access.groups import group
 from multikueue.cli.terminal.exit import CommandFailed, ExitCode
 from multikueue.cli.terminal.formats import Format, Output, is_document
-from multikueue.cli.terminal.output import Column, Listing, heading, note, print_document, print_facts, print_items
+from multikueue.cli.terminal.output import Column, PrintedList, heading, note, print_document, print_facts, print_items
 
 if TYPE_CHECKING:
     from multikueue.registry import Description
@@ -20,8 +20,8 @@ __all__ = ["app"]
 
 app = group("strategies", "See the installed strategies, and check your own.")
 
-LISTED = (Column("NAME"), Column("PACKAGE"), Column("SUMMARY"), Column("OPTIONS", wide=True))
-CHECKED = (Column("PROMISE"), Column("KEPT"), Column("EXAMPLE", wide=True))
+LISTED = (Column("NAME"), Column("PACKAGE"), Column("SUMMARY"), Column("OPTIONS", is_wide=True))
+CHECKED = (Column("PROMISE"), Column("KEPT"), Column("EXAMPLE", is_wide=True))
 
 
 @app.command("list")
@@ -34,7 +34,7 @@ def list_strategies(output: Output = Format.TABLE) -> None:
     """
     found = [_summary(name) for name in _names()]
     print_items(
-        Listing(
+        PrintedList(
             columns=LISTED,
             rows=[_row(item) for item in found],
             items=found,
@@ -99,7 +99,7 @@ def check_strategy(
         for promise in PROMISES
     ]
     print_items(
-        Listing(
+        PrintedList(
             columns=CHECKED,
             rows=[(i["metadata"]["name"], "ok" if i["kept"] else "failed", i["example"]) for i in items],
             items=items,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multikueue.cli.access.completion import queues
-from multikueue.cli.access.connection import Context, Kubeconfig, Target, run_async, settings_option
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, run_async, settings_option
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Format
 from multikueue.cli.terminal.nearest import there_are
@@ -63,7 +63,7 @@ def submit(
     jobs = [job for name in files for job in _read(name)]
     if not jobs:
         raise CommandFailed("there is no object in these files")
-    run_async(lambda: _submit(Target(kubeconfig, context), namespace, jobs, queue, dry_run=dry_run))
+    run_async(lambda: _submit(ContextChoice(kubeconfig, context), namespace, jobs, queue, dry_run=dry_run))
 
 
 def _read(name: str) -> Iterator[Tree]:
@@ -85,7 +85,7 @@ def _read(name: str) -> Iterator[Tree]:
         yield from document["items"] if document["kind"] == "List" else (document,)
 
 
-async def _submit(target: Target, namespace: str | None, jobs: list[Tree], queue: str, *, dry_run: bool) -> None:
+async def _submit(target: ContextChoice, namespace: str | None, jobs: list[Tree], queue: str, *, dry_run: bool) -> None:
     from multikueue.api.workload import QUEUE_LABEL
     from multikueue.cli.workload.related_objects import collection_of
 

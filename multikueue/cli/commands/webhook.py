@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, run_async
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, run_async
 from multikueue.cli.access.groups import group
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
@@ -38,10 +38,10 @@ def remove(
       multikueue webhook remove --dry-run
       multikueue webhook remove --context manager
     """
-    run_async(lambda: _remove(Target(kubeconfig, context), dry_run=dry_run))
+    run_async(lambda: _remove(ContextChoice(kubeconfig, context), dry_run=dry_run))
 
 
-async def _remove(target: Target, *, dry_run: bool) -> None:
+async def _remove(target: ContextChoice, *, dry_run: bool) -> None:
     from multikueue.api.kinds import MUTATING_WEBHOOKS
     from multikueue.controllers.serving.certificate import MANAGED_BY
     from multikueue.controllers.serving.webhooks import CONFIGURATION

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
+from multikueue.cli.access.connection import (
+    Context,
+    ContextChoice,
+    Kubeconfig,
+    SettingsFile,
+    fetch_pairs,
+    now,
+    run_async,
+)
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import Column, heading, note, print_document, print_facts, print_table
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from multikueue.cli.workload.told import Told
     from multikueue.dispatch.prospects import Prospect
     from multikueue.kube.cluster_client import ClusterClient
-    from multikueue.quota.explain import Explanation, Lack
+    from multikueue.quota.explain import Explanation, Shortage
 
 __all__ = ["why"]
 
@@ -42,7 +50,7 @@ HOLDERS = (
     Column("WORKLOADS"),
     Column("AMOUNT"),
     Column("BORROWED"),
-    Column("PATH", wide=True),
+    Column("PATH", is_wide=True),
 )
 BARRIERS = (
     Column("FLAVOR"),
@@ -80,7 +88,7 @@ def why(
       multikueue why -n team-a my-job
       multikueue why my-job -o yaml
     """
-    target = Target(kubeconfig, context)
+    target = ContextChoice(kubeconfig, context)
     reach = WorkerAccess(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
@@ -142,7 +150,7 @@ def _summary(seen: _Seen, found: Explanation | None) -> str:
     return f"{place}: {_shortest(found.lacks)}."
 
 
-def _shortest(lacks: tuple[Lack, ...]) -> str:
+def _shortest(lacks: tuple[Shortage, ...]) -> str:
     """The first lack in words: quota that others hold goes before quota that can never exist."""
     lacking = [lack for lack in lacks if not lack.problem] or list(lacks)
     if not lacking:
@@ -227,7 +235,7 @@ class _Seen:
     told: Explanation | None = None
 
 
-async def _look(target: Target, reach: WorkerAccess, namespace: str | None, name: str) -> _Seen:
+async def _look(target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str) -> _Seen:
     from multikueue.api import kinds
 
     async with target.connect_in(namespace) as (client, where):

@@ -159,7 +159,7 @@ def _filter(match: re.Match[str]) -> Step:
     sign, value = match["sign"], match["value"]
     other = _literal(value) if sign else None
 
-    def holds(item: Any) -> bool:
+    def is_true(item: Any) -> bool:
         found = wanted.find(item)
         if not sign:
             return bool(found)
@@ -168,7 +168,7 @@ def _filter(match: re.Match[str]) -> Step:
         except TypeError:  # a string and a number have no order
             return False
 
-    return lambda items: (item for item in _below(items) if holds(item))
+    return lambda items: (item for item in _below(items) if is_true(item))
 
 
 def _literal(written: str) -> Any:

@@ -16,7 +16,7 @@ from multikueue.cli.terminal.formats import CustomColumns, Form, Format, JsonPat
 __all__ = [
     "CLEAR_LINE",
     "Column",
-    "Listing",
+    "PrintedList",
     "Ticker",
     "age",
     "heading",
@@ -59,11 +59,11 @@ class Column:
     """A column and whether only `-o wide` shows it."""
 
     title: str
-    wide: bool = False
+    is_wide: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class PrintedList:
     """The result of a list command.
 
     `items` are the objects as the server sent them, `rows` one row for each, `resource` the word before the slash of
@@ -77,7 +77,7 @@ class Listing:
     nothing: str
 
 
-def print_items(listing: Listing, output: Form, *, sort_by: str = "", headers: bool = True) -> None:
+def print_items(listing: PrintedList, output: Form, *, sort_by: str = "", headers: bool = True) -> None:
     """Print a listing in the chosen format. Programs get an empty list where people get a sentence."""
     listing = _sorted(listing, sort_by) if sort_by else listing
     match output:
@@ -94,7 +94,7 @@ def print_items(listing: Listing, output: Form, *, sort_by: str = "", headers: b
             print_table(listing.columns, listing.rows, output, headers=headers)
 
 
-def _sorted(listing: Listing, sort_by: str) -> Listing:
+def _sorted(listing: PrintedList, sort_by: str) -> PrintedList:
     """Items and their rows in the order of the first value at the path, items without one last."""
     from multikueue.cli.terminal.jsonpath import path
 
@@ -211,7 +211,7 @@ def print_table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], output: Form, *, headers: bool = True
 ) -> None:
     """Print rows under titles, all columns if `output` is wide. A terminal breaks long lines, and nothing is left out."""
-    shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.wide]
+    shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.is_wide]
     titles = [columns[number].title for number in shown]
     cells = [[one_line(row[number]) or "-" for number in shown] for row in rows]
     widths = [max(map(len, column)) for column in zip(*([titles] if headers else []), *cells, strict=True)]
@@ -234,7 +234,7 @@ class Ticker:
     """A table printed row by row; a column is as wide as its widest cell so far."""
 
     def __init__(self, columns: Sequence[Column], output: Form, *, headers: bool = True) -> None:
-        self._shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.wide]
+        self._shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.is_wide]
         self._titles = [columns[number].title for number in self._shown]
         self._widths = [len(title) for title in self._titles]
         self._is_empty = headers

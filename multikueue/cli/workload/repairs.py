@@ -43,7 +43,7 @@ def _is_held(workload: Workload) -> bool:
     return not workload_spec(workload).active
 
 
-def _waits(workload: Workload, words: str) -> bool:
+def _is_waiting(workload: Workload, words: str) -> bool:
     return not workload.has(QUOTA_RESERVED) and words in _said(workload, QUOTA_RESERVED)
 
 
@@ -62,14 +62,14 @@ REPAIRS: tuple[Repair, ...] = (
     Repair("held", _is_held, "To queue it again: `multikueue workloads release -n {namespace} {name}`."),
     Repair(
         "no LocalQueue",
-        lambda workload: _waits(workload, "LocalQueue") and _waits(workload, "doesn't exist"),
+        lambda workload: _is_waiting(workload, "LocalQueue") and _is_waiting(workload, "doesn't exist"),
         "`multikueue queues list -n {namespace}` has the queues that there are,"
         " `multikueue workloads move -n {namespace} {name} --to QUEUE` takes it there.",
     ),
     Repair(
         "LocalQueue stopped",
         lambda workload: (
-            _waits(workload, f"LocalQueue {workload_spec(workload).queue_name} is")
+            _is_waiting(workload, f"LocalQueue {workload_spec(workload).queue_name} is")
             or (not workload.has(QUOTA_RESERVED) and "LocalQueueStopped" in _said(workload, EVICTED))
         ),
         "`multikueue queues show -n {namespace} {queue}` says why;"
@@ -77,7 +77,7 @@ REPAIRS: tuple[Repair, ...] = (
     ),
     Repair(
         "ClusterQueue stopped",
-        lambda workload: _waits(workload, "is inactive") or _waits(workload, "is stopped"),
+        lambda workload: _is_waiting(workload, "is inactive") or _is_waiting(workload, "is stopped"),
         "`multikueue queues list -n {namespace} -o wide` has its ClusterQueue, `multikueue queues show clusterqueue/QUEUE`"
         " says why it is not active.",
     ),

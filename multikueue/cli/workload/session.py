@@ -16,7 +16,7 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.workload import description
 from multikueue.cli.workload.lookup import fetch_workloads, pick
-from multikueue.cli.workload.view import View
+from multikueue.cli.workload.view import WorkloadView
 from multikueue.errors import NotFound
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ DRAIN_SECONDS = 10.0
 class Act(Protocol):
     """The work of a command on the cluster where the workload is."""
 
-    async def play(self, view: View, /) -> None:
+    async def play(self, view: WorkloadView, /) -> None:
         """Works until cancelled, when the workload has left the cluster."""
 
     async def drain(self) -> None:
@@ -51,12 +51,12 @@ class Scene:
     workload: Workload
 
     @asynccontextmanager
-    async def winner(self) -> AsyncIterator[View]:
+    async def winner(self) -> AsyncIterator[WorkloadView]:
         """A view of the workload on its cluster. Raises CommandFailed with the reason if it is on none."""
         if not self.workload.status.cluster_name:
             raise CommandFailed(nowhere(self.workload))
         async with AsyncExitStack() as stack:
-            yield View(self.manager, self.reach, self.workload, stack)
+            yield WorkloadView(self.manager, self.reach, self.workload, stack)
 
     async def stay(self, act: Act) -> Workload:
         """Play on the workload's cluster, then on its next one; returns the workload once it is finished."""
@@ -76,7 +76,7 @@ class Scene:
     async def _play(self, act: Act, workload: Workload) -> None:
         cluster = workload.status.cluster_name or ""
         async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
-            tasks.start_soon(act.play, View(self.manager, self.reach, workload, stack))
+            tasks.start_soon(act.play, WorkloadView(self.manager, self.reach, workload, stack))
             now = await self._look()
             while now.status.cluster_name == cluster and not now.has(FINISHED):
                 await anyio.sleep(POLL_SECONDS)

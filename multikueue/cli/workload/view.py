@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
     from multikueue.kube.cluster_client import Lines, WatchingClient
 
-__all__ = ["View"]
+__all__ = ["WorkloadView"]
 
 T = TypeVar("T", bound=Object)
 
@@ -44,7 +44,7 @@ class _Seen(msgspec.Struct, frozen=True):
     unseen: tuple[str, ...] = ()
 
 
-class View:
+class WorkloadView:
     """One workload on its cluster. `unseen`: why an answer may be incomplete. The worker is connected on first need."""
 
     def __init__(self, manager: WatchingClient, reach: WorkerAccess, workload: Workload, stack: AsyncExitStack) -> None:
@@ -103,7 +103,7 @@ class View:
         worker, kin = await self.own()
         await kin.pods()
         pairs = await fetch_pairs(worker.client, PRINTED_EVENTS, namespace=self.workload.metadata.namespace)
-        return [pair for pair in pairs if kin.told(pair[1].involved_object)]
+        return [pair for pair in pairs if kin.is_about_relative(pair[1].involved_object)]
 
     async def follow_events(self, take: Callable[[PrintedEvent, bool], Awaitable[None]]) -> None:
         """Calls `take` with each event and each change, until cancelled; the flag says that the event is gone."""

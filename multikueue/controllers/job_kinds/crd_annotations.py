@@ -32,7 +32,7 @@ KIND_ANNOTATION = "multikueue.dev/job-kind"
 
 @dataclass(slots=True)
 class AnnotatedKinds:
-    """Watches the definitions, if `enabled`. `taken` names the kinds (`Kind.name`) that the settings decide about.
+    """Watches the definitions, if `is_enabled`. `taken` names the kinds (`Kind.name`) that the settings decide about.
 
     A manager is built around the kinds that it takes in. So each run of it has the kinds that it took at its start, and
     a change of the declared kinds starts a new run. A definition with an invalid declaration has no kind, and gets an
@@ -40,7 +40,7 @@ class AnnotatedKinds:
     """
 
     taken: Collection[str] = ()
-    enabled: bool = False
+    is_enabled: bool = False
     _definitions: Cache[Definition] = field(init=False)
     _declared: Annotated = NOTHING
     _in_use: Annotated = NOTHING
@@ -52,7 +52,7 @@ class AnnotatedKinds:
         self._definitions = Cache(self._changed)
 
     async def run(self, client: WatchingClient) -> None:
-        if not self.enabled:
+        if not self.is_enabled:
             return
         tell = tell_state(DEFINITIONS.plural)
 
@@ -69,7 +69,7 @@ class AnnotatedKinds:
 
     async def known(self) -> None:
         """Returns once the definitions were listed, or the list was refused."""
-        if self.enabled:
+        if self.is_enabled:
             await self._settled.wait()
 
     def take(self) -> Annotated:
@@ -78,13 +78,13 @@ class AnnotatedKinds:
         return self._in_use
 
     @property
-    def stale(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether the declared kinds differ from those in use. One more invalid declaration makes no difference."""
         return self._declared.kinds != self._in_use.kinds
 
     async def changed(self) -> None:
-        """Returns once `stale`."""
-        while not self.stale:
+        """Returns once `is_stale`."""
+        while not self.is_stale:
             await self._news.wait()
 
     async def tell(self, recorder: Recorder) -> None:

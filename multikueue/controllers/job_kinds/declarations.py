@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from multikueue.jobs.declared.declaration import Declaration
-from multikueue.jobs.declared.pod_sets import Container, Pods
+from multikueue.jobs.declared.pod_sets import DeclaredContainer, Pods
 from multikueue.jobs.declared.status import state_of
 from multikueue.jobs.integrations.external import plural
 from multikueue.settings import DeclaredKind, DeclaredPods
@@ -46,7 +46,7 @@ def declaration_of(own: DeclaredKind) -> Declaration:
 
 
 def _pods(own: DeclaredPods) -> Pods:
-    container = Container(name=own.container, requests=_amounts(own.requests), limits=_amounts(own.limits))
+    container = DeclaredContainer(name=own.container, requests=_amounts(own.requests), limits=_amounts(own.limits))
     return Pods(
         at=own.at,
         template="" if own.container else own.template,

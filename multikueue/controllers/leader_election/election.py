@@ -73,7 +73,7 @@ Step = Claim | Wait | Lost
 
 def sight(last: Sighting | None, lease: Lease | None, now: float) -> Sighting:
     """The sighting after a read of the lease; `now` is the time when the answer arrived."""
-    return last if last is not None and _same(last.lease, lease) else Sighting(lease, now)
+    return last if last is not None and _is_same(last.lease, lease) else Sighting(lease, now)
 
 
 def step(seen: Sighting, candidate: Candidate, *, leads: bool, now: float) -> Step:
@@ -109,7 +109,7 @@ def released(now: datetime) -> dict[str, Any]:
     return {"holderIdentity": "", "leaseDurationSeconds": RELEASED, "renewTime": at, "acquireTime": at}
 
 
-def _same(one: Lease | None, other: Lease | None) -> bool:
+def _is_same(one: Lease | None, other: Lease | None) -> bool:
     return _version(one) == _version(other)
 
 

@@ -115,7 +115,7 @@ class LeaderElector:
 
     @property
     def role(self) -> Role:
-        return "leader" if self.mandate.valid() else "follower"
+        return "leader" if self.mandate.is_valid() else "follower"
 
     @property
     def identity(self) -> str:
@@ -125,13 +125,13 @@ class LeaderElector:
         log.info("leadership.awaited", lease=str(self.key), identity=self.candidate.identity)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._listen)
-            while not self.mandate.valid():
+            while not self.mandate.is_valid():
                 await self._rest(await self._try_to_gain())
             tasks.cancel_scope.cancel()
         log.info("leadership.gained", lease=str(self.key), identity=self.candidate.identity)
 
     async def keep(self) -> None:
-        while self.mandate.valid():
+        while self.mandate.is_valid():
             with anyio.move_on_after(self.mandate.left()):
                 await anyio.sleep(self.candidate.retry_period)
                 await self._renew()
@@ -139,7 +139,7 @@ class LeaderElector:
         log.warning("leadership.lost", lease=str(self.key), identity=self.candidate.identity)
 
     async def resign(self) -> None:
-        held = self.mandate.valid()
+        held = self.mandate.is_valid()
         self.mandate.end()
         if not held:
             return
@@ -177,7 +177,7 @@ class LeaderElector:
 
     def _step(self) -> Claim | Wait | Lost:
         assert self._seen is not None
-        return step(self._seen, self.candidate, leads=self.mandate.valid(), now=self.boot())
+        return step(self._seen, self.candidate, leads=self.mandate.is_valid(), now=self.boot())
 
     async def _look(self) -> None:
         try:
@@ -214,13 +214,14 @@ class LeaderElector:
         """Writes the release, unless another process has the lease. A second try reads the lease first: a cancelled
         renewal may have changed it."""
         try:
-            if not await self._released():
+            if not await self._has_released():
                 await self._look()
-                await self._released()
+                await self._has_released()
         except MultiKueueError as error:
             log.warning("leadership.not_released", error=str(error))
 
-    async def _released(self) -> bool:
+    async def _has_released(self) -> bool:
+        """One attempt. Returns whether this process has no lease any more."""
         lease = self._seen.lease if self._seen else None
         if lease is None or record_of(lease).holder_identity != self.candidate.identity:
             return True

@@ -11,7 +11,7 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any
 
-from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.store.queues import Queue
 from multikueue.store.store import Store
@@ -28,15 +28,15 @@ STATUSES = frozenset({"cluster_queues", "local_queues", "cohorts"})
 
 @dataclass(slots=True)
 class Enqueuer:
-    """The work queues as the store fills them. While the process is not `acting`, only keys of clusters are queued,
+    """The work queues as the store fills them. While the process does not act (`is_acting`), only keys of clusters are queued,
     because it keeps its own connections."""
 
     queues: WorkQueues
-    admission: Admission
-    acting: bool = True
+    admission: SchedulerLoop
+    is_acting: bool = True
 
     def add(self, queue: Queue, key: Any, /) -> None:
-        if not (self.acting or queue == "clusters"):
+        if not (self.is_acting or queue == "clusters"):
             return
         if queue == "admission":
             self.admission.wake()

@@ -38,23 +38,23 @@ Families = Iterator[Metric]
 class StateCollector:
     """Collects the metrics. `finished` has the number of existing finished workloads by LocalQueue, from the observer.
 
-    `quota`: the process gives quota. `resources` turns on the metrics per flavor and resource, as Kueue's
-    `metrics.enableClusterQueueResources`; `local_queues` those per LocalQueue.
+    `has_quota`: the process gives quota. `has_resources` turns on the metrics per flavor and resource, as Kueue's
+    `metrics.enableClusterQueueResources`; `has_local_queues` those per LocalQueue.
     """
 
     store: Store
     queues: WorkQueues
     finished: Counter[ObjectKey] = field(default_factory=Counter)
-    quota: bool = True
-    resources: bool = False
-    local_queues: bool = False
+    has_quota: bool = True
+    has_resources: bool = False
+    has_local_queues: bool = False
 
     def collect(self) -> tuple[Metric, ...]:
         families = [*self._workers(), *self._work(), self._unreadable(), self._parked(), _build()]
-        if self.quota:
+        if self.has_quota:
             families += self._cluster_queues()
             families += self._shares()
-            if self.local_queues:
+            if self.has_local_queues:
                 families += self._local_queues()
         return tuple(families)
 
@@ -160,7 +160,7 @@ class StateCollector:
             for each in ("pending", "active", "terminating"):
                 status.add_metric((name, each), each == state)
         yield from (pending, finished, reserving, admitted, status)
-        if self.resources:
+        if self.has_resources:
             yield from self._resources()
 
     def _shares(self) -> Families:
@@ -229,10 +229,10 @@ class StateCollector:
             active = find_condition(queue.status.conditions, ACTIVE)
             for each in ("True", "False", "Unknown"):
                 status.add_metric((*where, each), each == (active.status if active else "Unknown"))
-            if self.resources:
+            if self.has_resources:
                 self._local_resources(queue, queue_usage, (reservation, usage))
         yield from (pending, finished, reserving, admitted, status)
-        if self.resources:
+        if self.has_resources:
             yield from (reservation, usage)
 
     def _waiting(self) -> dict[str, Counter[ObjectKey]]:

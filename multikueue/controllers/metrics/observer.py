@@ -78,7 +78,7 @@ class _Story:
 
 @dataclass(slots=True)
 class Observer:
-    """Owner of its stories. `attach` it once, before the caches are filled; it logs nothing until `acting`.
+    """Owner of its stories. `attach` it once, before the caches are filled; it logs nothing until `is_acting`.
 
     `finished` counts the existing finished workloads, by LocalQueue.
     """
@@ -87,7 +87,7 @@ class Observer:
     metrics: Metrics
     now: Callable[[], datetime]
     seconds: Callable[[], float] = monotonic
-    acting: bool = False
+    is_acting: bool = False
     finished: Counter[ObjectKey] = field(default_factory=Counter)
     _submitted: dict[JobKey, float] = field(default_factory=dict)
     _stories: dict[ObjectKey, _Story] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Observer:
         if new is None:
             assert old is not None
             self._submitted.pop(self.store.adapters.key_of(old), None)
-        elif old is None and self.acting and self.store.adapters.of(new).queue_name(new):
+        elif old is None and self.is_acting and self.store.adapters.of(new).queue_name(new):
             self._submitted[self.store.adapters.key_of(new)] = self.seconds()
 
     def _reach(self, story: _Story, milestone: Milestone) -> None:
@@ -161,7 +161,7 @@ class Observer:
         if new is None:
             assert old is not None
             self._stories.pop(old.key, None)
-        elif self.acting:
+        elif self.is_acting:
             if old is None:
                 self._created(new)
             else:
@@ -288,7 +288,7 @@ class Observer:
     # Objects on a worker. Until all were listed once, an object that appears is not new.
 
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
-        if not (self.acting and worker.link.known):
+        if not (self.is_acting and worker.link.known):
             return
         if old is None:
             assert new is not None
@@ -319,7 +319,7 @@ class Observer:
         return "lost" if winner and winner != cluster else "withdrawn"
 
     def _remote_job_changed(self, worker: WorkerView, old: AnyJob | None, new: AnyJob | None) -> None:
-        if new is None or not (self.acting and worker.link.known):
+        if new is None or not (self.is_acting and worker.link.known):
             return
         for key in prebuilt_key(new):
             if (story := self._stories.get(key)) is None:

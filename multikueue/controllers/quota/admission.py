@@ -16,7 +16,7 @@ from multikueue.controllers.reconcile.context import World
 
 
 @dataclass(slots=True)
-class Admission:
+class SchedulerLoop:
     """Owner of the one task that runs cycles. `wake` may be called at any time."""
 
     _news: anyio.Event = field(default_factory=anyio.Event)

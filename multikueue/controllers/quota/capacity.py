@@ -50,7 +50,7 @@ CORDONED = "is cordoned"
 
 def rules_of(settings: CapacityFollow) -> Rules:
     return Rules(
-        enabled=settings.enabled,
+        is_enabled=settings.enabled,
         reserve=WorkerReserve.parse(settings.reserve),
         shrink_after=settings.shrink_after,
         threshold=settings.threshold,

@@ -29,7 +29,7 @@ from multikueue.store.worker import WorkerView
 from multikueue.web.front_proxy import User
 from multikueue.web.relatives import MOST_ITEMS, shown_event, shown_pod
 from multikueue.web.server import Write
-from multikueue.web.visibility import Log, Look, Refused, relatives
+from multikueue.web.visibility import Look, PodLog, Refused, relatives
 
 T = TypeVar("T", bound=Object)
 
@@ -116,7 +116,7 @@ class Reads:
                 items = await (search.pods() if asked.subresource == PODS.plural else search.events())
         return relatives(asked, cluster, items, search.unseen)
 
-    async def log(self, user: User, asked: Log, workload: Workload, start: Callable[[], Awaitable[Write]]) -> None:
+    async def log(self, user: User, asked: PodLog, workload: Workload, start: Callable[[], Awaitable[Write]]) -> None:
         """Streams the log of a pod of that workload. Raises Refused, also for any other pod."""
         cluster = workload.status.cluster_name or ""
         if not self._is_there(workload):
@@ -145,7 +145,7 @@ class Reads:
         return client
 
 
-def _no_pod(asked: Log) -> Refused:
+def _no_pod(asked: PodLog) -> Refused:
     return Refused(404, "NotFound", f'pods "{asked.pod}" not found among those of workload {asked.key}')
 
 
@@ -197,7 +197,7 @@ class _Search:
         await self.pods()
 
         async def is_told(event: PrintedEvent) -> bool:
-            return self._kin.told(event.involved_object)
+            return self._kin.is_about_relative(event.involved_object)
 
         return [shown_event(event) for event in await self._those(PRINTED_EVENTS, is_told)]
 

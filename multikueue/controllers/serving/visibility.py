@@ -41,9 +41,9 @@ from multikueue.web.visibility import (
     SERVED,
     Discovery,
     Explain,
-    Log,
     Look,
     Pending,
+    PodLog,
     Question,
     Refused,
     answer,
@@ -164,19 +164,21 @@ def _rights(asked: Question) -> Iterator[tuple[dict[str, Any], tuple[str, str]]]
             _like_it(asked, "list", asked.subresource),
             (asked.subresource, f'list resource "{asked.subresource}" {where}'),
         )
-    if isinstance(asked, Log):
+    if isinstance(asked, PodLog):
         like = _like_it(asked, "get", "pods", name=asked.pod, subresource="log")
         yield like, (f'pods "{asked.pod}"', f'get resource "pods/log" {where}')
 
 
 def _attributes(
-    verb: str, group: str, version: str, resource: str, asked: Pending | Explain | Look | Log
+    verb: str, group: str, version: str, resource: str, asked: Pending | Explain | Look | PodLog
 ) -> dict[str, Any]:
     of = {"group": group, "version": version, "resource": resource, "subresource": asked.subresource}
     return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": asked.name, "verb": verb}}
 
 
-def _like_it(asked: Look | Log, verb: str, resource: str, *, name: str = "", subresource: str = "") -> dict[str, Any]:
+def _like_it(
+    asked: Look | PodLog, verb: str, resource: str, *, name: str = "", subresource: str = ""
+) -> dict[str, Any]:
     """The same as if the workload ran on the manager cluster."""
     of = {"group": "", "version": "v1", "resource": resource, "subresource": subresource}
     return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": name, "verb": verb}}
@@ -255,11 +257,11 @@ class Visibility:
             async with self._one:  # others have their turn between two of them
                 await checkpoint()
                 return self._explanation(what, workload)
-        if isinstance(what, Log):
+        if isinstance(what, PodLog):
             return partial(self.reads.log, user, what, workload)
         return await self.reads.look(user, what, workload)
 
-    def _workload(self, asked: Explain | Look | Log) -> Workload:
+    def _workload(self, asked: Explain | Look | PodLog) -> Workload:
         workload = self.store.workloads.get(asked.key)
         if workload is None:
             raise Refused(404, "NotFound", f'{asked.resource}.{asked.group} "{asked.name}" not found')

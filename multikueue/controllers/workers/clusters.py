@@ -212,7 +212,7 @@ class Clusters:
         return next((moment - now for moment in coming), None)
 
     def _warn(self, cluster: MultiKueueCluster, connection: Connection) -> None:
-        if not self.world.mandate.valid():
+        if not self.world.mandate.is_valid():
             return
         problem = connection.problem
         found = [(problem.reason, problem.message)] if problem is not None else []
@@ -222,7 +222,7 @@ class Clusters:
     async def _write(self, cluster: MultiKueueCluster, condition: Condition) -> None:
         """Writes the condition, with the time of a loss rounded up to seconds: the loss must not look longer than it
         is. A standby writes nothing: it looks at all clusters again when it takes over."""
-        if not self.world.mandate.valid():
+        if not self.world.mandate.is_valid():
             return
         worker, now = self.world.store.worker(cluster.metadata.name), self.world.now()
         if condition.status == "False" and worker.link.since is not None:

@@ -141,7 +141,7 @@ class Connection:
             user_agent=self.world.user_agent,
             limit=limit,
             call_timeout=self.settings.call_timeout.total_seconds(),
-            may_write=self.world.mandate.valid,
+            may_write=self.world.mandate.is_valid,
             on_call=self.world.metrics.called,
             on_garbage=tell_unreadable,
             transport=self.world.transport,

@@ -173,7 +173,7 @@ class ClusterIdentity:
             log.info("cluster.identified", cluster=self.worker.name, uid=uid, before=self.before)
 
     async def _annotate(self, cluster: MultiKueueCluster, uid: str | None) -> bool:
-        if not self.world.mandate.valid() or not self._is_over(NOT_KEPT):
+        if not self.world.mandate.is_valid() or not self._is_over(NOT_KEPT):
             return False
         body = {"metadata": {"uid": cluster.metadata.uid, "annotations": {CLUSTER_UID_ANNOTATION: uid}}}
         try:
@@ -191,7 +191,7 @@ class ClusterIdentity:
     def _tell(self, reason: str, why: str) -> None:
         """Warns once per `PATIENCE` and reason: these problems do not change by themselves."""
         was_over, self._refused[reason] = self._is_over(reason), self.world.now()
-        if not was_over or self._object is None or not self.world.mandate.valid():
+        if not was_over or self._object is None or not self.world.mandate.is_valid():
             return
         log.warning("cluster.identity_trouble", cluster=self.worker.name, why=why)
         self.world.recorder.emit(MULTIKUEUE_CLUSTERS, self._object, type_="Warning", reason=reason, message=why)

@@ -18,11 +18,11 @@ from multikueue.controllers.workloads.jobs import delete_job, subject_of
 from multikueue.errors import NotFound
 from multikueue.runtime import DONE, Result
 
-__all__ = ["Retention"]
+__all__ = ["RetentionSweep"]
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class RetentionSweep:
     """Reconciles each Workload after its main reconcile; due times are exact to the second, as conditions are."""
 
     world: World

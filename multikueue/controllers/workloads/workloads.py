@@ -69,7 +69,7 @@ class Workloads:
         status = decision.status or step.status
         if not local.has("Finished"):
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
-        written = await self._write(local, status, deactivate=step.deactivate)
+        written = await self._write(local, status, deactivate=step.should_deactivate)
         _tell(self.world, local, (*step.events, *self._misread(local), *decision.events))
         group = _as_written(group, written)
         _keep(self.world, group, decision)
@@ -83,7 +83,7 @@ class Workloads:
 
     def _has_moved_on(self, group: Group, step: lifecycle.Step, decision: Decision) -> bool:
         """Whether the written status needs another step, or another decision."""
-        if group.local is None or step.status is not group.local.status or step.deactivate:
+        if group.local is None or step.status is not group.local.status or step.should_deactivate:
             return True
         return phase_of(view(group, self.world.now())) is not decision.phase
 
@@ -134,7 +134,7 @@ class Workloads:
         minds_pods = self.world.settings.quota.pods_ready.enabled
         return lifecycle.JobFacts(
             job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
-            holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
+            is_holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
             is_run_by_others=store.owner(local) is None,
             ready_pods=self._ready_pods(local, job, group) if job and minds_pods else None,
             reclaimable=self._reclaimable(local, job, group),
@@ -175,7 +175,7 @@ class Workloads:
     def _ready_pods(self, local: Workload, job: AnyJob, group: Group) -> int:
         store = self.world.store
         adapter = store.adapters.of(job)
-        if adapter.mirrors or store.multikueue_check(local) is None:
+        if adapter.is_mirrored or store.multikueue_check(local) is None:
             return adapter.ready_pods(store.runtimes.completed(job))
         remote = _winners_job(local, group)
         return adapter.ready_pods(remote) if remote is not None else 0

@@ -85,7 +85,7 @@ class BatchJob(DefaultAdapter):
     def remote_fields(self, job: AnyJob) -> Tree:
         return {"spec": remote_spec(job)}
 
-    def matches(self, job: AnyJob, workload: Workload) -> bool:
+    def is_equivalent(self, job: AnyJob, workload: Workload) -> bool:
         """Compares counts, containers, execution time, and tolerations until admission.
 
         A start adds to the template only tolerations and a smaller number of pods among these.

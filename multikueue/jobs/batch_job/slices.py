@@ -34,11 +34,11 @@ __all__ = [
     "count_patch",
     "in_order",
     "is_sliced",
+    "may_be_slice_of",
     "present",
     "remote_patch",
     "size",
     "slice_body",
-    "suits",
 ]
 
 Tree = dict[str, Any]
@@ -89,11 +89,13 @@ def size(workload: Workload) -> int:
     return sum(pod_set.count for pod_set in workload_spec(workload).pod_sets)
 
 
-def suits(job: AnyJob, workload: Workload) -> bool:
+def may_be_slice_of(job: AnyJob, workload: Workload) -> bool:
     """Whether the Workload is a slice that describes the job, apart from the count."""
     if not is_elastic(workload) or workload.metadata.deletion_timestamp is not None:
         return False
-    return BATCH_JOB.matches(job, workload) or BATCH_JOB.matches(job, _with_count(workload, pods_count(job)))
+    return BATCH_JOB.is_equivalent(job, workload) or BATCH_JOB.is_equivalent(
+        job, _with_count(workload, pods_count(job))
+    )
 
 
 def count_patch(job: AnyJob, workload: Workload) -> Tree:

@@ -27,7 +27,7 @@ from multikueue.jobs.framework.pod_set_info import Placing
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import tree_of
 
-__all__ = ["DeclaredJob", "differ"]
+__all__ = ["DeclaredJob", "is_different"]
 
 Tree = dict[str, Any]
 
@@ -96,11 +96,11 @@ class DeclaredJob(DefaultAdapter):
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 
-    def matches(self, job: AnyJob, workload: Workload) -> bool:
+    def is_equivalent(self, job: AnyJob, workload: Workload) -> bool:
         if self.runtimes is not None and self.runtimes.problem(job) is not None:
             # The runtime is not in the store now, which is no reason to stop a running job.
             return workloads.may_be_of(workload, workload_spec(workload), job)
-        return DefaultAdapter.matches(self, job, workload)
+        return DefaultAdapter.is_equivalent(self, job, workload)
 
     def pod_sets(self, job: AnyJob) -> list[Tree]:
         tree = _tree(job)
@@ -126,7 +126,7 @@ class DeclaredJob(DefaultAdapter):
             if state is None:
                 continue
             tree = tree or {"status": tree_of(job.status)}
-            if state.holds(tree):
+            if state.is_true(tree):
                 return Finish(reason=reason, message=str(paths.only(tree, state.message, "") if state.message else ""))
         return None
 
@@ -137,7 +137,7 @@ class DeclaredJob(DefaultAdapter):
         tree = {"status": tree_of(job.status)}
         counts = (count for path in self.declared.active_counts for count in paths.found(tree, path))
         return any(isinstance(count, int) and count > 0 for count in counts) or any(
-            state.holds(tree) for state in self.declared.active_states
+            state.is_true(tree) for state in self.declared.active_states
         )
 
     def ready_pods(self, job: AnyJob) -> int:
@@ -153,7 +153,7 @@ class DeclaredJob(DefaultAdapter):
     def _is_ready(self, job: AnyJob) -> bool:
         own, tree = self.declared, _with_status(job)
         if own.ready is not None:
-            return own.ready.holds(tree)
+            return own.ready.is_true(tree)
         if not own.ready_counts:
             return self.is_active(job)
         counted = sum(number(each, 0) for path in own.ready_counts for each in paths.found(tree, path))
@@ -168,7 +168,7 @@ class DeclaredJob(DefaultAdapter):
             not_begun = self._is_idle(remote) and not canonical(tree_of(local.status))
             if not_begun or self._is_idle(local):
                 return None
-        return remote.status if differ(local.status, remote.status) else None
+        return remote.status if is_different(local.status, remote.status) else None
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
         state = self.declared.succeeded if end.reason == SUCCEEDED else self.declared.failed
@@ -222,5 +222,5 @@ def _raw(tree: Any) -> msgspec.Raw:
     return tree if isinstance(tree, msgspec.Raw) else msgspec.Raw(encode(tree))
 
 
-def differ(ours: msgspec.Raw, theirs: msgspec.Raw) -> bool:
+def is_different(ours: msgspec.Raw, theirs: msgspec.Raw) -> bool:
     return bytes(ours) != bytes(theirs) and bool(canonical(tree_of(ours)) != canonical(tree_of(theirs)))

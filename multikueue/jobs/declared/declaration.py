@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multikueue.jobs.declared.pod_sets import PodsOf
-from multikueue.jobs.declared.status import State
+from multikueue.jobs.declared.status import StateRule
 from multikueue.jobs.framework.adapter import Runtimes
 from multikueue.jobs.trees import paths
 
@@ -18,14 +18,14 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A state that a job in a queue must not have (or must have, if `needed`), and the reason, for its user."""
+    """A state that a job in a queue must not have (or must have, if `is_needed`), and the reason, for its user."""
 
-    state: State
+    state: StateRule
     why: str
-    needed: bool = False
+    is_needed: bool = False
 
     def problem(self, job: Tree) -> str | None:
-        return f"{self.state.at}: {self.why}" if self.state.holds(job) != self.needed else None
+        return f"{self.state.at}: {self.why}" if self.state.is_true(job) != self.is_needed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +50,11 @@ class Declaration:
     suspend: str = "spec.suspend"
     managed_by: str = "spec.managedBy"
     managers: tuple[str, ...] = ()
-    succeeded: State | None = None
-    failed: State | None = None
+    succeeded: StateRule | None = None
+    failed: StateRule | None = None
     active_counts: tuple[str, ...] = ()
-    active_states: tuple[State, ...] = ()
-    ready: State | None = None
+    active_states: tuple[StateRule, ...] = ()
+    ready: StateRule | None = None
     ready_counts: tuple[str, ...] = ()
     ready_of: str = ""
     priority: str = ""

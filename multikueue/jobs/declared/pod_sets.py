@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from multikueue.api.workload import ReclaimablePod
-from multikueue.jobs.declared.status import State
+from multikueue.jobs.declared.status import StateRule
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import in_workload, part
 
-__all__ = ["Container", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
+__all__ = ["DeclaredContainer", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
 
 Tree = dict[str, Any]
 
@@ -23,7 +23,7 @@ _JAVA_AMOUNT = re.compile(r"([0-9]+)([kmgt])b?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class DeclaredContainer:
     """The only container of pods that fields describe instead of a template: its name, and the paths of its requests
     and limits.
 
@@ -98,10 +98,10 @@ class Pods:
     index: str = ""
     group: str = ""
     otherwise: Callable[[Tree], Tree | None] | None = None
-    when: State | None = None
+    when: StateRule | None = None
 
     def pod_sets(self, job: Tree) -> Iterator[Tree]:
-        if self.when is not None and not self.when.holds(job):
+        if self.when is not None and not self.when.is_true(job):
             return
         for found in paths.found(job, self.at):
             template = paths.only(found, self.template) if self.template else None
@@ -111,7 +111,9 @@ class Pods:
                 yield self._pod_set(found, template)
 
     def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:
-        for found in paths.found(job, self.at) if self.template and (self.when is None or self.when.holds(job)) else ():
+        for found in (
+            paths.found(job, self.at) if self.template and (self.when is None or self.when.is_true(job)) else ()
+        ):
             template = paths.only(found, self.template)
             if isinstance(template, dict):
                 yield self._name(found).lower(), template
@@ -119,7 +121,7 @@ class Pods:
     def paths(self) -> Iterator[str]:
         yield from filter(None, (self.at, self.template, self.name_at, self.count, *self.each, self.over))
         yield from self.when.paths() if self.when is not None else ()
-        yield from self.otherwise.paths() if isinstance(self.otherwise, Container) else ()
+        yield from self.otherwise.paths() if isinstance(self.otherwise, DeclaredContainer) else ()
 
     def _pod_set(self, found: Any, template: Any) -> Tree:
         count = number(paths.only(found, self.count))

@@ -12,7 +12,7 @@ from multikueue.api.meta import Condition, encode
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import tree_of
 
-__all__ = ["State", "condition", "state_of", "told"]
+__all__ = ["StateRule", "condition", "state_of", "told"]
 
 Tree = dict[str, Any]
 
@@ -20,7 +20,7 @@ _CONDITION = "status.conditions[type="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class StateRule:
     """A path whose value is one of `values`, or any non-empty value if there are no `values`.
 
     `message` is the path of the explanation. The state holds only if `given` holds too, and `unless` does not.
@@ -29,13 +29,13 @@ class State:
     at: str
     values: tuple[Any, ...] = ()
     message: str = ""
-    given: State | None = None
-    unless: State | None = None
+    given: StateRule | None = None
+    unless: StateRule | None = None
 
-    def holds(self, job: Tree) -> bool:
-        if self.given is not None and not self.given.holds(job):
+    def is_true(self, job: Tree) -> bool:
+        if self.given is not None and not self.given.is_true(job):
             return False
-        if self.unless is not None and self.unless.holds(job):
+        if self.unless is not None and self.unless.is_true(job):
             return False
         return any(value in self.values if self.values else bool(value) for value in paths.found(job, self.at))
 
@@ -45,21 +45,21 @@ class State:
             yield from other.paths() if other is not None else ()
 
 
-def condition(type_: str) -> State:
+def condition(type_: str) -> StateRule:
     """The state that the condition of this type is True."""
     place = f"{_CONDITION}{type_}]"
-    return State(at=f"{place}.status", values=("True",), message=f"{place}.message")
+    return StateRule(at=f"{place}.status", values=("True",), message=f"{place}.message")
 
 
-def state_of(text: str) -> State | None:
+def state_of(text: str) -> StateRule | None:
     """A state as settings write it: the type of a condition, or PATH=VALUE|VALUE; None for an empty text."""
     at, is_path, values = text.rpartition("=")
     if not is_path:
         return condition(text) if text else None
-    return State(at=at, values=tuple(values.split("|")))
+    return StateRule(at=at, values=tuple(values.split("|")))
 
 
-def told(status: Tree, state: State, end: Condition) -> Tree:
+def told(status: Tree, state: StateRule, end: Condition) -> Tree:
     """The status with an end written into it, as far as the state says where."""
     if state.given is not None:
         status = told(status, state.given, end)
@@ -74,12 +74,12 @@ def told(status: Tree, state: State, end: Condition) -> Tree:
     return _with(status, state.message, end.message) if state.message else status
 
 
-def _type(state: State) -> str:
+def _type(state: StateRule) -> str:
     """The type of the condition that the state reads; empty if it reads something else."""
     return state.at.removeprefix(_CONDITION).partition("]")[0] if state.at.startswith(_CONDITION) else ""
 
 
-def _without(status: Tree, state: State) -> Tree:
+def _without(status: Tree, state: StateRule) -> Tree:
     """The status without the condition that the state reads."""
     kept = [each for each in status.get("conditions") or () if each.get("type") != _type(state)]
     return status | ({"conditions": kept} if "conditions" in status else {})

@@ -91,16 +91,16 @@ class Adapter(Admitting, Protocol):
     @property
     def may_resume(self) -> bool:
         """Whether a stopped job can run again. A job that cannot is deleted to stop it; and since it has nothing like
-        managedBy, it stays gated on the manager cluster while it is dispatched."""
+        managedBy, it is_local gated on the manager cluster while it is dispatched."""
         ...
 
     @property
-    def external(self) -> bool:
+    def is_external(self) -> bool:
         """Whether another controller creates the Workloads of its jobs, and suspends and starts its local jobs."""
         ...
 
     @property
-    def mirrors(self) -> bool:
+    def is_mirrored(self) -> bool:
         """Whether the copy's status is written to the local job. If not, only the copy tells the state of the job."""
         ...
 
@@ -138,7 +138,7 @@ class Adapter(Admitting, Protocol):
         """The complete Workload to create for the job (quota-engine 6.2)."""
         ...
 
-    def matches(self, job: AnyJob, workload: Workload) -> bool:
+    def is_equivalent(self, job: AnyJob, workload: Workload) -> bool:
         """Whether the Workload describes the job's present spec (quota-engine 6.3)."""
         ...
 
@@ -202,7 +202,7 @@ class Adapter(Admitting, Protocol):
         ...
 
 
-def stays(adapter: Adapter, job: AnyJob, workload: Workload, *, dispatched: bool) -> bool:
+def is_local(adapter: Adapter, job: AnyJob, workload: Workload, *, dispatched: bool) -> bool:
     """Whether the pods of an admitted job run on the manager cluster. A job managed by us never does, even if it is not
     dispatched: the kind's own controller ignores it."""
     if dispatched or workload.status.cluster_name:

@@ -31,9 +31,9 @@ class DefaultAdapter(Adapter):
     __slots__ = ()
 
     selector: ClassVar[str] = ""
-    external: ClassVar[bool] = False
+    is_external: ClassVar[bool] = False
     may_resume: ClassVar[bool] = True
-    mirrors: ClassVar[bool] = True
+    is_mirrored: ClassVar[bool] = True
 
     @property
     def runtimes(self) -> Runtimes | None:
@@ -70,7 +70,7 @@ class DefaultAdapter(Adapter):
     def workload_body(self, job: AnyJob, *, priority: Priority) -> Tree:
         return workloads.workload_body(self.kind, job, pod_sets=self.pod_sets(job), priority=priority)
 
-    def matches(self, job: AnyJob, workload: Workload) -> bool:
+    def is_equivalent(self, job: AnyJob, workload: Workload) -> bool:
         spec = workload_spec(workload)
         if not workloads.may_be_of(workload, spec, job):
             return False

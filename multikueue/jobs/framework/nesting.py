@@ -30,16 +30,16 @@ class Nested(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """A job of a kind in use that owns another, directly or not. `admitted`: its own Workload is admitted."""
+    """A job of a kind in use that owns another, directly or not. `is_admitted`: its own Workload is admitted."""
 
-    in_queue: bool
-    admitted: bool
+    is_in_queue: bool
+    is_admitted: bool
 
 
 def is_whole(adapter: Adapter) -> bool:
     """Whether jobs of this kind may own others or be owned: true if a field of their own suspends them. Kinds that only
     the gates of their Pods hold record their owner in other marks."""
-    return adapter.may_resume and adapter.mirrors
+    return adapter.may_resume and adapter.is_mirrored
 
 
 def nested(line: Iterable[Ancestor | None]) -> Nested | None:
@@ -51,7 +51,7 @@ def nested(line: Iterable[Ancestor | None]) -> Nested | None:
             return Nested.UNSEEN
         if hops > MOST_HOPS:
             return Nested.TOO_DEEP
-        highest = above if above.in_queue else highest
+        highest = above if above.is_in_queue else highest
     if highest is None:
         return None
-    return Nested.ADMITTED if highest.admitted else Nested.WAITING
+    return Nested.ADMITTED if highest.is_admitted else Nested.WAITING

@@ -63,7 +63,7 @@ class Marked(Protocol):
     @property
     def queue(self) -> str: ...
     @property
-    def suspended(self) -> bool: ...
+    def is_suspended(self) -> bool: ...
 
 
 class SubmittedObject(msgspec.Struct, frozen=True):
@@ -109,10 +109,10 @@ class SubmittedObject(msgspec.Struct, frozen=True):
 
 
 class SubmittedCustom(SubmittedObject, frozen=True):
-    """A job of a declared kind; paths find `suspended` and `is_managed_by_default`."""
+    """A job of a declared kind; paths find `is_suspended` and `is_managed_by_default`."""
 
     spec: msgspec.Raw = msgspec.Raw(b"null")
-    suspended: bool = False
+    is_suspended: bool = False
     is_managed_by_default: bool = False
 
 
@@ -126,7 +126,7 @@ class Submitted(SubmittedObject, frozen=True):
         return self.spec or _Spec()
 
     @property
-    def suspended(self) -> bool:
+    def is_suspended(self) -> bool:
         return bool(self.fields.suspend)
 
     @property
@@ -169,7 +169,7 @@ def default_custom(
     """As `default_job`, for a declared kind. Objects missing on the way to a field are created."""
     if not job.queue:
         return []
-    wanted: list[tuple[Keys, Any]] = [] if job.suspended else [(suspend, True)]
+    wanted: list[tuple[Keys, Any]] = [] if job.is_suspended else [(suspend, True)]
     if queue_uses_multikueue and job.is_managed_by_default:
         wanted.append((managed_by, MANAGED))
     patches, tree = [], {"spec": job.spec}
@@ -269,7 +269,7 @@ def _change_problems(job: Submitted, old: Submitted) -> list[str]:
 def _label_change_problems(job: Marked, old: Marked) -> list[str]:
     """Kueue's rules for updates: fields from which a Workload was made are immutable while the job may run."""
     found = []
-    running = not job.suspended
+    running = not job.is_suspended
     if running and job.queue != old.queue:
         found.append(f"metadata.labels[{QUEUE_LABEL}]: immutable while the job is not suspended: suspend it first")
     if running:
@@ -278,7 +278,7 @@ def _label_change_problems(job: Marked, old: Marked) -> list[str]:
             f"metadata.{new[0]}: immutable while the job is not suspended" for new, former in marks if new != former
         ]
     changed_limit = job.labels.get(MAX_EXEC_TIME_LABEL) != old.labels.get(MAX_EXEC_TIME_LABEL)
-    if changed_limit and (running or not old.suspended):
+    if changed_limit and (running or not old.is_suspended):
         found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: immutable while the job is not suspended")
     return found + _class_problems(job, old, running=running)
 

@@ -8,7 +8,7 @@ from typing import Any
 from multikueue.jobs.app_wrapper.pod_sets import Components
 from multikueue.jobs.declared.declaration import Declaration, Rule
 from multikueue.jobs.declared.pod_sets import Pods
-from multikueue.jobs.declared.status import State, condition
+from multikueue.jobs.declared.status import StateRule, condition
 from multikueue.jobs.train_job.pod_sets import RuntimePods
 from multikueue.jobs.train_job.runtimes import TrainingRuntimes
 from multikueue.jobs.trees import paths
@@ -75,7 +75,7 @@ def _ray_pods(at: str) -> tuple[Pods, ...]:
 
 
 def _no_autoscaling(at: str) -> Rule:
-    where = State(at=f"{at}.enableInTreeAutoscaling", values=(True,))
+    where = StateRule(at=f"{at}.enableInTreeAutoscaling", values=(True,))
     return Rule(where, "expected false in a queue: the quota is that of the replicas it names")
 
 
@@ -87,8 +87,8 @@ RAY_CLUSTER = Declaration(
     kind="RayCluster",
     managers=_RAY_OPERATOR,
     pods=_ray_pods("spec"),
-    active_states=(State(at="status.state", values=("ready",)),),
-    ready=State(at="status.state", values=("ready",)),
+    active_states=(StateRule(at="status.state", values=("ready",)),),
+    ready=StateRule(at="status.state", values=("ready",)),
     rules=(_no_autoscaling("spec"),),
 )
 
@@ -106,24 +106,27 @@ _SUBMITTER = Pods(
     name="submitter",
     template="submitterPodTemplate",
     otherwise=_submitter,
-    when=State(at="spec.submissionMode", values=("K8sJobMode",)),
+    when=StateRule(at="spec.submissionMode", values=("K8sJobMode",)),
 )
 
 _RAY_JOB_RULES = (
     Rule(
-        State(at="spec.clusterSelector"), "a job on a cluster that is there already takes no quota: leave out its queue"
+        StateRule(at="spec.clusterSelector"),
+        "a job on a cluster that is there already takes no quota: leave out its queue",
     ),
-    Rule(State(at="spec.rayClusterSpec"), "expected the cluster that the job needs", needed=True),
+    Rule(StateRule(at="spec.rayClusterSpec"), "expected the cluster that the job needs", is_needed=True),
     Rule(
-        State(at="spec.shutdownAfterJobFinishes", values=(True,)),
+        StateRule(at="spec.shutdownAfterJobFinishes", values=(True,)),
         "expected true in a queue: the quota of the cluster goes when the job ends",
-        needed=True,
+        is_needed=True,
     ),
     _no_autoscaling("spec.rayClusterSpec"),
 )
 
-_RAY_JOB_IDLE = State(at="status.jobDeploymentStatus", values=("Suspended", "Complete", "Failed", "ValidationFailed"))
-_RAY_JOB_OVER = State(at="status.jobDeploymentStatus", values=("Complete", "Failed"), message="status.message")
+_RAY_JOB_IDLE = StateRule(
+    at="status.jobDeploymentStatus", values=("Suspended", "Complete", "Failed", "ValidationFailed")
+)
+_RAY_JOB_OVER = StateRule(at="status.jobDeploymentStatus", values=("Complete", "Failed"), message="status.message")
 
 RAY_JOB = Declaration(
     framework="ray.io/rayjob",
@@ -133,10 +136,10 @@ RAY_JOB = Declaration(
     kind="RayJob",
     managers=_RAY_OPERATOR,
     pods=(*_ray_pods("spec.rayClusterSpec"), _SUBMITTER),
-    succeeded=State(at="status.jobStatus", values=("SUCCEEDED",), message="status.message", given=_RAY_JOB_OVER),
+    succeeded=StateRule(at="status.jobStatus", values=("SUCCEEDED",), message="status.message", given=_RAY_JOB_OVER),
     failed=replace(_RAY_JOB_OVER, values=("Failed", "Complete")),
-    active_states=(State(at="status.jobDeploymentStatus", unless=_RAY_JOB_IDLE),),
-    ready=State(at="status.rayClusterStatus.state", values=("ready",)),
+    active_states=(StateRule(at="status.jobDeploymentStatus", unless=_RAY_JOB_IDLE),),
+    ready=StateRule(at="status.rayClusterStatus.state", values=("ready",)),
     rules=_RAY_JOB_RULES,
 )
 
@@ -148,8 +151,8 @@ APP_WRAPPER = Declaration(
     kind="AppWrapper",
     managers=("workload.codeflare.dev/appwrapper-controller",),
     pods=(Components(),),
-    succeeded=State(at="status.phase", values=("Succeeded",)),
-    failed=State(at="status.phase", values=("Failed",), unless=condition("ResourcesDeployed")),
+    succeeded=StateRule(at="status.phase", values=("Succeeded",)),
+    failed=StateRule(at="status.phase", values=("Failed",), unless=condition("ResourcesDeployed")),
     active_states=(condition("QuotaReserved"),),
     ready=condition("PodsReady"),
 )

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from multikueue.api.job import AnyJob
-from multikueue.jobs.declared.adapter import DeclaredJob, differ
+from multikueue.jobs.declared.adapter import DeclaredJob, is_different
 from multikueue.jobs.declared.declaration import Declaration
 from multikueue.jobs.trees import paths
 
@@ -41,7 +41,7 @@ class ExternalJob(DeclaredJob):
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """The whole remote status, whenever it differs."""
-        return remote.status if not self.unmanaged_reason(local) and differ(local.status, remote.status) else None
+        return remote.status if not self.unmanaged_reason(local) and is_different(local.status, remote.status) else None
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002
         return None

@@ -101,7 +101,7 @@ class GroupOfPods(PlainPod):
             job, name=job.metadata.name, owners=owners, pod_sets=self.pod_sets(job), priority=priority
         )
 
-    def matches(self, job: AnyJob, workload: Workload) -> bool:
+    def is_equivalent(self, job: AnyJob, workload: Workload) -> bool:
         """Whether the pod sets have room for all counted members. Failed members do not count: they may be replaced."""
         spec = workload_spec(workload)
         if workload.metadata.name != job.metadata.name:

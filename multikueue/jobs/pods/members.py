@@ -24,8 +24,8 @@ __all__ = [
     "able",
     "counted_of",
     "group_members",
+    "has_missing",
     "is_fast",
-    "lacks",
     "members_of",
     "missing",
     "parts",
@@ -60,8 +60,8 @@ def missing(job: AnyJob, remote: AnyJob | None) -> tuple[AnyJob, ...]:
     return tuple(member for member in counted_of(job) if member.metadata.name not in there)
 
 
-def lacks(group: PodGroup, remote: PodGroup) -> bool:
-    """Whether a copy lacks members that have not finished."""
+def has_missing(group: PodGroup, remote: PodGroup) -> bool:
+    """Whether a copy has_missing members that have not finished."""
     return any(pod_status(member).phase not in OVER for member in missing(group, remote))
 
 

@@ -91,7 +91,7 @@ class SubmittedPod(SubmittedOwned, frozen=True):
         return [gate.name for gate in _read_spec(self.spec).scheduling_gates or ()]
 
     @property
-    def suspended(self) -> bool:
+    def is_suspended(self) -> bool:
         return ADMISSION_GATE in self.gates or self.status.phase in OVER
 
 

@@ -51,9 +51,9 @@ class JobView:
     - `is_remote_lost`: the winner's worker is lost, so that its pods no longer count as running.
     - `may_run`: some worker runs, or may run unseen, the job of a Workload that is being deleted.
     - `priority`: the answer of `resolve_priority`.
-    - `dispatched`: a Workload has our AdmissionCheck. Otherwise the job starts here, as its `flavors` (by name) demand.
+    - `is_dispatched`: a Workload has our AdmissionCheck. Otherwise the job starts here, as its `flavors` (by name) demand.
     - `is_undispatched`: no queue of the job has our check, so that a job managed by us runs nowhere.
-    - `elastic`: the job may change its size while it runs.
+    - `is_elastic`: the job may change its size while it runs.
     - `label_keys`: the labels that its Workload gets too.
     - `nested`: the state of the job that owns this one; None if none does.
     - `is_taken`: whether a Workload of that name exists beside it.
@@ -67,11 +67,11 @@ class JobView:
     may_run: bool = False
     priority: Priority | str = _NO_CLASS
     is_queue_multikueue: bool = True
-    dispatched: bool = True
+    is_dispatched: bool = True
     is_undispatched: bool = False
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
     has_local_queue: bool = True
-    elastic: bool = False
+    is_elastic: bool = False
     label_keys: tuple[str, ...] = ()
     nested: Nested | None = None
     is_taken: Callable[[str], bool] = _never
@@ -127,7 +127,7 @@ class Case:
     def end(self) -> Condition | None:
         """The Finished condition of the job's Workload; None if it is not finished."""
         finished = (w for w in self.view.workloads if w.has(FINISHED))
-        return next((w.condition(FINISHED) for w in finished if self.adapter.matches(self.view.job, w)), None)
+        return next((w.condition(FINISHED) for w in finished if self.adapter.is_equivalent(self.view.job, w)), None)
 
     def told_end(self) -> tuple[Action, ...]:
         """Writes the job's end from its Workload if there is no remote left to copy it from: a user who deletes the
@@ -180,7 +180,7 @@ class Case:
     def _before(self) -> Workload | None:
         """The Workload with the job's original templates: the matching one, or the only one of a job changed since."""
         owned = [w for w in self.view.workloads if is_owned(w, self.view.job)]
-        matching = (w for w in owned if self.adapter.matches(self.view.job, w))
+        matching = (w for w in owned if self.adapter.is_equivalent(self.view.job, w))
         return next(matching, owned[0] if len(owned) == 1 else None)
 
     def is_held(self) -> bool:
@@ -200,13 +200,13 @@ class Case:
         """Whether the job never starts here: it is dispatched, with nothing like managedBy to keep it from running."""
         view = self.view
         return not self.adapter.may_resume and bool(
-            view.is_queue_multikueue or view.dispatched or workload.status.cluster_name
+            view.is_queue_multikueue or view.is_dispatched or workload.status.cluster_name
         )
 
     def is_awaiting_winner(self, workload: Workload) -> bool:
         """Whether the job was admitted before its queue had a check, and has no winner: a job started here could not be
         copied any more."""
-        ours = self.view.dispatched and self.adapter.unmanaged_reason(self.view.job) is None
+        ours = self.view.is_dispatched and self.adapter.unmanaged_reason(self.view.job) is None
         return ours and not workload.status.cluster_name
 
     def may_queue_again(self) -> bool:
@@ -227,7 +227,9 @@ class Case:
     def running_remote(self) -> AnyJob | None:
         """The remote job while it has pods; None if its worker is lost."""
         remote = self.view.remote
-        return remote if remote is not None and not self.view.is_remote_lost and self.adapter.is_active(remote) else None
+        return (
+            remote if remote is not None and not self.view.is_remote_lost and self.adapter.is_active(remote) else None
+        )
 
     def is_quiet(self) -> bool:
         """Whether nothing of the job runs, here or on a worker."""

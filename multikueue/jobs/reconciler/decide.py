@@ -47,7 +47,7 @@ Decide = Callable[[JobView, datetime, Adapter], JobDecision]
 
 def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
     """The decision for a job. The order of the checks is their precedence."""
-    if adapter.external:
+    if adapter.is_external:
         return mirror(view, now, adapter)
     case = Case(_present(view), adapter)
     if view.nested is not None and not case.is_over():
@@ -70,11 +70,11 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
         return JobDecision(events=(Event("Warning", "PodsUnknown", unknown),))
     if case.undispatchable():
         return _decide_undispatchable(case, now)
-    return decide_elastic(case, now) if view.elastic and case.view.workloads else decide_own(case)
+    return decide_elastic(case, now) if view.is_elastic and case.view.workloads else decide_own(case)
 
 
 def _present(view: JobView) -> JobView:
-    return replace(view, workloads=slices.present(view.workloads)) if view.elastic else view
+    return replace(view, workloads=slices.present(view.workloads)) if view.is_elastic else view
 
 
 def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
@@ -125,7 +125,7 @@ def _decide_prebuilt(case: Case) -> JobDecision:
         return _unusable(case, f"Prebuilt Workload {name} belongs to {owner.kind} {owner.name}")
     if owner is None and workload.metadata.deletion_timestamp is None:
         return JobDecision(actions=(adoption(workload, case.adapter.kind, job.metadata),))
-    if not case.adapter.matches(job, workload):
+    if not case.adapter.is_equivalent(job, workload):
         return _unusable(case, f"Prebuilt Workload {name} is out of sync with the job")
     return decide_run(case, workload)
 

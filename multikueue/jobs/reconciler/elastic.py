@@ -24,7 +24,7 @@ def decide_elastic(case: Case, now: datetime) -> JobDecision:
     """
     job = case.view.job
     found = slices.in_order([w for w in case.view.workloads if is_owned(w, job)])
-    if len(found) not in (1, 2) or not all(slices.suits(job, w) for w in found):
+    if len(found) not in (1, 2) or not all(slices.may_be_slice_of(job, w) for w in found):
         return decide_own(case)
     last, before = found[-1], found[0] if len(found) > 1 else None
     if before is not None and not before.has(QUOTA_RESERVED):
@@ -40,7 +40,7 @@ def decide_elastic(case: Case, now: datetime) -> JobDecision:
 def _scaled(case: Case, last: Workload, *, alone: bool) -> JobDecision:
     """Gives the last slice the job's size if it may change; else adds one slice, if there is only one."""
     job = case.view.job
-    if case.adapter.matches(job, last):
+    if case.adapter.is_equivalent(job, last):
         return NOTHING
     if not last.has(QUOTA_RESERVED) or pods_count(job) < slices.size(last):
         event = Event("Normal", "UpdatedWorkload", f"Updated the size of Workload: {last.key}")

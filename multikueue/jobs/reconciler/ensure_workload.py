@@ -19,7 +19,7 @@ from multikueue.jobs.batch_job import slices
 from multikueue.jobs.framework import priority as priorities
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.framework.priority import Priority
-from multikueue.jobs.framework.workloads import free_name, is_referred_to_by_name, is_owned, renamed
+from multikueue.jobs.framework.workloads import free_name, is_owned, is_referred_to_by_name, renamed
 from multikueue.jobs.reconciler import labels
 from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case
 from multikueue.jobs.reconciler.run import decide_run
@@ -41,7 +41,7 @@ def decide_own(case: Case) -> JobDecision:
 def choose(case: Case) -> tuple[Workload | None, tuple[Workload, ...]]:
     """The Workload that matches the job, and the others. Of several: the most progress, then the oldest."""
     owned = sorted((w for w in case.view.workloads if is_owned(w, case.view.job)), key=_progress)
-    kept = next((w for w in owned if case.adapter.matches(case.view.job, w)), None)
+    kept = next((w for w in owned if case.adapter.is_equivalent(case.view.job, w)), None)
     return kept, tuple(w for w in owned if w is not kept)
 
 
@@ -107,7 +107,7 @@ def creation(case: Case, body: dict[str, Any]) -> JobDecision:
 
 
 def _body(case: Case, priority: Priority, *, replaces: Workload | None = None) -> dict[str, Any]:
-    if case.view.elastic:
+    if case.view.is_elastic:
         return case.labelled(slices.slice_body(case.view.job, priority=priority, replaces=replaces))
     return case.labelled(case.adapter.workload_body(case.view.job, priority=priority))
 

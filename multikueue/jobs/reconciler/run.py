@@ -9,7 +9,7 @@ from multikueue.api.slices import replaced_key
 from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Workload
 from multikueue.jobs.framework import pod_set_info
 from multikueue.jobs.framework.actions import JobDecision, PatchJob
-from multikueue.jobs.framework.adapter import stays
+from multikueue.jobs.framework.adapter import is_local
 from multikueue.jobs.reconciler import where
 from multikueue.jobs.reconciler.case import NOTHING, Case
 from multikueue.jobs.reconciler.updates import let_go
@@ -27,7 +27,7 @@ def decide_run(case: Case, workload: Workload) -> JobDecision:
         evicted = workload.condition(EVICTED)
         return case.settle(evicted.message if evicted and evicted.message else "Evicted")
     if not workload.has(ADMITTED):
-        if case.view.elastic and workload.has(QUOTA_RESERVED) and replaced_key(workload) is not None:
+        if case.view.is_elastic and workload.has(QUOTA_RESERVED) and replaced_key(workload) is not None:
             return NOTHING  # the job runs on, as the replaced slice was admitted
         return case.settle("Not admitted by cluster queue")
     may_start = not (case.is_run_elsewhere(workload) or case.is_awaiting_winner(workload))
@@ -35,14 +35,16 @@ def decide_run(case: Case, workload: Workload) -> JobDecision:
     if patch is not None:
         return _started(case, workload, patch)
     remote = case.view.remote
-    return JobDecision(actions=case.copied_status(remote) if remote is not None and not case.view.is_remote_lost else ())
+    return JobDecision(
+        actions=case.copied_status(remote) if remote is not None and not case.view.is_remote_lost else ()
+    )
 
 
 def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecision:
     """Starts the job. Only a job that runs here gets pod set info from us: a dispatched job gets it from its worker's
     Kueue. A job that contradicts its pod set info waits until its Workload is finished."""
     placing = case.adapter.placing
-    if placing is None or not stays(case.adapter, case.view.job, workload, dispatched=case.view.dispatched):
+    if placing is None or not is_local(case.adapter, case.view.job, workload, dispatched=case.view.is_dispatched):
         return JobDecision(actions=(PatchJob(where.told(patch, workload.status.cluster_name)),))
     try:
         told = pod_set_info.start_patch(case.view.job, patch, placing, workload, case.view.flavors)

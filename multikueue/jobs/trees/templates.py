@@ -90,11 +90,11 @@ def is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> b
     if answer is None:
         if len(_answers) >= _MOST_ANSWERS:
             _answers.clear()
-        answer = _answers[key] = _agree(ours, theirs, ignore_tolerations=ignore_tolerations)
+        answer = _answers[key] = _has_same_containers(ours, theirs, ignore_tolerations=ignore_tolerations)
     return answer
 
 
-def _agree(job: msgspec.Raw, workload: msgspec.Raw, *, ignore_tolerations: bool) -> bool:
+def _has_same_containers(job: msgspec.Raw, workload: msgspec.Raw, *, ignore_tolerations: bool) -> bool:
     ours = canonical(_with_defaults(with_single_variables(_pod_spec(job))))
     theirs = canonical(_with_defaults(_pod_spec(workload)))
     if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):

@@ -171,7 +171,7 @@ class QuotaCache:
         if old is not None:
             self.remove(old)
         self.add(new)
-        if old is not None and new.admitted and not old.admitted:
+        if old is not None and new.is_admitted and not old.is_admitted:
             self._record(new, now)
         return old
 
@@ -203,7 +203,7 @@ class QuotaCache:
         """A workload is to be evicted. It keeps using its quota; only its place in the order of eviction is new."""
         reservation = self.reservations.remove(key)
         assert reservation is not None, "only who holds quota is evicted"
-        self.reservations.add(replace(reservation, evicted=True))
+        self.reservations.add(replace(reservation, is_evicted=True))
         self.budgets.assume(key, reservation.local_queue, whole_second(now))
         self._renew_generation(reservation.cluster_queue)
 
@@ -233,12 +233,12 @@ class QuotaCache:
             local_queue=ObjectKey(workload.metadata.namespace, spec.queue_name),
             amounts=admission_amounts(admission, counts, workload.status.reclaimable_pods),
             priority=spec.priority,
-            admitted=workload.has(ADMITTED),
+            is_admitted=workload.has(ADMITTED),
             uid=workload.metadata.uid,
             since=queue_time(workload, keeping_place=self.keep_place),
             reserved_at=whole_second((reserved and reserved.last_transition_time) or now),
-            evicted=evicted or workload.has(EVICTED),
-            protected=self.is_protected(workload),
+            is_evicted=evicted or workload.has(EVICTED),
+            is_protected=self.is_protected(workload),
             ends_by=min(filter(None, (time_is_up(workload.status, spec), end_of(workload.status))), default=None),
             job=self.job_of(workload),
         )
@@ -260,7 +260,7 @@ class QuotaCache:
         if self.history is None or not self.is_usage_based(name):
             return reservations
         usage = self.history.usage
-        return Reordered(sorted(reservations, key=lambda each: (not each.evicted, -usage(each.local_queue))))
+        return Reordered(sorted(reservations, key=lambda each: (not each.is_evicted, -usage(each.local_queue))))
 
     # --- slices of elastic jobs ---
 

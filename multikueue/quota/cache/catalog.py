@@ -9,7 +9,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, LocalQueue, ResourceFlavor
 from multikueue.quota.cache.status import Problem, check_names, cluster_queue_problems, flavor_names
-from multikueue.quota.requests.matching import selects
+from multikueue.quota.requests.matching import is_selected
 
 
 class Catalog:
@@ -97,10 +97,10 @@ class Catalog:
     def has_namespace(self, name: str) -> bool:
         return name in self._namespaces
 
-    def selects(self, queue: str, namespace: str) -> bool:
+    def may_use(self, queue: str, namespace: str) -> bool:
         """Whether workloads of a namespace may use a ClusterQueue; False if the namespace is unknown."""
         known = self._namespaces.get(namespace)
-        return known is not None and selects(self._queues[queue].spec.namespace_selector, known.metadata.labels)
+        return known is not None and is_selected(self._queues[queue].spec.namespace_selector, known.metadata.labels)
 
     def problems(self, queue: str) -> tuple[Problem, ...]:
         """Why the ClusterQueue admits nothing; empty when it is active or unknown."""

@@ -24,7 +24,7 @@ EvictionRank = tuple[bool, int, float, str, ObjectKey]
 class Reservation:
     """The reservation of one workload. It counts from the moment a cycle assumes it until the quota is released.
 
-    `since` is its queue time, `reserved_at` when it got the quota. `evicted`: it is about to go. `protected`: it is
+    `since` is its queue time, `reserved_at` when it got the quota. `is_evicted`: it is about to go. `is_protected`: it is
     exempt from preemption. `ends_by`: when it has to be gone, if that is known. `job`: the UID of the job that it is a
     slice of, with elastic jobs.
     """
@@ -34,12 +34,12 @@ class Reservation:
     local_queue: ObjectKey
     amounts: Amounts
     priority: int = 0
-    admitted: bool = False
+    is_admitted: bool = False
     uid: str = ""
     since: datetime = _EPOCH
     reserved_at: datetime = _EPOCH
-    evicted: bool = False
-    protected: bool = False
+    is_evicted: bool = False
+    is_protected: bool = False
     ends_by: datetime | None = None
     job: str = ""
     eviction_rank: EvictionRank = field(init=False, compare=False, repr=False)
@@ -47,12 +47,12 @@ class Reservation:
 
     def __post_init__(self) -> None:
         late = -self.reserved_at.timestamp()
-        object.__setattr__(self, "eviction_rank", (not self.evicted, self.priority, late, self.uid, self.key))
+        object.__setattr__(self, "eviction_rank", (not self.is_evicted, self.priority, late, self.uid, self.key))
 
     @property
     def traits(self) -> tuple[object, ...]:
         """The values that decide how pending workloads fare beside it."""
-        return self.amounts, self.priority, self.cluster_queue, self.protected
+        return self.amounts, self.priority, self.cluster_queue, self.is_protected
 
 
 class Reordered(tuple[Reservation, ...]):
@@ -71,7 +71,7 @@ class QueueUsage:
     def count(self, reservation: Reservation, sign: int) -> None:
         self.reserving += sign
         _count(self.reservation, reservation.amounts, sign)
-        if reservation.admitted:
+        if reservation.is_admitted:
             self.admitted += sign
             _count(self.usage, reservation.amounts, sign)
 

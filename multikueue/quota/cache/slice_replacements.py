@@ -16,7 +16,7 @@ class SliceReplacements:
     """Which slices have quota in place of which. An assumption can be taken back, so the reservation of the replaced
     slice is kept."""
 
-    trusting: bool = False
+    is_trusting: bool = False
     """Whether slices may replace those of other jobs: copies on a worker have no owner until their job comes."""
 
     _replacements: dict[ObjectKey, tuple[ObjectKey, str]] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class SliceReplacements:
         self, replacement: ObjectKey, old: ObjectKey, *, job: str, reservation: Reservation | None = None
     ) -> None:
         """The replacement has quota. `reservation` is that of the old slice, while it may have to be restored."""
-        if not self._leads(old, replacement):
+        if not self._is_successor(old, replacement):
             self._replacements[old] = replacement, job
             self._replaced[replacement] = old, reservation
 
@@ -40,9 +40,9 @@ class SliceReplacements:
         return replacement is not None and self._is_one_job(its, job)
 
     def _is_one_job(self, one: str, other: str) -> bool:
-        return self.trusting or (bool(one) and one == other)
+        return self.is_trusting or (bool(one) and one == other)
 
-    def _leads(self, later: ObjectKey, earlier: ObjectKey) -> bool:
+    def _is_successor(self, later: ObjectKey, earlier: ObjectKey) -> bool:
         """Whether `later` replaces `earlier`, directly or through other slices. The reverse cannot hold then."""
         key: ObjectKey | None = later
         while key is not None and key != earlier:

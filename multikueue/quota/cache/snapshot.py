@@ -15,7 +15,7 @@ from multikueue.quota.requests.topology import is_topology_only
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceGroup:
+class FlavorGroup:
     """Resources that take the same flavor, out of an ordered choice.
 
     `label_keys` are the keys that any flavor of the group declares: node selectors on other keys say nothing about
@@ -38,8 +38,8 @@ class QueueSnapshot:
     name: str
     spec: ClusterQueueSpec
     node: Node
-    groups: tuple[ResourceGroup, ...]
-    group_of: Mapping[str, ResourceGroup]
+    groups: tuple[FlavorGroup, ...]
+    group_of: Mapping[str, FlavorGroup]
     flavors: Mapping[str, ResourceFlavor]
     may_preempt_while_borrowing: bool = False
     is_topology_only: bool = False
@@ -54,7 +54,7 @@ def snapshot(
 ) -> QueueSnapshot:
     rules = queue.spec.preemption
     groups = tuple(
-        ResourceGroup(
+        FlavorGroup(
             frozenset(group.covered_resources),
             tuple(flavor.name for flavor in group.flavors),
             frozenset(

@@ -20,7 +20,7 @@ from multikueue.api.queues import (
     ResourceUsage,
 )
 from multikueue.quota.cache.reservations import QueueUsage
-from multikueue.quota.cache.tree import Amounts, FlavorResource, Quota
+from multikueue.quota.cache.tree import Amounts, CellQuota, FlavorResource
 
 PROVISIONING_CONTROLLER_NAME = "kueue.x-k8s.io/provisioning-request"
 
@@ -97,7 +97,7 @@ def check_names(queue: ClusterQueue) -> set[str]:
 def cluster_queue_status(
     queue: ClusterQueue,
     queue_usage: QueueUsage,
-    quotas: Mapping[FlavorResource, Quota],
+    quotas: Mapping[FlavorResource, CellQuota],
     *,
     pending: int,
     problems: tuple[Problem, ...],

@@ -21,7 +21,7 @@ Amounts = Mapping[FlavorResource, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
+class CellQuota:
     """Limits in counted amounts. No borrowing limit: all that the cohort has; no lending limit: everything."""
 
     nominal: int = 0
@@ -29,10 +29,10 @@ class Quota:
     lending_limit: int | None = None
 
 
-_NOTHING = Quota()
+_NOTHING = CellQuota()
 
 
-def quotas(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:
+def quotas(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, CellQuota]:
     return {
         (flavor.name, resource.name): _quota(resource)
         for group in groups
@@ -46,11 +46,11 @@ def fair_weight(spec: FairSharing | None) -> float:
     return 1.0 if spec is None else quantity.parse(spec.weight) / quantity.NANO
 
 
-def _quota(spec: QuotaSpec) -> Quota:
+def _quota(spec: QuotaSpec) -> CellQuota:
     def counted(text: str | int | float | None) -> int | None:
         return None if text is None else quantity.amount(spec.name, quantity.parse(text))
 
-    return Quota(counted(spec.nominal_quota) or 0, counted(spec.borrowing_limit), counted(spec.lending_limit))
+    return CellQuota(counted(spec.nominal_quota) or 0, counted(spec.borrowing_limit), counted(spec.lending_limit))
 
 
 class UndoLog:
@@ -82,7 +82,7 @@ class Cell:
 
     __slots__ = ("node", "parent", "private", "quota", "subtree", "usage")
 
-    def __init__(self, node: Node, parent: Cell | None, quota: Quota) -> None:
+    def __init__(self, node: Node, parent: Cell | None, quota: CellQuota) -> None:
         self.node, self.parent, self.quota = node, parent, quota
         self.subtree = quota.nominal
         self.private = 0
@@ -150,7 +150,7 @@ class Node:
     )
 
     def __init__(
-        self, name: str, *, is_queue: bool, quotas: Mapping[FlavorResource, Quota], weight: float = 1.0
+        self, name: str, *, is_queue: bool, quotas: Mapping[FlavorResource, CellQuota], weight: float = 1.0
     ) -> None:
         self.name, self.is_queue, self.quotas, self.weight = name, is_queue, quotas, weight
         self.declared: tuple[FlavorResource, ...] = ()
@@ -238,7 +238,7 @@ class Member:
     """A ClusterQueue or Cohort as declared: its parent cohort (empty: none), its quotas and its fair weight."""
 
     parent: str = ""
-    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    quotas: Mapping[FlavorResource, CellQuota] = field(default_factory=dict)
     weight: float = 1.0
 
 
@@ -279,7 +279,7 @@ class Forest:
     def cohort(self, name: str) -> Node | None:
         return self._cohorts.get(name)
 
-    def quotas(self, queue: str) -> Mapping[FlavorResource, Quota]:
+    def quotas(self, queue: str) -> Mapping[FlavorResource, CellQuota]:
         """The quotas of a ClusterQueue, as declared."""
         return self._queue_specs.get(queue, Member()).quotas
 

@@ -45,7 +45,7 @@ class PreemptionRequest:
     def node(self) -> Node:
         return self.queue.node
 
-    def fits(self, *, borrowing: bool) -> bool:
+    def can_fit(self, *, borrowing: bool) -> bool:
         """Whether the needs fit at current usage; without `borrowing`, within the queue's own quota."""
         for fr, amount in self.needs.items():
             cell = self.node.cell(fr)
@@ -77,13 +77,13 @@ def of_queue(node: Node, policy: str, request: PreemptionRequest, holders: Holde
     by_priority = not isinstance(all_, Reordered)
     left = request.allowance(node.name)
     for reservation in all_:
-        if by_priority and policy != "Any" and not reservation.evicted and reservation.priority > request.priority:
+        if by_priority and policy != "Any" and not reservation.is_evicted and reservation.priority > request.priority:
             return  # as are all that follow
-        if reservation.protected and not reservation.evicted:
+        if reservation.is_protected and not reservation.is_evicted:
             continue
         gives = may_be_preempted(reservation, policy, priority=request.priority, since=request.since)
         if gives and not request.short.isdisjoint(reservation.amounts):
-            left -= not reservation.evicted  # evicted ones come first, and are free
+            left -= not reservation.is_evicted  # evicted ones come first, and are free
             if left < 0:
                 return
             yield reservation
@@ -99,7 +99,7 @@ def may_be_preempted(reservation: Reservation, policy: str, *, priority: int, si
 
 def are_within(allowance: Allowance, *targets: Target) -> bool:
     """Whether no queue loses more workloads than its allowance."""
-    new = Counter(target.node.name for target in targets if not target.reservation.evicted)
+    new = Counter(target.node.name for target in targets if not target.reservation.is_evicted)
     return all(count <= allowance(queue) for queue, count in new.items())
 
 

@@ -19,19 +19,19 @@ from multikueue.quota.workload.outcome import Cause
 class _CandidateGroup:
     """The preemption candidates of one queue, in order of eviction.
 
-    `shared` is the lowest cohort above both the head's queue and this one; None: it is the head's own queue. With an
-    `advantage` what the queue borrows belongs to the head's side.
+    `shared` is the lowest cohort above both the head's queue and this one; None: it is the head's own queue. If it
+    `has_advantage`, what the queue borrows belongs to the head's side.
     """
 
     queue: Node
     reservations: Sequence[Reservation]
     shared: Node | None = None
-    advantage: bool = False
+    has_advantage: bool = False
 
     def amount(self, fr: FlavorResource) -> int:
         return sum(reservation.amounts.get(fr, 0) for reservation in self.reservations)
 
-    def borrows(self, short: Iterable[FlavorResource]) -> bool:
+    def is_borrowing(self, short: Iterable[FlavorResource]) -> bool:
         """Whether it still borrows: no node from the queue up to the shared cohort is within its own quota."""
         node = self.queue
         while self.shared is not None and node is not self.shared:
@@ -119,10 +119,10 @@ class _Search:
         if not self._is_enough(lists, own, borrowing=borrowing):
             return []
         targets: list[Target] = []
-        fits = partial(self._request.fits, borrowing=borrowing)
+        fits = partial(self._request.can_fit, borrowing=borrowing)
         for reservation, group in _in_candidate_order(lists):
             cause = self._cause(reservation, group)
-            if (cause is None and borrowing) or not group.borrows(self._request.short):
+            if (cause is None and borrowing) or not group.is_borrowing(self._request.short):
                 continue
             target = Target(reservation, group.queue, cause or Cause.RECLAIM)
             target.simulate_removal(self._log)
@@ -150,7 +150,7 @@ class _Search:
         """The cause of the eviction; None: the head may not borrow while it takes this candidate's quota."""
         if group.shared is None:
             return Cause.IN_QUEUE
-        if group.advantage:
+        if group.has_advantage:
             return Cause.RECLAIM
         return Cause.RECLAIM_WHILE_BORROWING if self._may_borrow_from(reservation) else None
 
@@ -173,5 +173,5 @@ def _in_candidate_order(lists: Iterable[list[_CandidateGroup]]) -> Iterator[tupl
 def _part(group: _CandidateGroup, *, evicted: bool) -> Iterator[tuple[EvictionRank, Reservation, _CandidateGroup]]:
     """The candidates of a queue as it offers them, beside their sorted ranks: with admission fair sharing the two
     orders differ."""
-    going = [reservation for reservation in group.reservations if reservation.evicted is evicted]
+    going = [reservation for reservation in group.reservations if reservation.is_evicted is evicted]
     return zip(sorted(reservation.eviction_rank for reservation in going), going, repeat(group))

@@ -35,7 +35,7 @@ _STRATEGIES: dict[str, Strategy] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FairSharing:
+class FairPreemption:
     """Fair sharing is on. `strategies` are tried in this order: one of the two, or both."""
 
     strategies: tuple[str, ...] = (FINAL_SHARE, INITIAL_SHARE)
@@ -45,7 +45,7 @@ CandidatesByQueue = dict[Node, deque[Reservation]]
 """The candidates by queue, in order of eviction; only queues that have some."""
 
 
-def fair_targets(request: PreemptionRequest, holders: Holders, rules: FairSharing, log: UndoLog) -> list[Target]:
+def fair_targets(request: PreemptionRequest, holders: Holders, rules: FairPreemption, log: UndoLog) -> list[Target]:
     """The targets to evict so that the request fits; none if it cannot. `log` has the changes in the tree."""
     candidates = _candidates(request, holders)
     if not candidates:
@@ -74,7 +74,7 @@ def _queues(node: Node) -> Iterator[Node]:
 class _Search:
     """The head's needs are in the tree during the search, so shares are those with the head."""
 
-    def __init__(self, request: PreemptionRequest, rules: FairSharing, log: UndoLog) -> None:
+    def __init__(self, request: PreemptionRequest, rules: FairPreemption, log: UndoLog) -> None:
         self._request, self._rules, self._log = request, rules, log
         self._node = request.node
         self._targets: list[Target] = []
@@ -86,7 +86,7 @@ class _Search:
         if not self._by_first(candidates, _STRATEGIES[first]) and not (more and self._by_second()):
             return []
         self._node.remove(self._request.needs, self._log)
-        fill_back(self._targets, partial(self._request.fits, borrowing=True), self._log)
+        fill_back(self._targets, partial(self._request.can_fit, borrowing=True), self._log)
         return self._targets
 
     def _by_first(self, candidates: CandidatesByQueue, allows: Strategy) -> bool:
@@ -124,7 +124,7 @@ class _Search:
         self._targets.append(target)
         mark = self._log.mark()
         self._node.remove(self._request.needs, self._log)
-        fits = self._request.fits(borrowing=True)
+        fits = self._request.can_fit(borrowing=True)
         self._log.roll_back(mark)
         return fits
 

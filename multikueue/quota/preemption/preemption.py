@@ -11,7 +11,7 @@ from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, UndoLog, subtree_that_fits
 from multikueue.quota.preemption.candidates import Holders, PreemptionRequest, Target, are_within
 from multikueue.quota.preemption.classical import classical_targets
-from multikueue.quota.preemption.fair import FairSharing, fair_targets
+from multikueue.quota.preemption.fair import FairPreemption, fair_targets
 from multikueue.quota.preemption.grade import Grade, Mode
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 
@@ -21,19 +21,19 @@ def _nobody(_queue: str) -> Sequence[Reservation]:
 
 
 @dataclass(frozen=True, slots=True)
-class Preemption:
+class PreemptionRules:
     """The rules of preemption: by share with `fair`, else by priority and borrowing; and how many workloads each queue
     may lose."""
 
     holders: Holders = _nobody
-    fair: FairSharing | None = None
+    fair: FairPreemption | None = None
     allowance: Allowance = unlimited
 
 
-NO_PREEMPTION = Preemption()
+NO_PREEMPTION = PreemptionRules()
 
 
-def find_targets(request: PreemptionRequest, preemption: Preemption) -> tuple[Target, ...]:
+def find_targets(request: PreemptionRequest, preemption: PreemptionRules) -> tuple[Target, ...]:
     """The targets to evict so that the request fits; none if it cannot. Usage is the same before and after.
 
     If some queue would lose more than its allowance, a second search takes no more candidates of each than that: others
@@ -45,7 +45,7 @@ def find_targets(request: PreemptionRequest, preemption: Preemption) -> tuple[Ta
     return _search(replace(request, allowance=preemption.allowance), preemption)
 
 
-def _search(request: PreemptionRequest, preemption: Preemption) -> tuple[Target, ...]:
+def _search(request: PreemptionRequest, preemption: PreemptionRules) -> tuple[Target, ...]:
     log = UndoLog()
     if preemption.fair is None:
         targets = classical_targets(request, preemption.holders, log)
@@ -59,7 +59,7 @@ class Searches:
     """The searches for one head, on unchanged usage. Results are kept: the last search often repeats one of the
     oracle's."""
 
-    def __init__(self, waiting: PendingWorkload, queue: QueueSnapshot, preemption: Preemption) -> None:
+    def __init__(self, waiting: PendingWorkload, queue: QueueSnapshot, preemption: PreemptionRules) -> None:
         self._waiting, self._queue, self._preemption = waiting, queue, preemption
         self._found: dict[tuple[frozenset[FlavorResource], frozenset[tuple[FlavorResource, int]]], tuple[Target, ...]]
         self._found = {}

@@ -22,20 +22,20 @@ class AdmissionFairSharingQueue:
 
     def __init__(self, usage: Usage, *, strict: bool = False) -> None:
         self._usage = usage
-        self._strict = strict
+        self._is_strict = strict
         self._lines: dict[ObjectKey, PendingQueue] = {}
         self._line_of: dict[ObjectKey, ObjectKey] = {}
         self._favoured: ObjectKey | None = None
 
     @property
-    def strict(self) -> bool:
-        return self._strict
+    def is_strict(self) -> bool:
+        return self._is_strict
 
-    @strict.setter
-    def strict(self, value: bool) -> None:
-        self._strict = value
+    @is_strict.setter
+    def is_strict(self, value: bool) -> None:
+        self._is_strict = value
         for line in self._lines.values():
-            line.strict = value
+            line.is_strict = value
 
     @property
     def size(self) -> int:
@@ -49,7 +49,7 @@ class AdmissionFairSharingQueue:
         return self._line_for(waiting).push_or_update(waiting, now)
 
     def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:
-        if reason is Reason.PENDING_PREEMPTION and not self._strict:
+        if reason is Reason.PENDING_PREEMPTION and not self._is_strict:
             self._favoured = waiting.key
         self._line_for(waiting).give_back(waiting, reason, now)
 
@@ -116,7 +116,7 @@ class AdmissionFairSharingQueue:
         self._line_of[waiting.key] = local_queue
         line = self._lines.get(local_queue)
         if line is None:
-            line = self._lines[local_queue] = PendingQueue(strict=self._strict)
+            line = self._lines[local_queue] = PendingQueue(strict=self._is_strict)
         return line
 
     def _line_with(self, key: ObjectKey) -> PendingQueue | None:

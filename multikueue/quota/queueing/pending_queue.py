@@ -37,7 +37,7 @@ class PendingQueue:
     """
 
     def __init__(self, *, strict: bool = False) -> None:
-        self.strict = strict
+        self.is_strict = strict
         self._held: dict[ObjectKey, PendingWorkload] = {}
         self._classes: dict[Hashable, EquivalenceClass] = {}
         self._class_of: dict[ObjectKey, EquivalenceClass] = {}
@@ -71,7 +71,7 @@ class PendingQueue:
 
     def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:
         """Put a head back after a cycle: active again, or parked."""
-        if reason is Reason.PENDING_PREEMPTION and not self.strict:
+        if reason is Reason.PENDING_PREEMPTION and not self.is_strict:
             self._favoured = waiting.key
         if self.is_active(waiting.key):
             return
@@ -79,10 +79,10 @@ class PendingQueue:
         if not waiting.may_queue(now):
             self._held[waiting.key] = waiting
         else:
-            self._join(waiting, active=self._at_once(waiting, reason))
+            self._join(waiting, active=self._should_try_at_once(waiting, reason))
 
-    def _at_once(self, waiting: PendingWorkload, reason: Reason) -> bool:
-        if self.strict:
+    def _should_try_at_once(self, waiting: PendingWorkload, reason: Reason) -> bool:
+        if self.is_strict:
             return reason is not Reason.NAMESPACE_MISMATCH
         return waiting.progress is not None or reason in _TRIED_AGAIN
 

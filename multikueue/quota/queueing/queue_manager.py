@@ -80,7 +80,7 @@ class QueueManager:
         line, history = self._lines.get(name), self._cache.history
         usage = history.usage if history is not None and self._cache.is_usage_based(name) else None
         if line is not None and isinstance(line, AdmissionFairSharingQueue) == (usage is not None):
-            line.strict = strict
+            line.is_strict = strict
             return
         self._lines[name] = (
             PendingQueue(strict=strict) if usage is None else AdmissionFairSharingQueue(usage, strict=strict)
@@ -310,7 +310,7 @@ class QueueManager:
     def wake_selecting(self, namespace: str, now: datetime) -> None:
         """Wake all ClusterQueues that select a namespace."""
         for queue, line in self._lines.items():
-            if line.size and self._cache.catalog.selects(queue, namespace):
+            if line.size and self._cache.catalog.may_use(queue, namespace):
                 self.wake(queue, now)
 
     def wake_after(self, freed: Reservation | None, now: datetime) -> None:
@@ -349,7 +349,7 @@ class QueueManager:
                 del self._flushes[root]
             self._cache.settled -= due
             for queue in self._cache.forest.queues_of(due):
-                self._lines[queue].flush(now, partial(self._cache.catalog.selects, queue))
+                self._lines[queue].flush(now, partial(self._cache.catalog.may_use, queue))
                 self._busy.add(queue)
         self._end_backoffs(now)
 

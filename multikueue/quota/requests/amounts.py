@@ -29,7 +29,7 @@ class Resources(Value):
     limits: Quantities = {}
 
 
-class Container(Value):
+class CountedContainer(Value):
     name: str = ""
     restart_policy: str = ""
     resources: Resources = Resources()
@@ -39,9 +39,9 @@ class Affinity(Value):
     node_affinity: NodeAffinity = NodeAffinity()
 
 
-class PodSpec(Value):
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+class CountedPodSpec(Value):
+    containers: tuple[CountedContainer, ...] = ()
+    init_containers: tuple[CountedContainer, ...] = ()
     resources: Resources | None = None
     overhead: Quantities = {}
     runtime_class_name: str = ""
@@ -50,8 +50,8 @@ class PodSpec(Value):
     tolerations: tuple[Toleration, ...] = ()
 
 
-class PodTemplate(Value):
-    spec: PodSpec = PodSpec()
+class CountedPodTemplate(Value):
+    spec: CountedPodSpec = CountedPodSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +59,14 @@ class PodSetDemand:
     """The demand of one pod set: amounts for all its pods together, and rules for its nodes.
 
     `requests` counts milli-units of cpu and whole units of all else. Pod sets of one `group` share their flavors.
-    `topology`: they ask for topology-aware placement.
+    `has_topology`: they ask for topology-aware placement.
     """
 
     name: str
     count: int
     requests: Mapping[str, int]
     group: str = ""
-    topology: bool = False
+    has_topology: bool = False
     nodes: NodeRules = field(default_factory=NodeRules)
 
     @property
@@ -100,16 +100,16 @@ class Demand:
 class PodRules(Protocol):
     """Values that pods get on creation, and the bounds they have to keep."""
 
-    def completed(self, pod: PodSpec) -> PodSpec: ...
+    def completed(self, pod: CountedPodSpec) -> CountedPodSpec: ...
 
-    def violations(self, pod: PodSpec, path: str) -> Iterable[str]: ...
+    def violations(self, pod: CountedPodSpec, path: str) -> Iterable[str]: ...
 
 
 class _NoRules:
-    def completed(self, pod: PodSpec) -> PodSpec:
+    def completed(self, pod: CountedPodSpec) -> CountedPodSpec:
         return pod
 
-    def violations(self, _pod: PodSpec, _path: str) -> Iterable[str]:
+    def violations(self, _pod: CountedPodSpec, _path: str) -> Iterable[str]:
         return ()
 
 
@@ -120,13 +120,13 @@ _NO_RULES = _NoRules()
 class Transformation:
     """For example, each `nvidia.com/gpu` (`input`) counts as 10 credits (`outputs`, in nano-units).
 
-    With `multiply_by` the input is first multiplied by the whole units of that resource, if the pod requests it. Unless
-    it `replaces` the input, that counts too.
+    With `multiply_by` the input is first multiplied by the whole units of that resource, if the pod requests it. The
+    input counts too, unless `should_replace`.
     """
 
     input: str
     outputs: Mapping[str, int]
-    replaces: bool = False
+    should_replace: bool = False
     multiply_by: str = ""
 
 
@@ -150,7 +150,7 @@ class Accounting:
                 continue
             amount *= _whole_units(left[rule.multiply_by]) if rule.multiply_by in left else 1
             _add(counted, {output: factor * _whole_units(amount) for output, factor in rule.outputs.items()})
-            if not rule.replaces:
+            if not rule.should_replace:
                 _add(counted, {name: amount})
         return counted
 
@@ -181,7 +181,7 @@ def demand(
     for index, pod_set in enumerate(spec.pod_sets):
         path = f"spec.podSets[{index}].template"
         try:
-            pod = rules.completed(decoder(PodTemplate)(pod_set.template).spec)
+            pod = rules.completed(decoder(CountedPodTemplate)(pod_set.template).spec)
             classes.add(pod.runtime_class_name)
             problems += _above_limits(pod, path)
             violations += rules.violations(pod, path)
@@ -207,7 +207,7 @@ def invalid(path: str, resources: Iterable[str], message: str) -> str:
     return f"{path}: Invalid value: {json.dumps(sorted(resources), separators=(',', ':'))}: {message}"
 
 
-def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, accounting: Accounting) -> PodSetDemand:
+def _pod_set_demand(pod_set: PodSet, pod: CountedPodSpec, *, gone: int, accounting: Accounting) -> PodSetDemand:
     count = max(0, pod_set.count - gone)
     topology = (
         decoder(TopologyRequest)(pod_set.topology_request) if bytes(pod_set.topology_request) != b"null" else None
@@ -220,12 +220,12 @@ def _pod_set_demand(pod_set: PodSet, pod: PodSpec, *, gone: int, accounting: Acc
             for name, nanos in sorted(accounting.counted(pod_requests(pod)).items())
         },
         group=topology.pod_set_group_name if topology else "",
-        topology=topology is not None and topology.is_explicit,
+        has_topology=topology is not None and topology.is_explicit,
         nodes=node_rules(pod.node_selector, pod.affinity.node_affinity, pod.tolerations),
     )
 
 
-def pod_requests(pod: PodSpec) -> Nanos:
+def pod_requests(pod: CountedPodSpec) -> Nanos:
     """The requests of one pod in nano-units: containers, init containers and sidecars, pod level, overhead."""
     total = _containers(pod)
     if pod.resources is not None:
@@ -235,7 +235,7 @@ def pod_requests(pod: PodSpec) -> Nanos:
     return total
 
 
-def _containers(pod: PodSpec) -> Nanos:
+def _containers(pod: CountedPodSpec) -> Nanos:
     running: Nanos = {}
     for container in pod.containers:
         _add(running, _requests(container))
@@ -256,7 +256,7 @@ def _containers(pod: PodSpec) -> Nanos:
     return peak
 
 
-def _requests(container: Container) -> Nanos:
+def _requests(container: CountedContainer) -> Nanos:
     """The requests of a container; a limit without a request counts as the request."""
     return dict(_parsed({**container.resources.limits, **container.resources.requests}))
 
@@ -279,7 +279,7 @@ def _raise(peak: Nanos, candidate: Nanos) -> None:
         peak[name] = max(peak.get(name, 0), nanos)
 
 
-def _above_limits(pod: PodSpec, path: str) -> Iterator[str]:
+def _above_limits(pod: CountedPodSpec, path: str) -> Iterator[str]:
     for kind, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         for index, container in enumerate(containers):
             limits = container.resources.limits

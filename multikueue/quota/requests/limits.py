@@ -11,7 +11,14 @@ from msgspec.structs import replace
 from multikueue.api import quantity
 from multikueue.api.core import LimitRange, LimitRangeItem, RuntimeClass
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.requests.amounts import Container, PodSpec, Quantities, Resources, invalid, pod_requests
+from multikueue.quota.requests.amounts import (
+    CountedContainer,
+    CountedPodSpec,
+    Quantities,
+    Resources,
+    invalid,
+    pod_requests,
+)
 
 T = TypeVar("T")
 
@@ -31,7 +38,7 @@ class Limits:
     pod: LimitRangeItem = _UNBOUNDED
     overheads: Mapping[str, Quantities] = field(default_factory=dict)
 
-    def completed(self, pod: PodSpec) -> PodSpec:
+    def completed(self, pod: CountedPodSpec) -> CountedPodSpec:
         """The pod as it is after creation: with the overhead of its class, default limits and default requests."""
         if not (self.container.default or self.container.default_request or pod.runtime_class_name):
             return pod  # the usual case, without a copy
@@ -42,13 +49,13 @@ class Limits:
             containers=tuple(map(self._with_defaults, pod.containers)),
         )
 
-    def _with_defaults(self, container: Container) -> Container:
+    def _with_defaults(self, container: CountedContainer) -> CountedContainer:
         """Limits first: a default limit stands in for a request only where there is no default request."""
         limits = {**self.container.default, **container.resources.limits}
         requests = {**limits, **self.container.default_request, **container.resources.requests}
         return replace(container, resources=Resources(requests=requests, limits=limits))
 
-    def violations(self, pod: PodSpec, path: str) -> Iterator[str]:
+    def violations(self, pod: CountedPodSpec, path: str) -> Iterator[str]:
         """The bounds that a completed pod violates, in Kueue's words."""
         if not any((self.container.max, self.container.min, self.pod.max, self.pod.min)):
             return

@@ -1,4 +1,4 @@
-"""Namespaces that a queue selects, and flavors that suit a pod: labels, affinity, taints (quota-engine 3.4)."""
+"""Namespaces that a queue is_selected, and flavors that suit a pod: labels, affinity, taints (quota-engine 3.4)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def node_rules(selector: Mapping[str, str], affinity: NodeAffinity, tolerations:
     return NodeRules(selector or None, tuple(term.match_expressions for term in terms), tolerations)
 
 
-def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether the labels match; no selector selects nothing, an empty one everything."""
+def is_selected(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether the labels match; no selector is_selected nothing, an empty one everything."""
     if selector is None:
         return False
     exact = all(labels.get(key) == value for key, value in selector.match_labels.items())
-    return exact and all(_meets(expression, labels) for expression in selector.match_expressions)
+    return exact and all(_is_met(expression, labels) for expression in selector.match_expressions)
 
 
 def unsuitable(rules: NodeRules, flavor: ResourceFlavor, keys: frozenset[str]) -> str:
@@ -55,17 +55,17 @@ def unsuitable(rules: NodeRules, flavor: ResourceFlavor, keys: frozenset[str]) -
     spec = flavor.spec
     if taint := _untolerated(spec.node_taints, (*rules.tolerations, *spec.tolerations)):
         return f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {flavor.metadata.name}"
-    if not _matches(rules, spec.node_labels, keys):
+    if not _is_match(rules, spec.node_labels, keys):
         return f"flavor {flavor.metadata.name} doesn't match node affinity"
     return ""
 
 
 def _untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
     repelling = (taint for taint in taints if taint.effect in _REPELLING)
-    return next((t for t in repelling if not any(_tolerates(toleration, t) for toleration in tolerations)), None)
+    return next((t for t in repelling if not any(_can_tolerate(toleration, t) for toleration in tolerations)), None)
 
 
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+def _can_tolerate(toleration: Toleration, taint: Taint) -> bool:
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
     if toleration.operator == "Exists":
@@ -73,17 +73,17 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.key != "" and toleration.value == taint.value
 
 
-def _matches(rules: NodeRules, labels: Mapping[str, str], keys: frozenset[str]) -> bool:
+def _is_match(rules: NodeRules, labels: Mapping[str, str], keys: frozenset[str]) -> bool:
     for key, value in (rules.selector or {}).items():
         if key in keys and labels.get(key) != value:
             return False
     terms = [[expression for expression in term if expression.key in keys] for term in rules.terms]
     if not terms or not all(terms):
         return True  # a term about unknown labels only may match any node
-    return any(all(_meets(expression, labels) for expression in term) for term in terms)
+    return any(all(_is_met(expression, labels) for expression in term) for term in terms)
 
 
-def _meets(expression: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+def _is_met(expression: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(expression.key)
     match expression.operator:
         case "In":
@@ -95,12 +95,12 @@ def _meets(expression: LabelSelectorRequirement, labels: Mapping[str, str]) -> b
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt" as operator:
-            return _compares(value, expression.values, greater=operator == "Gt")
+            return _is_in_bounds(value, expression.values, greater=operator == "Gt")
         case _:
             return False
 
 
-def _compares(value: str | None, bounds: tuple[str, ...], *, greater: bool) -> bool:
+def _is_in_bounds(value: str | None, bounds: tuple[str, ...], *, greater: bool) -> bool:
     try:
         (bound,) = bounds
         number, limit = int(value or ""), int(bound)

@@ -132,7 +132,7 @@ def start_of(head: Head, holders: Iterable[Reservation], now: datetime) -> datet
         return None
     fewest = reduction(waiting.spec.pod_sets)
     demand = reduced(waiting.demand, fewest.counts(fewest.steps)) if fewest.steps else waiting.demand
-    ends = ((now if each.evicted else each.ends_by, each) for each in holders)
+    ends = ((now if each.is_evicted else each.ends_by, each) for each in holders)
     known = sorted(((end, each) for end, each in ends if end is not None), key=lambda pair: pair[0])
     log = UndoLog()
     start = None

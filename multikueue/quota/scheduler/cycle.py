@@ -17,7 +17,7 @@ from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
 from multikueue.quota.preemption.candidates import Target, are_within, eviction
 from multikueue.quota.preemption.grade import Mode
-from multikueue.quota.preemption.preemption import NO_PREEMPTION, Preemption, Searches
+from multikueue.quota.preemption.preemption import NO_PREEMPTION, PreemptionRules, Searches
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.requests.amounts import Demand, resource_requests
 from multikueue.quota.scheduler.fair_sharing_iterator import tournament
@@ -103,7 +103,7 @@ class _Entry:
         return self.head.waiting.rank
 
 
-def run(heads: Iterable[Head], preemption: Preemption = NO_PREEMPTION) -> list[Decision]:
+def run(heads: Iterable[Head], preemption: PreemptionRules = NO_PREEMPTION) -> list[Decision]:
     """One decision for each head of a cycle: first those with a problem, then the others in the order of the cycle."""
     decisions: list[Decision] = []
     entries: list[_Entry] = []
@@ -124,7 +124,7 @@ def _entry_rank(entry: _Entry) -> EntryRank:
     return entry_rank(borrowing=entry.borrowing, rank=entry.rank, queue=entry.head.queue.name)
 
 
-def _nominate(head: Head, preemption: Preemption) -> _Entry:
+def _nominate(head: Head, preemption: PreemptionRules) -> _Entry:
     """Judge a head on all its pods, else on as many as there is room for, if it allows partial admission."""
     if head.replaced is not None:
         return _in_place_of(head.replaced, head, preemption)
@@ -140,7 +140,7 @@ def _nominate(head: Head, preemption: Preemption) -> _Entry:
     return largest(reduction(head.waiting.spec.pod_sets), judge) or whole
 
 
-def _in_place_of(replaced: Reservation, head: Head, preemption: Preemption) -> _Entry:
+def _in_place_of(replaced: Reservation, head: Head, preemption: PreemptionRules) -> _Entry:
     """Judge a slice of an elastic job on the difference to the slice it replaces. It gets no partial admission."""
     log = UndoLog()
     head = replace(head, queue=bound(head.queue, replaced))
@@ -186,7 +186,7 @@ class _Round:
             return _lose(entry, "Workload has overlapping preemption targets with another workload")
         if entry.targets and not are_within(self.allowance, *self.leaving.values(), *entry.targets):
             return _lose(entry, "Workload's preemption targets exceed what their ClusterQueue may lose for now")
-        if not self._fits(entry):
+        if not self._can_fit(entry):
             return _lose(entry, "Workload no longer fits after processing another workload")
         self.leaving |= {target.reservation.key: target for target in entry.targets}
         entry.node.add(entry.usage, self.log)
@@ -201,7 +201,7 @@ class _Round:
         gone = any(t.reservation.key in self.leaving or t.reservation.key in self.replaced for t in entry.targets)
         return gone or (entry.head.replaced is not None and entry.head.replaced.key in self.leaving)
 
-    def _fits(self, entry: _Entry) -> bool:
+    def _can_fit(self, entry: _Entry) -> bool:
         mark = self.log.mark()
         for target in (*self.leaving.values(), *entry.targets):
             target.simulate_removal(self.log)
@@ -230,7 +230,7 @@ def _preempt(entry: _Entry) -> Refuse:
     evictions = tuple(
         eviction(target, entry.head.waiting.workload, entry.node)
         for target in entry.targets
-        if not target.reservation.evicted
+        if not target.reservation.is_evicted
     )
     message = f"{entry.assignment.message()}. Pending the preemption of {len(entry.targets)} workload(s)"
     return _refuse(entry.head, message, reason=Reason.PENDING_PREEMPTION, evictions=evictions)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from multikueue.api import quantity
 from multikueue.api.queues import FlavorFungibility
 from multikueue.api.workload import Admission, PodSetAssignment
-from multikueue.quota.cache.snapshot import QueueSnapshot, ResourceGroup
+from multikueue.quota.cache.snapshot import FlavorGroup, QueueSnapshot
 from multikueue.quota.cache.tree import FlavorResource, subtree_that_fits
 from multikueue.quota.preemption.grade import Grade, Mode, Oracle
 from multikueue.quota.queueing.pending_workload import Progress
@@ -29,14 +29,14 @@ class Choice:
 
 @dataclass(slots=True)
 class PodSetFlavors:
-    """The flavors of one pod set, and every reason why they are not better. `placed`: the worker places its pods by
+    """The flavors of one pod set, and every reason why they are not better. `is_placed`: the worker places its pods by
     topology."""
 
     pod_set: PodSetDemand
     requests: Mapping[str, int]
     choices: dict[str, Choice] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
-    placed: bool = False
+    is_placed: bool = False
 
     @property
     def mode(self) -> Mode:
@@ -93,7 +93,7 @@ class Assignment:
                     flavors={resource: choice.flavor for resource, choice in each.choices.items()},
                     resource_usage=rendered(each.requests),
                     count=each.pod_set.count,
-                    delayed_topology_request=topology.PENDING if each.placed else "",
+                    delayed_topology_request=topology.PENDING if each.is_placed else "",
                 )
                 for each in self.pod_sets
             ),
@@ -171,11 +171,11 @@ class _Search:
         self, pod_set: PodSetDemand, requests: Mapping[str, int], choices: dict[str, Choice], reasons: tuple[str, ...]
     ) -> PodSetFlavors:
         """A topology places a pod set only if all its resources have one flavor."""
-        wanted = pod_set.topology or self._queue.is_topology_only
+        wanted = pod_set.has_topology or self._queue.is_topology_only
         placed = wanted and len({choice.flavor for choice in choices.values()}) == 1
         return PodSetFlavors(pod_set, requests, choices, reasons, placed)
 
-    def _find(self, resource: str, group: ResourceGroup | None) -> tuple[dict[str, Choice], list[str]]:
+    def _find(self, resource: str, group: FlavorGroup | None) -> tuple[dict[str, Choice], list[str]]:
         """The best flavor for all needed resources of the group, or none, and the reasons against better ones."""
         if group is None:
             return {}, [f"resource {resource} unavailable in ClusterQueue"]
@@ -200,13 +200,13 @@ class _Search:
         choices = {name: Choice(flavor, grade, tried) for name, (flavor, grade) in best.items()}
         return choices, [] if best_grade.mode is Mode.FIT else reasons
 
-    def _unsuitable(self, name: str, group: ResourceGroup) -> str:
+    def _unsuitable(self, name: str, group: FlavorGroup) -> str:
         flavor = self._queue.flavors.get(name)
         if flavor is None:
             return f"flavor {name} not found"
         only = self._queue.is_topology_only
         whys = (
-            topology.mismatch(flavor, explicit=pod_set.topology, only=only)
+            topology.mismatch(flavor, explicit=pod_set.has_topology, only=only)
             or unsuitable(pod_set.nodes, flavor, group.label_keys)
             for pod_set in self._pod_sets
         )
@@ -258,10 +258,10 @@ class _Search:
         return grade.borrowing > 0 and rule.when_can_borrow == "TryNextFlavor"
 
     def _is_preferred(self, a: Grade, b: Grade) -> bool:
-        return preferred(a, b, self._queue.spec.flavor_fungibility)
+        return is_preferred(a, b, self._queue.spec.flavor_fungibility)
 
 
-def preferred(a: Grade, b: Grade, rule: FlavorFungibility) -> bool:
+def is_preferred(a: Grade, b: Grade, rule: FlavorFungibility) -> bool:
     """Whether `a` is strictly better than `b`."""
     if a.mode is Mode.NO_FIT:
         return False

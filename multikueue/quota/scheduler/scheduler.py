@@ -17,11 +17,11 @@ from multikueue.api.queues import KNOWN_ENDS
 from multikueue.api.workload import EVICTED, Admission, Workload
 from multikueue.quota.cache.cache import QuotaCache, whole_second
 from multikueue.quota.cache.reservations import Reservation
-from multikueue.quota.preemption.fair import FairSharing
-from multikueue.quota.preemption.preemption import Preemption
+from multikueue.quota.preemption.fair import FairPreemption
+from multikueue.quota.preemption.preemption import PreemptionRules
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.queueing.queue_manager import QueueManager
-from multikueue.quota.scheduler.backfill import DEPTH, backfill, passing, start_of, is_waiting_for_quota
+from multikueue.quota.scheduler.backfill import DEPTH, backfill, is_waiting_for_quota, passing, start_of
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.workload.ordering import EPOCH
 from multikueue.quota.workload.outcome import Eviction, Verdict
@@ -75,9 +75,9 @@ class Scheduler:
     that workload held, and the next one begins with it.
     """
 
-    def __init__(self, cache: QuotaCache, queues: QueueManager, fair: FairSharing | None = None) -> None:
+    def __init__(self, cache: QuotaCache, queues: QueueManager, fair: FairPreemption | None = None) -> None:
         self._cache, self._queues = cache, queues
-        self._preemption = Preemption(cache.holders, fair)
+        self._preemption = PreemptionRules(cache.holders, fair)
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
         self._switched_off: set[ObjectKey] = set()
@@ -192,7 +192,7 @@ class Scheduler:
         self._settle(heads, current)
         return current.done
 
-    def rules(self, now: datetime) -> Preemption:
+    def rules(self, now: datetime) -> PreemptionRules:
         """The rules of preemption as of now."""
         return replace(self._preemption, allowance=lambda queue: self._cache.budgets.left(queue, now))
 
@@ -213,7 +213,7 @@ class Scheduler:
             return Head(waiting, queue, generation, "The workload has failed admission checks")
         if queue.node.in_cycle:
             return Head(waiting, queue, generation, f"ClusterQueue {name} is inactive")
-        if not catalog.selects(name, waiting.key.namespace):
+        if not catalog.may_use(name, waiting.key.namespace):
             known = catalog.has_namespace(waiting.key.namespace)
             problem = (
                 "Workload namespace doesn't match ClusterQueue selector" if known else "Unknown workload namespace"
@@ -225,7 +225,7 @@ class Scheduler:
         """The reservation of the slice that it replaces; None if there is no such slice: then it needs its whole
         demand."""
         found = self._cache.reservations.get(waiting.replaces) if waiting.replaces is not None else None
-        if found is None or found.evicted or found.cluster_queue != name:
+        if found is None or found.is_evicted or found.cluster_queue != name:
             return None
         return found if self._cache.may_replace(waiting.workload, found) else None
 
@@ -306,7 +306,7 @@ class Scheduler:
                 since=waiting.workload.metadata.creation_timestamp
                 or EPOCH,  # the reservation ends its eviction, whose time no longer counts
                 reserved_at=whole_second(now),
-                protected=cache.is_protected(waiting.workload),
+                is_protected=cache.is_protected(waiting.workload),
                 ends_by=until,
                 job=cache.job_of(waiting.workload),
             ),

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from multikueue.quota.cache.reservations import Reordered, Reservation
-from multikueue.quota.cache.snapshot import QueueSnapshot, ResourceGroup
+from multikueue.quota.cache.snapshot import FlavorGroup, QueueSnapshot
 from multikueue.quota.cache.tree import Amounts
-from multikueue.quota.preemption.preemption import Preemption
+from multikueue.quota.preemption.preemption import PreemptionRules
 
 __all__ = ["bound", "difference", "sparing"]
 
 
-def sparing(preemption: Preemption, replaced: Reservation) -> Preemption:
+def sparing(preemption: PreemptionRules, replaced: Reservation) -> PreemptionRules:
     """The rules of preemption without the replaced slice as a candidate: it goes in any case."""
 
     def holders(queue: str) -> Sequence[Reservation]:
@@ -34,7 +34,7 @@ def bound(queue: QueueSnapshot, replaced: Reservation) -> QueueSnapshot:
     return replace(queue, groups=groups, group_of={name: group for group in groups for name in group.resources})
 
 
-def _bound(group: ResourceGroup, replaced: Reservation) -> ResourceGroup:
+def _bound(group: FlavorGroup, replaced: Reservation) -> FlavorGroup:
     used = {flavor for flavor, resource in replaced.amounts if resource in group.resources}
     if not used:
         return group

@@ -105,14 +105,14 @@ class Queues:
 class JobFacts:
     """The state of its job.
 
-    `job_finished`: its final status. `holding`: something of the workload runs, or may; until that ends an evicted
+    `job_finished`: its final status. `is_holding`: something of the workload runs, or may; until that ends an evicted
     workload keeps its quota. `is_run_by_others`: it has no job of a known kind, so the controller that runs its pods says
     when they are gone (4.4). `ready_pods`: by the job's status; None: there is no job. `reclaimable`: pods that are not
     needed again; None: as before. `replaceable`: how many members a group of Pods lacks; None: it is no group.
     """
 
     job_finished: Finish | None = None
-    holding: bool = False
+    is_holding: bool = False
     is_run_by_others: bool = False
     ready_pods: int | None = None
     reclaimable: tuple[ReclaimablePod, ...] | None = None
@@ -152,13 +152,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The status to write if it differs; then, with `deactivate`, `spec.active` becomes false.
+    """The status to write if it differs; then, with `should_deactivate`, `spec.active` becomes false.
 
     `again_after`: when time alone makes another step due; None: never.
     """
 
     status: WorkloadStatus
-    deactivate: bool = False
+    should_deactivate: bool = False
     again_after: timedelta | None = None
     events: tuple[Event, ...] = ()
 
@@ -235,7 +235,7 @@ class _Step:
         created = self.workload.metadata.creation_timestamp
         return created + _FIRST_LOOK if created else None
 
-    def waits_for(self, when: datetime | None) -> bool:
+    def is_waiting_for(self, when: datetime | None) -> bool:
         """Whether that time is still to come; if so, the step is due again then."""
         if when is None or when <= self.now:
             return False
@@ -315,7 +315,7 @@ class _Step:
     def list_checks(self) -> None:
         """Update the list of checks. At first it waits for the verdict: otherwise it would cost a write of its own."""
         judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
-        if judged or (self.facts.scheduling.required_checks and not self.waits_for(self.first_look_until)):
+        if judged or (self.facts.scheduling.required_checks and not self.is_waiting_for(self.first_look_until)):
             self.status = transitions.synchronise_checks(
                 self.status, self.facts.scheduling.required_checks, now=self.now
             )
@@ -395,7 +395,7 @@ class _Step:
     def evict_if_backfilled_for_too_long(self) -> bool:
         """Evict a backfilled workload when the head that it passed is to start, however late it started itself."""
         until = end_of(self.status)
-        if until is None or self.waits_for(until):
+        if until is None or self.is_waiting_for(until):
             return False
         self.evict(PREEMPTED, "Preempted since the head of its ClusterQueue, which it passed, is to start")
         return True
@@ -410,7 +410,7 @@ class _Step:
     def evict_if_retried(self) -> bool:
         if not any(check.state == "Retry" for check in self.status.admission_checks):
             return False
-        if self.waits_for(self.requeue_at):
+        if self.is_waiting_for(self.requeue_at):
             return False
         self.evict(ADMISSION_CHECK, "At least one admission check is false")
         if self.facts.retry_backoff is not None:
@@ -433,7 +433,7 @@ class _Step:
             return False
         if admitted and policy != "HoldAndDrain":
             return False
-        if admitted or self.facts.job.holding:
+        if admitted or self.facts.job.is_holding:
             self.evict(f"{kind}Stopped", f"The {kind} is stopped")
             return True
         message = f"{kind} {name} is {'terminating or missing' if policy == 'None' else 'stopped'}"
@@ -446,7 +446,7 @@ class _Step:
         """Evict a workload whose pods are not all ready in time; after too many times, deactivate it."""
         patience = self.facts.patience
         deadline = readiness.deadline(self.status, patience) if patience else None
-        if patience is None or deadline is None or self.waits_for(deadline.at):
+        if patience is None or deadline is None or self.is_waiting_for(deadline.at):
             return False
         if readiness.is_given_up(self.status, patience):
             message = "exceeding the maximum number of re-queuing retries"
@@ -458,7 +458,7 @@ class _Step:
 
     def limit_execution_time(self) -> None:
         end = time_is_up(self.status, self.spec)
-        if end is None or self.waits_for(end):
+        if end is None or self.is_waiting_for(end):
             return
         self.status = replace(self.status, accumulated_past_execution_time_seconds=None)
         message = "exceeding the maximum execution time"
@@ -466,7 +466,7 @@ class _Step:
 
     def release(self) -> None:
         """Complete an eviction once nothing runs any more: only now does the quota go back."""
-        if self.facts.job.holding or self.facts.job.is_run_by_others:
+        if self.facts.job.is_holding or self.facts.job.is_run_by_others:
             return
         if self.has(EVICTED) and self.has(QUOTA_RESERVED):
             self.status = transitions.release(self.status, generation=self.generation, now=self.now)
@@ -474,7 +474,7 @@ class _Step:
     def requeue(self) -> None:
         """Let a workload queue again when the reason of its eviction is over. If its queue runs again, it may have
         quota by then."""
-        backing_off = not self.facts.may_fit_now and self.waits_for(self.requeue_at)
+        backing_off = not self.facts.may_fit_now and self.is_waiting_for(self.requeue_at)
         if not self.has(QUOTA_RESERVED) and not backing_off and self.status.requeue_state and self.requeue_at:
             self.status = replace(self.status, requeue_state=replace(self.status.requeue_state, requeue_at=None))
         requeued = find_condition(self.status.conditions, REQUEUED)
@@ -484,9 +484,9 @@ class _Step:
             self.put(REQUEUED, "True", reason="Reactivated", message="The workload is active again")
         elif requeued.reason in _RETRIED and not backing_off:
             self.put(REQUEUED, "True", reason="BackoffFinished", message="The back-off is over")
-        elif requeued.reason == "LocalQueueStopped" and _runs(self.facts.queues.local_queue):
+        elif requeued.reason == "LocalQueueStopped" and _is_running(self.facts.queues.local_queue):
             self.put(REQUEUED, "True", reason="LocalQueueRestarted", message="The LocalQueue runs again")
-        elif requeued.reason == "ClusterQueueStopped" and _runs(self.facts.queues.cluster_queue):
+        elif requeued.reason == "ClusterQueueStopped" and _is_running(self.facts.queues.cluster_queue):
             self.put(REQUEUED, "True", reason="ClusterQueueRestarted", message="The ClusterQueue runs again")
 
     def explain(self) -> None:
@@ -563,5 +563,5 @@ class _Step:
         return max(0, int((self.now - since).total_seconds())) if since else 0
 
 
-def _runs(queue: LocalQueue | ClusterQueue | None) -> bool:
+def _is_running(queue: LocalQueue | ClusterQueue | None) -> bool:
     return queue is not None and queue.spec.stop_policy == "None"

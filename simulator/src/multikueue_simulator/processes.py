@@ -179,7 +179,7 @@ class ManagerProcess(Process):
     @property
     def acts(self) -> bool:
         """Whether the manager may write."""
-        return self.is_running and self.mandate is not None and self.mandate.valid()
+        return self.is_running and self.mandate is not None and self.mandate.is_valid()
 
     def stop(self) -> None:
         """End soon and gracefully, as on SIGTERM."""

@@ -9,17 +9,27 @@ import pytest
 import yaml
 
 from multikueue.cli.terminal.formats import Format
-from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, one_line, print_facts, print_items, since
+from multikueue.cli.terminal.output import (
+    Column,
+    PrintedList,
+    Ticker,
+    age,
+    note,
+    one_line,
+    print_facts,
+    print_items,
+    since,
+)
 
 ITEM = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"z": 1, "a": "ä"}}
-THINGS = Listing(
-    columns=(Column("NAME"), Column("CONNECTED"), Column("MESSAGE", wide=True)),
+THINGS = PrintedList(
+    columns=(Column("NAME"), Column("CONNECTED"), Column("MESSAGE", is_wide=True)),
     rows=[("a", "True", "all is\nwell [bold]"), ("longer-name", "False", "")],
     items=[ITEM],
     resource="thing.example",
     nothing="No things found.",
 )
-NONE = Listing(columns=THINGS.columns, rows=[], items=[], resource="thing.example", nothing="No things found.")
+NONE = PrintedList(columns=THINGS.columns, rows=[], items=[], resource="thing.example", nothing="No things found.")
 
 
 class Terminal(io.StringIO):
@@ -64,7 +74,7 @@ def test_a_narrow_terminal_breaks_lines_itself_and_loses_nothing(monkeypatch: py
     screen, url = Terminal(), "https://a-long-name.example.com:6443/with/a/path"
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.setenv("COLUMNS", "20")
-    listing = Listing(
+    listing = PrintedList(
         columns=(Column("NAME"), Column("URL")), rows=[("a", url)], items=[ITEM], resource="x", nothing=""
     )
 
@@ -129,7 +139,7 @@ def test_one_line_has_nothing_a_terminal_obeys(text: str, shown: str) -> None:
 def test_what_people_see_has_nothing_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
     evil = "\x1b]0;mine\x07"
     item = {"metadata": {"name": evil}}
-    listing = Listing(columns=(Column("NAME"),), rows=[(evil,)], items=[item], resource="thing", nothing="")
+    listing = PrintedList(columns=(Column("NAME"),), rows=[(evil,)], items=[item], resource="thing", nothing="")
 
     print_items(listing, Format.TABLE)
     print_items(listing, Format.NAME)

@@ -13,10 +13,10 @@ import pytest
 from fakekube.wire import Refused
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, PrintedPod
-from multikueue.cli.access.connection import Target
+from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.access.worker_access import WorkerAccess
 from multikueue.cli.workload import view
-from multikueue.cli.workload.view import View
+from multikueue.cli.workload.view import WorkloadView
 from multikueue.errors import ApiError, ServerError
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.testing import workload
@@ -199,7 +199,9 @@ async def test_changes_are_found_by_looking_again(
         seen.append((each.metadata.name, each.status.phase, gone))
 
     async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
-        looking = View(cast("WatchingClient", manager), WorkerAccess(manager=Target(None, None)), running, stack)
+        looking = WorkloadView(
+            cast("WatchingClient", manager), WorkerAccess(manager=ContextChoice(None, None)), running, stack
+        )
         tasks.start_soon(looking.follow_pods, take)
         await manager.ended.wait()
         tasks.cancel_scope.cancel()

@@ -46,7 +46,7 @@ def definition(text: str | None = PODS, *, kind: str = "Gadget", **spec: Any) ->
 
 
 def reading(*definitions: Definition, taken: tuple[str, ...] = ()) -> AnnotatedKinds:
-    kinds = AnnotatedKinds(taken, enabled=True)
+    kinds = AnnotatedKinds(taken, is_enabled=True)
     kinds._definitions.replace(definitions)
     return kinds
 
@@ -126,7 +126,7 @@ async def test_only_other_kinds_than_those_in_use_are_a_change() -> None:
         kinds._definitions.upsert(Definition(metadata=labelled, spec=definition().spec))
         kinds._definitions.upsert(definition("pods: 4", kind="Wrong"))
         await anyio.wait_all_tasks_blocked()
-        assert (ended.is_set(), kinds.stale) == (False, False)
+        assert (ended.is_set(), kinds.is_stale) == (False, False)
         kinds._definitions.upsert(definition(kind="Other"))
         await anyio.wait_all_tasks_blocked()
         assert ended.is_set()
@@ -137,7 +137,7 @@ def _fields(meta: ObjectMeta) -> Mapping[str, Any]:
 
 
 async def test_what_may_not_be_seen_declares_nothing_and_keeps_nobody_waiting() -> None:
-    kinds = AnnotatedKinds(enabled=True)
+    kinds = AnnotatedKinds(is_enabled=True)
     async with client_of(refuses(403, "Forbidden", "you may not")) as (client, _), anyio.create_task_group() as tasks:
         tasks.start_soon(kinds.run, client)
         with anyio.fail_after(5):
@@ -156,7 +156,7 @@ async def test_what_is_there_is_known_before_anything_is_taken() -> None:
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}],
         },
     }
-    kinds = AnnotatedKinds(enabled=True)
+    kinds = AnnotatedKinds(is_enabled=True)
     async with client_of(lists(body), streams(then="silence")) as (client, _), anyio.create_task_group() as tasks:
         tasks.start_soon(kinds.run, client)
         with anyio.fail_after(5):

@@ -71,7 +71,7 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        return self.leadership.mandate.valid()
+        return self.leadership.mandate.is_valid()
 
     async def live(self) -> None:
         """Lead again and again; in the end give the lease back."""
@@ -312,7 +312,7 @@ async def test_trouble_is_told_once_per_look_and_what_it_is() -> None:
 async def test_alone_one_may_act_from_the_beginning_and_for_ever() -> None:
     alone = NoElection()
     await alone.gain()
-    assert alone.mandate.valid()
+    assert alone.mandate.is_valid()
     with anyio.move_on_after(1e6) as scope:
         await alone.keep()
     assert scope.cancelled_caught

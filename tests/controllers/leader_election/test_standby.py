@@ -5,7 +5,7 @@ import pytest
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
-from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.testing import workload
 from tests.store.known import stored
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_standby_looks_after_its_connections_and_notes_nothing_else() -> None:
     queues = WorkQueues()
-    enqueuer = Enqueuer(queues, Admission(), acting=False)
+    enqueuer = Enqueuer(queues, SchedulerLoop(), is_acting=False)
     enqueuer.add("workloads", ObjectKey("ns", "w"))
     enqueuer.add("jobs", JobKey("Job.batch", "ns", "j"))
     enqueuer.add("cluster_queues", "main")
@@ -29,7 +29,7 @@ async def test_a_standby_looks_after_its_connections_and_notes_nothing_else() ->
     enqueuer.add("clusters", "w1")
     assert len(queues.clusters) == 1
 
-    enqueuer.acting = True
+    enqueuer.is_acting = True
     enqueuer.add("workloads", ObjectKey("ns", "w"))
     assert len(queues.workloads) == 1
 

@@ -158,6 +158,6 @@ async def test_a_scrape_changes_nothing() -> None:
 
 async def test_each_sample_is_there_once() -> None:
     world = await with_jobs("a", "b", quota=1)
-    made = StateCollector(store=world.store, queues=world.queues, resources=True, local_queues=True)
+    made = StateCollector(store=world.store, queues=world.queues, has_resources=True, has_local_queues=True)
     seen = Counter((s.name, frozenset(s.labels.items())) for family in made.collect() for s in family.samples)
     assert set(seen.values()) == {1}

@@ -211,7 +211,7 @@ async def test_a_process_that_just_began_counts_only_what_happens_from_then_on()
 @pytest.mark.anyio
 async def test_a_standby_tells_and_counts_nothing() -> None:
     world = table()
-    world.observer.acting = False
+    world.observer.is_acting = False
     world.submit()
     assert await told(world) == []
     assert value(world, "kueue_quota_reserved_workloads_total") == 0
@@ -278,7 +278,7 @@ CONDITIONS = st.dictionaries(
 def test_whatever_states_a_workload_goes_through_the_observer_keeps_quiet(steps: list[Any], per_queue: bool) -> None:
     """An error here would end the watch that it looks on."""
     store = Store(Engine(), Nowhere(), lambda: NOW)
-    observer = Observer(store=store, metrics=Metrics(local_queues=per_queue), now=lambda: NOW, acting=True)
+    observer = Observer(store=store, metrics=Metrics(local_queues=per_queue), now=lambda: NOW, is_acting=True)
     observer.attach()
     with capture_logs():
         for version, states in enumerate(steps, start=1):

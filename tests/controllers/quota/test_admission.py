@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.quota.admission import SchedulerLoop
 from tests.controllers.table import table
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,7 @@ async def test_it_wakes_for_news_and_passes_on_what_was_decided() -> None:
     await _create_workload(world, key)
     while len(world.queues.workloads):
         world.queues.workloads.done(await world.queues.workloads.get())
-    admission = Admission()
+    admission = SchedulerLoop()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(admission.run, world.world)
         with anyio.fail_after(2):
@@ -36,7 +36,7 @@ async def _create_workload(world, key) -> None:  # type: ignore[no-untyped-def]
 
 async def test_without_news_it_rests() -> None:
     world = table()
-    admission = Admission()
+    admission = SchedulerLoop()
     cycles = 0
     run = world.engine.scheduler.cycle
 

@@ -11,7 +11,7 @@ from multikueue.api import kinds
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.collector import StateCollector
-from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.workloads import Workloads
@@ -131,7 +131,7 @@ async def test_preemptions_are_counted_by_the_queue_that_gains() -> None:
     world = await pressed()
     for job in list(world.store.jobs):
         await Jobs(world.world).reconcile(JobKey("Job.batch", *job.key))
-    Admission()._cycle(world.world)
+    SchedulerLoop()._cycle(world.world)
     assert world.world.metrics.preempted("cq", "InClusterQueue")._value.get() == 1
 
 

@@ -558,7 +558,7 @@ async def test_what_a_strategy_says_after_another_one_was_chosen_is_not_heard() 
     assert world.copies("blocked") == ["w1", "w2", "w3"]
     (pool,) = world.world.strategies._pools.values()
     with anyio.fail_after(10):
-        while not all(task.given_up for task in pool._running):  # noqa: ASYNC110
+        while not all(task.is_given_up for task in pool._running):  # noqa: ASYNC110
             await anyio.sleep(0.01)
     await world.settle()
     assert check_message(world, "blocked") == ""

@@ -38,7 +38,7 @@ from multikueue.errors import (
     Throttled,
 )
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
-from multikueue.web.admission import Known
+from multikueue.web.admission import AdmissionLookups
 from multikueue.web.certificates import LIFETIME
 from multikueue.web.server import WEBHOOK_PATH, Server
 from multikueue.web.serving import Serving
@@ -111,7 +111,7 @@ class VirtualClock:
 
 
 def serving() -> Server:
-    return Server(ready=lambda: None, known=Known(dispatches=lambda _namespace, _queue: True))
+    return Server(ready=lambda: None, known=AdmissionLookups(dispatches=lambda _namespace, _queue: True))
 
 
 def webhook(api: Manager, server: Server, *, now: Callable[[], datetime] = lambda: NOW, **changes: Any) -> Webhooks:

@@ -14,7 +14,7 @@ from multikueue.store.worker import WorkerView
 from multikueue.testing import workload
 from multikueue.web.front_proxy import User
 from multikueue.web.server import Write
-from multikueue.web.visibility import Log, Look
+from multikueue.web.visibility import Look, PodLog
 from tests.cluster import Cluster
 
 Tree = dict[str, Any]
@@ -73,7 +73,7 @@ class Side:
         async def start() -> Write:
             return write
 
-        await self.reads.log(user, Log(namespace=TEAM, name=WORKLOAD, pod=pod), train(cluster), start)
+        await self.reads.log(user, PodLog(namespace=TEAM, name=WORKLOAD, pod=pod), train(cluster), start)
         return pieces
 
     async def names(self, subresource: str = "pods") -> list[str]:

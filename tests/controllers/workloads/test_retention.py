@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.workloads.retention import Retention
+from multikueue.controllers.workloads.retention import RetentionSweep
 from multikueue.settings import PodsReady, Quota
 from multikueue.settings import Retention as Kept
 from tests.controllers.table import NAMESPACE, Table, table
@@ -79,7 +79,7 @@ async def test_a_finished_workload_goes_in_time_and_its_job_stays_finished() -> 
 async def test_it_is_looked_at_again_just_when_it_is_due() -> None:
     world = await finished(FINISHED)
     world.time += timedelta(minutes=20)
-    assert (await Retention(world.world).reconcile(world.key())).again_after == timedelta(minutes=40)
+    assert (await RetentionSweep(world.world).reconcile(world.key())).again_after == timedelta(minutes=40)
 
 
 async def test_the_job_of_a_workload_that_we_deactivated_goes_in_time() -> None:
@@ -128,7 +128,7 @@ async def test_what_is_being_deleted_already_is_left_alone() -> None:
     world.manager.change(kinds.WORKLOADS, key, {"metadata": {"deletionTimestamp": "2026-01-01T13:00:00Z"}})
     world.time += HOUR
     calls = len(world.manager.calls)
-    await Retention(world.world).reconcile(key)
+    await RetentionSweep(world.world).reconcile(key)
     assert len(world.manager.calls) == calls
 
 

@@ -222,22 +222,22 @@ def _edited(old: bytes, new: bytes) -> Workload:
     ],
 )
 def test_matching(seen: Workload, matches: bool) -> None:
-    assert BATCH_JOB.matches(JOB, seen) is matches
+    assert BATCH_JOB.is_equivalent(JOB, seen) is matches
 
 
 def test_tolerations_no_longer_matter_once_admitted() -> None:
     other = _edited(b'"key":"spot"', b'"key":"other"')
-    assert BATCH_JOB.matches(JOB, become(other, lambda w: w.admitted()))
+    assert BATCH_JOB.is_equivalent(JOB, become(other, lambda w: w.admitted()))
 
 
 def test_the_workload_of_another_job_does_not_match() -> None:
-    assert not BATCH_JOB.matches(ours("k").parallelism(4).completions(4).template(FULL).build(), workload_of(JOB))
+    assert not BATCH_JOB.is_equivalent(ours("k").parallelism(4).completions(4).template(FULL).build(), workload_of(JOB))
 
 
 def test_a_workload_of_two_pod_sets_does_not_match() -> None:
     spec = tree(workload_of(JOB).spec)
     two = msgspec.structs.replace(workload_of(JOB), spec=msgspec.Raw(encode(spec | {"podSets": spec["podSets"] * 2})))
-    assert not BATCH_JOB.matches(JOB, two)
+    assert not BATCH_JOB.is_equivalent(JOB, two)
 
 
 # --- any job at all --------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def test_the_copy_keeps_all_the_user_said(spec: Tree) -> None:
 @given(spec=SPECS)
 def test_a_workload_matches_the_job_it_was_made_from(spec: Tree) -> None:
     built = with_spec(ours().build(), **spec)
-    assert BATCH_JOB.matches(built, workload_of(built))
+    assert BATCH_JOB.is_equivalent(built, workload_of(built))
 
 
 @given(spec=SPECS)
@@ -306,7 +306,7 @@ def test_a_workload_matches_after_servers_filled_in_their_defaults(spec: Tree) -
     seen = tree(workload_of(built).spec)
     for container in seen["podSets"][0]["template"]["spec"]["containers"]:
         container |= {"resources": container.get("resources") or {}, "env": container.get("env") or None}
-    assert BATCH_JOB.matches(built, msgspec.structs.replace(workload_of(built), spec=msgspec.Raw(encode(seen))))
+    assert BATCH_JOB.is_equivalent(built, msgspec.structs.replace(workload_of(built), spec=msgspec.Raw(encode(seen))))
 
 
 # --- the status ------------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_without_places_it_starts_as_it_is() -> None:
 def test_its_workload_describes_it_as_it_runs() -> None:
     seen = held(tolerations=[{"key": "own"}])
     workload = admitted(workload_of(seen))
-    assert BATCH_JOB.matches(started(seen, workload), workload)
+    assert BATCH_JOB.is_equivalent(started(seen, workload), workload)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_with_quota_for_fewer_pods_it_has_fewer(annotations: dict[str, str], com
     runs = started(seen, workload)
     spec = tree(runs.spec)
     assert (spec["parallelism"], spec["completions"]) == (2, completions)
-    assert BATCH_JOB.matches(runs, workload)
+    assert BATCH_JOB.is_equivalent(runs, workload)
     assert tree(stopped(runs, workload).spec) == tree(seen.spec)
 
 
@@ -172,11 +172,11 @@ def test_a_number_of_pods_that_its_user_chose_meanwhile_stays() -> None:
     seen = partial()
     workload = admitted(workload_of(seen), 2)
     runs = with_spec(started(seen, workload), parallelism=3)
-    assert not BATCH_JOB.matches(runs, workload)
+    assert not BATCH_JOB.is_equivalent(runs, workload)
     assert tree(stopped(runs, workload).spec)["parallelism"] == 3
 
 
 def test_a_held_job_with_fewer_pods_than_its_workload_is_another_one() -> None:
     seen = partial()
     workload = admitted(workload_of(seen), 2)
-    assert not BATCH_JOB.matches(with_spec(seen, parallelism=2), workload)
+    assert not BATCH_JOB.is_equivalent(with_spec(seen, parallelism=2), workload)

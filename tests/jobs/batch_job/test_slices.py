@@ -51,7 +51,7 @@ REPLACED = become(RUNS, lambda w: w.finished("WorkloadSliceReplaced"))
 
 
 def view(sized: Job, *workloads: Workload) -> JobView:
-    return JobView(job=sized, workloads=workloads, elastic=True)
+    return JobView(job=sized, workloads=workloads, is_elastic=True)
 
 
 def told(seen: JobView) -> list[str]:
@@ -142,7 +142,7 @@ def test_the_size_of_a_job_is_followed(seen: JobView, actions: list[str]) -> Non
 
 
 def test_without_elastic_jobs_a_job_of_another_size_begins_anew() -> None:
-    seen = replace(view(elastic(2, generation=2), RUNS), elastic=False)
+    seen = replace(view(elastic(2, generation=2), RUNS), is_elastic=False)
     assert told(seen) == ["PatchJob", "DeleteWorkload"]
 
 
@@ -257,7 +257,7 @@ def test_what_the_copy_lacks(local: Job, there: Job, workload: Workload, patch: 
 def test_the_first_slice_names_itself_also_under_another_name() -> None:
     sized = elastic(3, suspended=True)
     own = slice_workload_name(sized.metadata)
-    (action,) = decide(JobView(job=sized, elastic=True, is_taken=own.__eq__), NOW).actions
+    (action,) = decide(JobView(job=sized, is_elastic=True, is_taken=own.__eq__), NOW).actions
     assert isinstance(action, CreateWorkload)
     meta = action.body["metadata"]
     assert meta["name"] != own

@@ -81,7 +81,7 @@ def test_the_workload_matches_its_job_until_a_template_or_a_count_changes(adapte
     made = body(adapter)
     job = value(adapter, made)
     seen = stored(adapter.workload_body(job, priority=Priority()))
-    assert adapter.matches(job, seen)
+    assert adapter.is_equivalent(job, seen)
     for path, leaf in list(leaves(made["spec"])):
         if path[-1] == "image" or (path[-1] == "replicas" and leaf > 1):
             changed = body(adapter)
@@ -89,7 +89,7 @@ def test_the_workload_matches_its_job_until_a_template_or_a_count_changes(adapte
             for key in path[:-1]:
                 at = at[key]
             at[path[-1]] = "other" if path[-1] == "image" else leaf + 1
-            assert not adapter.matches(value(adapter, changed), seen), path
+            assert not adapter.is_equivalent(value(adapter, changed), seen), path
 
 
 def test_the_class_of_the_run_policy_comes_before_that_of_the_pods() -> None:
@@ -183,7 +183,7 @@ def test_a_spec_of_any_shape_breaks_nothing(adapter: DeclaredJob, spec: dict[str
     job = value(adapter, body(adapter) | {"spec": spec, "status": spec})
     seen = stored(adapter.workload_body(value(adapter, body(adapter)), priority=Priority()))
     adapter.workload_body(job, priority=Priority())
-    adapter.matches(job, seen)
+    adapter.is_equivalent(job, seen)
     adapter.remote_body(job, workload_name="wl", origin="mk", attempt="a")
     adapter.status_to_copy(job, job)
     adapter.reset_status_patch(job)

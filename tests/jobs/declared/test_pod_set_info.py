@@ -67,7 +67,7 @@ def test_each_template_is_told_where_its_pods_go_and_told_no_more_when_it_is_sto
     assert [each for each in selectors(adapter, runs) if each != {"pool": "blue"}] == []
     assert bool(selectors(adapter, runs)) is (adapter.kind.kind not in UNPLACED)
     workload = workload_of(adapter, seen)
-    assert adapter.matches(runs, workload)
+    assert adapter.is_equivalent(runs, workload)
     evicted = become(workload, WorkloadBuilder.evicted)
     (stop,) = decide(view(runs, evicted), NOW, adapter).actions
     assert isinstance(stop, PatchJob)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from multikueue.jobs.declared.pod_sets import Container, Pods
-from multikueue.jobs.declared.status import State
+from multikueue.jobs.declared.pod_sets import DeclaredContainer, Pods
+from multikueue.jobs.declared.status import StateRule
 from tests.jobs.kinds import template
 
 JOB = {
@@ -35,9 +35,9 @@ def _bare(part: dict[str, Any]) -> dict[str, Any]:
         ),
         pytest.param(Pods(at=EACH, otherwise=lambda _: None), [("main", 3, "big")], id="or none"),
         pytest.param(
-            Pods(at=EACH, when=State(at="spec.mode", values=("on",))), [("main", 3, "big")], id="when it is so"
+            Pods(at=EACH, when=StateRule(at="spec.mode", values=("on",))), [("main", 3, "big")], id="when it is so"
         ),
-        pytest.param(Pods(at=EACH, when=State(at="spec.mode", values=("off",))), [], id="not when it is not"),
+        pytest.param(Pods(at=EACH, when=StateRule(at="spec.mode", values=("off",))), [], id="not when it is not"),
         pytest.param(Pods(at="spec.none[*]"), [], id="nothing there"),
         pytest.param(
             Pods(at=EACH, template="", otherwise=_bare),
@@ -58,6 +58,6 @@ def test_the_pod_sets_of_a_job(pods: Pods, expected: list[tuple[str, int, str]])
     [("512m", "512Mi"), ("4g", "4Gi"), ("2tb", "2Ti"), ("1Gi", "1Gi"), ("100", "100"), (5, "5"), ("1.5g", "1.5g")],
 )
 def test_memory_in_small_letters_is_javas(written: Any, asked: str) -> None:
-    container = Container(requests=(("memory", "heap"),), limits=(("cpu", "cores"), ("gpu", "none")))
+    container = DeclaredContainer(requests=(("memory", "heap"),), limits=(("cpu", "cores"), ("gpu", "none")))
     (made,) = container({"heap": written, "cores": "500m"})["spec"]["containers"]
     assert made["resources"] == {"requests": {"memory": asked}, "limits": {"cpu": "500m"}}

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from multikueue.api.meta import Condition
-from multikueue.jobs.declared.status import State, condition, state_of, told
+from multikueue.jobs.declared.status import StateRule, condition, state_of, told
 
-DONE = State(at="status.phase", values=("Done", "Gone"), message="status.message")
-WELL = State(at="status.result", values=("good",), given=DONE)
-EMPTY = State(at="status.jobs", unless=DONE)
+DONE = StateRule(at="status.phase", values=("Done", "Gone"), message="status.message")
+WELL = StateRule(at="status.result", values=("good",), given=DONE)
+EMPTY = StateRule(at="status.jobs", unless=DONE)
 
 
 @pytest.mark.parametrize(
@@ -30,20 +30,20 @@ EMPTY = State(at="status.jobs", unless=DONE)
         ),
     ],
 )
-def test_a_state_holds(state: State, status: dict[str, Any], holds: bool) -> None:
-    assert state.holds({"status": status}) is holds
+def test_a_state_holds(state: StateRule, status: dict[str, Any], holds: bool) -> None:
+    assert state.is_true({"status": status}) is holds
 
 
 @pytest.mark.parametrize(
     ("text", "state"),
     [
         ("Completed", condition("Completed")),
-        ("status.phase=Done|Gone", State(at="status.phase", values=("Done", "Gone"))),
+        ("status.phase=Done|Gone", StateRule(at="status.phase", values=("Done", "Gone"))),
         ("", None),
     ],
     ids=["the type of a condition", "a field and its values", "nothing"],
 )
-def test_settings_name_a_state_in_one_line(text: str, state: State | None) -> None:
+def test_settings_name_a_state_in_one_line(text: str, state: StateRule | None) -> None:
     assert state_of(text) == state
 
 
@@ -57,17 +57,17 @@ def test_an_end_is_told_in_the_words_of_the_kind() -> None:
     )
     status = told({"phase": "Going", "jobs": ["a"]}, WELL, end)
     assert status == {"phase": "Done", "message": "so it was", "result": "good", "jobs": ["a"]}
-    assert WELL.holds({"status": status})
+    assert WELL.is_true({"status": status})
     (said,) = told({"conditions": [{"type": "Ready", "status": "False"}]}, condition("Ready"), end)["conditions"]
     assert (said["type"], said["status"], said["message"]) == ("Ready", "True", "so it was")
 
 
 def test_what_must_not_be_is_no_more_once_an_end_is_told() -> None:
-    over = State(at="status.phase", values=("Failed",), unless=condition("Deployed"))
+    over = StateRule(at="status.phase", values=("Failed",), unless=condition("Deployed"))
     end = Condition(type="Finished", status="True", reason="Failed", message="")
     before = {"conditions": [{"type": "Deployed", "status": "True"}, {"type": "Other", "status": "True"}]}
     status = told(before, over, end)
-    assert over.holds({"status": status})
+    assert over.is_true({"status": status})
     assert [each["type"] for each in status["conditions"]] == ["Other"]
 
 

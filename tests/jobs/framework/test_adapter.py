@@ -7,7 +7,7 @@ import pytest
 from multikueue.api.job import AnyJob
 from multikueue.api.workload import Workload
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
-from multikueue.jobs.framework.adapter import Adapter, stays
+from multikueue.jobs.framework.adapter import Adapter, is_local
 from multikueue.jobs.pods.pod import PLAIN_POD
 from multikueue.testing import job, workload
 from tests.jobs.builders import ours
@@ -31,4 +31,4 @@ CASES: dict[str, tuple[Adapter, AnyJob, Workload, bool, bool]] = {
 def test_whose_pods_are_to_run_here(
     adapter: Adapter, seen: AnyJob, its: Workload, dispatched: bool, here: bool
 ) -> None:
-    assert stays(adapter, seen, its, dispatched=dispatched) is here
+    assert is_local(adapter, seen, its, dispatched=dispatched) is here

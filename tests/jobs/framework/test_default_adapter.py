@@ -103,7 +103,7 @@ OF_ITS_WORKLOAD = {
 
 @pytest.mark.parametrize(("pod_sets", "same"), OF_ITS_WORKLOAD.values(), ids=OF_ITS_WORKLOAD.keys())
 def test_its_workload_is_of_these_pods(pod_sets: tuple[Tree, ...], same: bool) -> None:
-    assert THING.matches(thing(*pod_sets), workload_of(thing())) is same
+    assert THING.is_equivalent(thing(*pod_sets), workload_of(thing())) is same
 
 
 def test_the_first_class_that_its_pods_ask_for_counts() -> None:

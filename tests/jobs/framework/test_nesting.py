@@ -9,9 +9,9 @@ from multikueue.jobs.framework.nesting import MOST_HOPS, Ancestor, Nested, is_wh
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.pods.group import POD_GROUP
 
-PLAIN = Ancestor(in_queue=False, admitted=False)
-WAITING = Ancestor(in_queue=True, admitted=False)
-ADMITTED = Ancestor(in_queue=True, admitted=True)
+PLAIN = Ancestor(is_in_queue=False, is_admitted=False)
+WAITING = Ancestor(is_in_queue=True, is_admitted=False)
+ADMITTED = Ancestor(is_in_queue=True, is_admitted=True)
 LINES: dict[str, tuple[list[Ancestor | None], Nested | None]] = {
     "nothing is above it": ([], None),
     "what is above it is in no queue": ([PLAIN, PLAIN], None),

@@ -116,7 +116,7 @@ def _is_described(pod: Pod, made: Tree) -> None:
     assert len(name) <= 63
     assert NAME.fullmatch(name)
     body = json.loads(encode(PLAIN_POD.workload_body(pod, priority=Priority())))
-    assert PLAIN_POD.matches(pod, stored(body))
+    assert PLAIN_POD.is_equivalent(pod, stored(body))
     (pod_set,) = body["spec"]["podSets"]
     _has_spec(pod_set["template"], made)
 
@@ -126,7 +126,7 @@ def _group_is_described(whole: PodGroup, made: Sequence[Tree]) -> None:
     if POD_GROUP.waits_for(whole):
         return
     body = json.loads(encode(POD_GROUP.workload_body(whole, priority=Priority())))
-    assert POD_GROUP.matches(whole, stored(body))
+    assert POD_GROUP.is_equivalent(whole, stored(body))
     assert replaceable(whole, stored(body)) == 0
     pod_sets = body["spec"]["podSets"]
     assert sum(each["count"] for each in pod_sets) == len(missing(whole, None))

@@ -101,7 +101,7 @@ def test_what_a_group_waits_for(seen: PodGroup, told: str) -> None:
     ids=["as it was", "one has failed", "and was replaced", "one too many", "of another role"],
 )
 def test_its_workload_has_room_for_those_that_count(seen: PodGroup, same: bool) -> None:
-    assert POD_GROUP.matches(seen, workload_of(TWO)) is same
+    assert POD_GROUP.is_equivalent(seen, workload_of(TWO)) is same
 
 
 def test_a_group_whose_pods_differ_in_a_copied_label_gets_no_workload() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from multikueue.jobs.pods.members import able, lacks, members_of, missing, parts, replaceable
+from multikueue.jobs.pods.members import able, has_missing, members_of, missing, parts, replaceable
 from multikueue.testing import job
 from tests.jobs.pods.builders import OVER, RUNNING, group, member
 from tests.jobs.pods.test_group import FAILED, role, statuses, workload_of
@@ -17,12 +17,12 @@ def test_of_its_copy_those_are_missing_that_count_and_are_not_there() -> None:
 
     assert [each.metadata.name for each in missing(local, None)] == ["a", "c", "d"]
     assert [each.metadata.name for each in missing(local, group(member("a"), member("b")))] == ["c", "d"]
-    assert lacks(local, group(member("a")))
-    assert not lacks(local, local)
+    assert has_missing(local, group(member("a")))
+    assert not has_missing(local, local)
 
 
 def test_what_has_succeeded_need_not_be_there() -> None:
-    assert not lacks(statuses(OVER, RUNNING), group(member("b")))
+    assert not has_missing(statuses(OVER, RUNNING), group(member("b")))
 
 
 def test_a_member_that_is_not_there_or_failed_is_to_be_replaced_by_one_of_its_role() -> None:

@@ -77,9 +77,9 @@ def test_the_copy_is_held_too_and_lets_its_server_find_its_priority() -> None:
 def test_a_workload_of_another_shape_does_not_match() -> None:
     other = pod(containers=[{"name": "main", "image": "y"}])
 
-    assert PLAIN_POD.matches(pod(), workload_of(pod()))
-    assert not PLAIN_POD.matches(other, workload_of(pod()))
-    assert not PLAIN_POD.matches(pod("q"), workload_of(pod()))
+    assert PLAIN_POD.is_equivalent(pod(), workload_of(pod()))
+    assert not PLAIN_POD.is_equivalent(other, workload_of(pod()))
+    assert not PLAIN_POD.is_equivalent(pod("q"), workload_of(pod()))
 
 
 # --- its status ---

@@ -27,7 +27,7 @@ Tree = dict[str, Any]
 def let_go(seen: Any, adapter: Any, **more: Any) -> Tree:
     """The patch of an admitted Pod, or group, in a queue that is not dispatched."""
     workload = admitted(stored(adapter.workload_body(seen, priority=Priority())), **more)
-    view = JobView(job=seen, workloads=(workload,), is_queue_multikueue=False, dispatched=False, flavors=FLAVORS)
+    view = JobView(job=seen, workloads=(workload,), is_queue_multikueue=False, is_dispatched=False, flavors=FLAVORS)
     (action,) = decide(view, NOW, adapter).actions
     assert isinstance(action, PatchJob)
     found: Tree = plain(action.patch)
@@ -51,7 +51,7 @@ def test_a_pod_goes_where_its_flavor_is() -> None:
 def test_a_pod_that_says_otherwise_stays_held() -> None:
     seen = pod(nodeSelector={"pool": "green"})
     workload = admitted(stored(PLAIN_POD.workload_body(seen, priority=Priority())))
-    view = JobView(job=seen, workloads=(workload,), is_queue_multikueue=False, dispatched=False, flavors=FLAVORS)
+    view = JobView(job=seen, workloads=(workload,), is_queue_multikueue=False, is_dispatched=False, flavors=FLAVORS)
     assert decide(view, NOW, PLAIN_POD).actions == ()
 
 

@@ -236,7 +236,7 @@ def test_at_rest_there_is_one_workload_that_matches(view: JobView) -> None:
     if over or not own or waiting or unmanaged:
         return
     (left,) = (w for w in at_rest.workloads if w.metadata.deletion_timestamp is None)
-    assert BATCH_JOB.matches(at_rest.job, left)
+    assert BATCH_JOB.is_equivalent(at_rest.job, left)
     assert workload_spec(left).active
 
 

@@ -63,9 +63,9 @@ def test_admitted_and_suspended_starts() -> None:
 
 def test_a_job_that_was_admitted_before_its_queue_had_a_check_starts_once_a_worker_has_it() -> None:
     admitted = become(PENDING, lambda w: w.reserved().admitted())
-    assert actions(JobView(job=HELD, workloads=(admitted,), dispatched=True)) == ()
+    assert actions(JobView(job=HELD, workloads=(admitted,), is_dispatched=True)) == ()
     won = become(admitted, lambda w: w.cluster_name("w1"))
-    assert actions(JobView(job=HELD, workloads=(won,), dispatched=True)) == (START_ON_W1,)
+    assert actions(JobView(job=HELD, workloads=(won,), is_dispatched=True)) == (START_ON_W1,)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ BLUE = places.admitted(workload_of(LOCAL))
 def here(seen: Job, *workloads: Workload, **more: Any) -> JobView:
     """A job of a queue that is not dispatched."""
     found = {"flavors": places.FLAVORS} | more
-    return JobView(job=seen, workloads=workloads, is_queue_multikueue=False, dispatched=False, **found)
+    return JobView(job=seen, workloads=workloads, is_queue_multikueue=False, is_dispatched=False, **found)
 
 
 def test_a_job_that_runs_here_goes_where_its_flavor_is() -> None:

@@ -34,19 +34,19 @@ def patch_of(view: JobView) -> dict[str, object]:
 
 
 def test_the_start_of_a_job_says_where() -> None:
-    assert patch_of(JobView(job=HELD, workloads=(ADMITTED,), dispatched=True))["labels"] == {CLUSTER_LABEL: "w1"}
+    assert patch_of(JobView(job=HELD, workloads=(ADMITTED,), is_dispatched=True))["labels"] == {CLUSTER_LABEL: "w1"}
 
 
 def test_the_stop_of_a_job_takes_it_away() -> None:
     runs = labelled(ours().suspended(False).build(), "w1")
 
-    assert patch_of(JobView(job=runs, workloads=(EVICTED,), dispatched=True))["labels"] == {CLUSTER_LABEL: None}
+    assert patch_of(JobView(job=runs, workloads=(EVICTED,), is_dispatched=True))["labels"] == {CLUSTER_LABEL: None}
 
 
 def test_a_job_without_it_is_stopped_as_before() -> None:
     free = ours().suspended(False).build()
 
-    assert "labels" not in patch_of(JobView(job=free, workloads=(EVICTED,), dispatched=True))
+    assert "labels" not in patch_of(JobView(job=free, workloads=(EVICTED,), is_dispatched=True))
 
 
 @pytest.mark.parametrize("cluster", [None, "", "x" * 64], ids=["on no cluster", "no name", "no value of a label"])

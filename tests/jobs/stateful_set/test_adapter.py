@@ -123,7 +123,7 @@ def test_all_its_pods_are_one_pod_set(replicas: int | None, count: int) -> None:
     ids=["as it was", "with a note on its Pods", "of another size", "with another image", "another one"],
 )
 def test_its_workload_is_of_its_size_and_containers(later: StatefulSet, same: bool) -> None:
-    assert STATEFUL_SET.matches(later, workload_of(made())) is same
+    assert STATEFUL_SET.is_equivalent(later, workload_of(made())) is same
 
 
 def test_one_whose_pods_nothing_holds_is_not_ours() -> None:
@@ -250,7 +250,7 @@ RUNNING = members(gated=False, status=pods.RUNNING)
 
 
 def told(seen: PodGroup, *workloads: Workload, here: bool = False, **more: Any) -> tuple[Action, ...]:
-    view = JobView(job=seen, workloads=workloads, is_queue_multikueue=not here, dispatched=not here, **more)
+    view = JobView(job=seen, workloads=workloads, is_queue_multikueue=not here, is_dispatched=not here, **more)
     return decide(view, NOW, POD_GROUP).actions
 
 

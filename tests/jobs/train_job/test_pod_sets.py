@@ -92,7 +92,7 @@ def test_no_workload_is_made_before_its_pods_are_known() -> None:
 
 def test_what_was_made_before_goes_on() -> None:
     seen = stored(ADAPTER.workload_body(train_job(), priority=Priority()))
-    assert ADAPTER.matches(BARE, seen)
+    assert ADAPTER.is_equivalent(BARE, seen)
     decision = decide(JobView(job=BARE, workloads=(seen,)), NOW, ADAPTER)
     assert (decision.actions, decision.events) == ((), ())
-    assert not ADAPTER.matches(train_job({"trainer.numNodes": 7}), seen)
+    assert not ADAPTER.is_equivalent(train_job({"trainer.numNodes": 7}), seen)

@@ -57,12 +57,12 @@ def test_a_namespace_is_selected_when_it_is_known_and_its_labels_match() -> None
     known = Catalog()
     known.set_queue(cluster_queue("one").namespaces(LabelSelector(match_labels={"team": "a"})).build())
 
-    assert not known.selects("one", "ns")
+    assert not known.may_use("one", "ns")
     assert known.set_namespace(namespace("ns").labels(team="a").build())
-    assert known.selects("one", "ns")
+    assert known.may_use("one", "ns")
     assert not known.set_namespace(namespace("ns").labels(team="a").version(5).build())
     assert known.set_namespace(namespace("ns").build())
-    assert not known.selects("one", "ns")
+    assert not known.may_use("one", "ns")
     known.remove_namespace("ns")
     assert not known.has_namespace("ns")
 

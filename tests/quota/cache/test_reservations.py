@@ -17,7 +17,7 @@ def held(name: str, amount: int = 1, *, queue: str = "cq", admitted: bool = Fals
         cluster_queue=queue,
         local_queue=key_of("lq"),
         amounts={("default", "cpu"): amount},
-        admitted=admitted,
+        is_admitted=admitted,
     )
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.quota.cache.tree import Forest, Member, Quota, UndoLog, quotas, subtree_that_fits
+from multikueue.quota.cache.tree import CellQuota, Forest, Member, UndoLog, quotas, subtree_that_fits
 from multikueue.testing import cluster_queue, limits
 
 FR = ("red", "cpu")
 
 
 def member(parent: str, nominal: int, borrowing: int | None = None, lending: int | None = None) -> Member:
-    return Member(parent, {FR: Quota(nominal, borrowing, lending)})
+    return Member(parent, {FR: CellQuota(nominal, borrowing, lending)})
 
 
 def forest(
@@ -206,8 +206,8 @@ def test_quotas_are_read_as_whole_amounts() -> None:
     queue = cluster_queue("cq").quota("spot", cpu=limits("1500m", borrowing=1), memory=limits("1Gi", lending="0.5Gi"))
 
     assert quotas(queue.build().spec.resource_groups) == {
-        ("spot", "cpu"): Quota(1500, 1000, None),
-        ("spot", "memory"): Quota(2**30, None, 2**29),
+        ("spot", "cpu"): CellQuota(1500, 1000, None),
+        ("spot", "memory"): CellQuota(2**30, None, 2**29),
     }
 
 

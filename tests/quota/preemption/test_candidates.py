@@ -65,7 +65,7 @@ def test_those_who_are_not_needed_after_all_come_back_the_last_in_their_place() 
     for target in targets:
         target.simulate_removal(log)
 
-    fill_back(targets, partial(request.fits, borrowing=True), log)
+    fill_back(targets, partial(request.can_fit, borrowing=True), log)
 
     assert [each.reservation.key.name for each in targets] == ["four"]
     log.roll_back()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.quota.preemption.fair import FINAL_SHARE, INITIAL_SHARE, FairSharing
+from multikueue.quota.preemption.fair import FINAL_SHARE, INITIAL_SHARE, FairPreemption
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort
 from tests.quota.scenes import Held, Scene, held, needs, units
 
 CQ, FAIR = "InClusterQueue", "InCohortFairSharing"
-BOTH = FairSharing()
+BOTH = FairPreemption()
 
 
 def queue(
@@ -78,7 +78,7 @@ LARGE_AND_SMALL = [*ones("a", 3), held("low", "b", 5), held("high", "b", 1, 1)]
 def test_by_the_share_before_the_weak_go_by_the_share_after_whoever_leaves_enough(
     strategy: str, expected: dict[str, str]
 ) -> None:
-    scene = Scene(flat(), LARGE_AND_SMALL, FairSharing((strategy,)))
+    scene = Scene(flat(), LARGE_AND_SMALL, FairPreemption((strategy,)))
     assert scene.victims("a", needs(cpu=1), 2) == expected
 
 

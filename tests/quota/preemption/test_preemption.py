@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from multikueue.api.queues import BorrowWithinCohort
 from multikueue.quota.cache.tree import UndoLog
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.preemption.grade import Grade, Mode
 from multikueue.quota.preemption.preemption import NO_PREEMPTION, Searches, find_targets
 from multikueue.quota.workload.outcome import Cause
@@ -96,7 +96,7 @@ def scenes(draw: st.DrawFn) -> Scene:
             .preempt(**draw(rules()))
             .fair_weight(weight)
         )
-    scene = Scene(nodes, fair=draw(st.none() | st.just(FairSharing())))
+    scene = Scene(nodes, fair=draw(st.none() | st.just(FairPreemption())))
     holders: list[Held] = []
     log = UndoLog()
     for number in range(draw(st.integers(0, 8))):
@@ -114,7 +114,7 @@ def test_a_search_changes_nothing_and_what_it_finds_makes_room(
 ) -> None:
     before = scene.usage()
     request = scene.request(name, needs(cpu=cpu), priority)
-    assume(not request.fits(borrowing=True))
+    assume(not request.can_fit(borrowing=True))
     targets = find_targets(request, scene.preemption)
     assert scene.usage().items() >= before.items()
     assert len({target.reservation.key for target in targets}) == len(targets)
@@ -123,11 +123,11 @@ def test_a_search_changes_nothing_and_what_it_finds_makes_room(
     log = UndoLog()
     for target in targets:
         target.simulate_removal(log)
-    assert request.fits(borrowing=True)
+    assert request.can_fit(borrowing=True)
     for target in targets:  # who could stay, stays; but one who must not borrow may need more to go
         mark = log.mark()
         target.restore(log)
-        assert not (request.fits(borrowing=True) and request.fits(borrowing=False))
+        assert not (request.can_fit(borrowing=True) and request.can_fit(borrowing=False))
         log.roll_back(mark)
     log.roll_back()
     assert scene.usage().items() >= before.items()

@@ -247,11 +247,11 @@ def test_back_off_and_strictness_are_those_of_any_line() -> None:
     assert not line.push_or_update(late, NOW)
     line.unpark(late.key)
     assert line.top() is late
-    line.strict = True
+    line.is_strict = True
     line.push_or_update(waiting(wants("second", queue="b", cpu=1, age=9)), NOW)
     head = _popped(line)
     line.give_back(head, Reason.GENERIC, NOW)
-    assert line.strict
+    assert line.is_strict
     assert line.top() is head
     line.unpark(key_of("unknown"))
 

@@ -10,8 +10,8 @@ from multikueue.quota.requests.matching import (
     NodeRules,
     NodeSelector,
     NodeSelectorTerm,
+    is_selected,
     node_rules,
-    selects,
     unsuitable,
 )
 from multikueue.testing import flavor
@@ -30,8 +30,8 @@ def affinity(*terms: list[LabelSelectorRequirement]) -> NodeRules:
 
 
 SELECTORS = {
-    "none selects nothing": (None, False),
-    "an empty one selects everything": (LabelSelector(), True),
+    "none is_selected nothing": (None, False),
+    "an empty one is_selected everything": (LabelSelector(), True),
     "equal labels": (LabelSelector(match_labels={"team": "a"}), True),
     "another value": (LabelSelector(match_labels={"team": "b"}), False),
     "In": (LabelSelector(match_expressions=(expression("team", "In", "a", "b"),)), True),
@@ -48,7 +48,7 @@ SELECTORS = {
 
 @pytest.mark.parametrize(("selector", "expected"), SELECTORS.values(), ids=SELECTORS)
 def test_a_namespace_is_selected_by_its_labels(selector: LabelSelector | None, expected: bool) -> None:
-    assert selects(selector, {"team": "a"}) is expected
+    assert is_selected(selector, {"team": "a"}) is expected
 
 
 SUITABLE = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from multikueue.api.queues import BACKFILL_ANNOTATION
 from multikueue.api.workload import BACKFILLED, EVICTED, PREEMPTED
 from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.scheduler.backfill import DEPTH, backfill, backfill_problem, start_of
 from multikueue.quota.workload.ends import end_of
 from multikueue.testing import (
@@ -140,7 +140,7 @@ def test_best_effort_queues_need_none() -> None:
 
 
 def test_shares_do_not_matter_to_it() -> None:
-    scene = play(queue().cohort("all"), engine=Engine(fair_sharing=FairSharing()))
+    scene = play(queue().cohort("all"), engine=Engine(fair_sharing=FairPreemption()))
     scene.submit(wants("head", age=9, **gpus(5)), wants("filler", cpu=1))
     assert scene.run() == ["filler"]
 
@@ -255,10 +255,10 @@ def test_one_that_started_late_goes_when_the_head_is_to_start() -> None:
     late = wants("filler", **gpus(1)).reserved("cq", flavors={GPU: "gpus"}).admitted()
     scene.submit(late.condition(BACKFILLED, message="2026-01-01T12:09:30Z"))
     scene.wait(9 * 60 + 29)
-    assert not scene.write(key_of("filler"), holding=True)
-    assert scene.step(key_of("filler"), holding=True).again_after == timedelta(seconds=1)
+    assert not scene.write(key_of("filler"), is_holding=True)
+    assert scene.step(key_of("filler"), is_holding=True).again_after == timedelta(seconds=1)
     scene.wait(1)
-    assert scene.write(key_of("filler"), holding=True)
+    assert scene.write(key_of("filler"), is_holding=True)
     evicted = scene.workloads[key_of("filler")].condition(EVICTED)
     assert evicted
     assert (evicted.status, evicted.reason) == ("True", "Preempted")

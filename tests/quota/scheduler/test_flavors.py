@@ -15,7 +15,7 @@ from multikueue.quota.preemption.grade import Grade, Mode, Oracle
 from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests.amounts import Demand, PodSetDemand, demand
 from multikueue.quota.requests.matching import NodeRules
-from multikueue.quota.scheduler.flavors import Assignment, assign, preferred
+from multikueue.quota.scheduler.flavors import Assignment, assign, is_preferred
 from multikueue.testing import (
     ClusterQueueBuilder,
     FlavorBuilder,
@@ -373,7 +373,7 @@ PREEMPTING = FlavorFungibility(preference="PreemptionOverBorrowing")
     ],
 )
 def test_qe_109_which_of_two_flavors_is_preferred(a: Grade, b: Grade, rule: FlavorFungibility, expected: bool) -> None:
-    assert preferred(a, b, rule) is expected
+    assert is_preferred(a, b, rule) is expected
 
 
 def test_a_queue_that_may_preempt_while_borrowing_asks_the_oracle_beyond_its_nominal_quota() -> None:

@@ -60,7 +60,7 @@ def taken(builder: WorkloadBuilder, known: Facts) -> Step:
     first = step(value, known)
     again = step(shown(value, first.status), known)
     assert again.status is first.status
-    assert again.deactivate == first.deactivate
+    assert again.should_deactivate == first.should_deactivate
     return first
 
 

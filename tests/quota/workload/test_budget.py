@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from multikueue.api.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCohort
 from multikueue.api.workload import EVICTED, PREEMPTED, PREEMPTED_AT, QUOTA_RESERVED, WorkloadStatus
 from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.workload.budget import Budget, budget_of, budget_problem, keep_time, preemptions
 from multikueue.testing import ClusterQueueBuilder, cluster_queue, local_queue, workload
 from tests.quota.builders import Play, after, key_of, wants
@@ -68,7 +68,7 @@ def test_without_the_annotation_there_is_no_budget_and_no_complaint() -> None:
 
 # --- who may go ------------------------------------------------------------------------------------------------------
 
-CASES: dict[str, tuple[list[ClusterQueueBuilder], list[Held], str, float, FairSharing | None]] = {
+CASES: dict[str, tuple[list[ClusterQueueBuilder], list[Held], str, float, FairPreemption | None]] = {
     "in its own queue": ([queue("a", 4)], units("a", "a", 4, -1), "a", 2, None),
     "reclaimed": ([queue("a", 4), queue("b", 0)], units("a", "b", 4, -1), "b", 2, None),
     "reclaimed by one that borrows": (
@@ -78,13 +78,13 @@ CASES: dict[str, tuple[list[ClusterQueueBuilder], list[Held], str, float, FairSh
         2,
         None,
     ),
-    "fair sharing": ([queue("a", 2), queue("b", 2)], units("a", "b", 4, -1), "b", 2, FairSharing()),
+    "fair sharing": ([queue("a", 2), queue("b", 2)], units("a", "b", 4, -1), "b", 2, FairPreemption()),
 }
 
 
 @pytest.mark.parametrize(("tree", "holders", "loser", "cpu", "fair"), CASES.values(), ids=CASES.keys())
 def test_no_queue_loses_more_than_it_may(
-    tree: list[ClusterQueueBuilder], holders: list[Held], loser: str, cpu: int, fair: FairSharing | None
+    tree: list[ClusterQueueBuilder], holders: list[Held], loser: str, cpu: int, fair: FairPreemption | None
 ) -> None:
     free = Scene(tree, holders, fair).victims("a", needs(cpu=cpu))
     assert len(free) == cpu

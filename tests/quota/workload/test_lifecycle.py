@@ -205,9 +205,9 @@ def test_a_missing_queue_outweighs_a_gate() -> None:
 
 def test_qe_336_a_workload_that_runs_too_long_is_switched_off() -> None:
     limited = workload().max_execution_time(timedelta(hours=1)).admitted()
-    found = taken(limited, facts(after(3600), holding=True))
+    found = taken(limited, facts(after(3600), is_holding=True))
 
-    assert found.deactivate
+    assert found.should_deactivate
     assert told(found, "DeactivationTarget") == (
         "True",
         "MaximumExecutionTimeExceeded",
@@ -221,15 +221,15 @@ def test_qe_336_time_of_earlier_admissions_counts() -> None:
     limited = workload().max_execution_time(timedelta(hours=1)).admitted()
     before = limited._with_status(accumulated_past_execution_time_seconds=3000)
 
-    assert taken(before, facts(after(599), holding=True)).again_after == SECOND
-    assert taken(before, facts(after(600), holding=True)).deactivate
+    assert taken(before, facts(after(599), is_holding=True)).again_after == SECOND
+    assert taken(before, facts(after(600), is_holding=True)).should_deactivate
 
 
 def test_a_workload_to_be_switched_off_says_so_until_it_is() -> None:
     target = workload().reserved().condition("DeactivationTarget", reason="X", message="y").build()
     found = step(target, facts())
 
-    assert found == Step(target.status, deactivate=True)
+    assert found == Step(target.status, should_deactivate=True)
 
 
 # Pods that are over.
@@ -262,7 +262,7 @@ REPLACE: dict[str, tuple[WorkloadBuilder, Facts, tuple[str, str, str] | None]] =
     "one that is not there is told of": (workload().admitted(), facts(replaceable=1), NEEDED),
     "with why they went": (
         workload().admitted().evicted(message="for others"),
-        facts(replaceable=2, holding=True),
+        facts(replaceable=2, is_holding=True),
         ("True", "Preempted", "for others"),
     ),
     "which is said as long as it lasts": (WAITING, facts(replaceable=1), ("True", "Preempted", "for others")),

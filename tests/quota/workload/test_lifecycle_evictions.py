@@ -30,7 +30,7 @@ def retrying(*, delay: int | None = None, at: datetime = NOW) -> WorkloadBuilder
 def test_an_evicted_workload_keeps_its_quota_while_it_holds() -> None:
     evicted = workload().admitted().evicted("Preempted", message="for another").build()
 
-    assert step(evicted, facts(holding=True)).status is evicted.status
+    assert step(evicted, facts(is_holding=True)).status is evicted.status
 
 
 def test_and_gives_it_back_when_nothing_runs_any_more() -> None:
@@ -65,7 +65,7 @@ def test_a_stopped_queue_takes_back_what_others_would_run_but_do_not_yet() -> No
 
 
 def test_a_retry_evicts_and_waits_for_what_runs() -> None:
-    found = taken(retrying(), facts(holding=True, required_checks=("mk",)))
+    found = taken(retrying(), facts(is_holding=True, required_checks=("mk",)))
 
     assert told(found, "Evicted") == ("True", "AdmissionCheck", "At least one admission check is false")
     assert told(found, "QuotaReserved") == ("True", "QuotaReserved", "Quota reserved in ClusterQueue cq")
@@ -125,7 +125,7 @@ def test_section_12_2_a_delay_holds_the_eviction_up() -> None:
     assert found.status.requeue_state == RequeueState(requeue_at=after(110))
     assert found.again_after == 10 * SECOND
 
-    later = step(shown(builder.build(), found.status), facts(after(110), required_checks=("mk",), holding=True))
+    later = step(shown(builder.build(), found.status), facts(after(110), required_checks=("mk",), is_holding=True))
     assert told(later, "Evicted") == ("True", "AdmissionCheck", "At least one admission check is false")
 
 
@@ -148,9 +148,9 @@ def test_qe_332_the_latest_end_counts_and_never_moves_back() -> None:
 
 def test_qe_331_a_rejected_check_switches_the_workload_off() -> None:
     rejected = workload().reserved().check("b", "Rejected").check("a", "Rejected").check("c", "Retry")
-    found = taken(rejected, facts(required_checks=("a", "b", "c"), holding=True))
+    found = taken(rejected, facts(required_checks=("a", "b", "c"), is_holding=True))
 
-    assert found.deactivate
+    assert found.should_deactivate
     assert told(found, "DeactivationTarget") == (
         "True",
         "AdmissionCheck",
@@ -162,7 +162,7 @@ def test_qe_331_a_rejected_check_switches_the_workload_off() -> None:
 
 def test_and_then_it_is_evicted_for_that_cause() -> None:
     target = workload().admitted().condition("DeactivationTarget", reason="AdmissionCheck", message="it was rejected")
-    found = taken(target.inactive().requeue_state(3), facts(holding=True))
+    found = taken(target.inactive().requeue_state(3), facts(is_holding=True))
 
     assert told(found, "Evicted") == (
         "True",
@@ -195,7 +195,7 @@ def test_a_workload_that_is_switched_off_says_too_that_its_queue_is_stopped() ->
 
     waiting = taken(workload().unreserved().inactive(), facts(queue=held, active=False))
     assert told(waiting, "QuotaReserved") == ("False", "Inadmissible", stopped)
-    running = taken(workload().admitted().inactive(), facts(queue=held, active=False, holding=True))
+    running = taken(workload().admitted().inactive(), facts(queue=held, active=False, is_holding=True))
     assert told(running, "QuotaReserved") == ("True", "QuotaReserved", "Quota reserved in ClusterQueue cq")
 
 
@@ -209,7 +209,7 @@ def test_a_workload_that_gets_quota_as_soon_as_its_queue_runs_again_says_that_it
 
 
 def test_qe_335_an_earlier_reason_of_eviction_survives_deactivation() -> None:
-    found = taken(workload().admitted().evicted("Preempted", message="first").inactive(), facts(holding=True))
+    found = taken(workload().admitted().evicted("Preempted", message="first").inactive(), facts(is_holding=True))
 
     assert told(found, "Evicted") == ("True", "Preempted", "first")
 
@@ -222,14 +222,14 @@ def test_a_reactivated_workload_queues_again_whoever_switched_it_off(reason: str
 
 
 def test_reactivation_before_the_eviction_is_written_is_too_late() -> None:
-    found = taken(workload().admitted(), facts(holding=True, is_switched_off=True))
+    found = taken(workload().admitted(), facts(is_holding=True, is_switched_off=True))
     assert told(found, "Evicted") == ("True", "Deactivated", "The workload is deactivated")
     assert events(found) == ["EvictedDueToDeactivated"]
 
 
 def test_reactivation_before_the_eviction_is_complete_completes_it_first() -> None:
     early = workload().admitted().evicted("Deactivated", message="off")
-    assert told(taken(early, facts(holding=True)), "QuotaReserved") == (
+    assert told(taken(early, facts(is_holding=True)), "QuotaReserved") == (
         "True",
         "QuotaReserved",
         "Quota reserved in ClusterQueue cq",
@@ -265,7 +265,7 @@ def test_a_stopped_queue_takes_a_reservation_back(kind: str, name: str, known: F
 
 @pytest.mark.parametrize(("kind", "name", "known"), STOPPED.values(), ids=STOPPED)
 def test_unless_something_may_run_then_it_is_evicted_in_good_order(kind: str, name: str, known: Facts) -> None:
-    found = taken(workload().reserved().check("mk"), knowing(known, required_checks=("mk",), holding=True))
+    found = taken(workload().reserved().check("mk"), knowing(known, required_checks=("mk",), is_holding=True))
 
     assert told(found, "Evicted") == ("True", f"{kind}Stopped", f"The {kind} is stopped")
     assert found.status.admission is not None
@@ -273,7 +273,7 @@ def test_unless_something_may_run_then_it_is_evicted_in_good_order(kind: str, na
 
 @pytest.mark.parametrize(("kind", "name", "known"), STOPPED.values(), ids=STOPPED)
 def test_qe_328_only_draining_evicts_what_is_admitted(kind: str, name: str, known: Facts) -> None:
-    found = taken(workload().admitted(), knowing(known, holding=True))
+    found = taken(workload().admitted(), knowing(known, is_holding=True))
     policy = known.queues.local_queue.spec.stop_policy if kind == "LocalQueue" and known.queues.local_queue else None
     if known.queues.cluster_queue and kind == "ClusterQueue":
         policy = known.queues.cluster_queue.spec.stop_policy

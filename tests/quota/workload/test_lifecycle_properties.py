@@ -51,7 +51,7 @@ def any_facts(draw: st.DrawFn) -> Facts:
         local=draw(st.sampled_from([local, local, None])),
         queue=draw(st.sampled_from([queue, queue, None])),
         active=draw(st.booleans()),
-        holding=draw(st.booleans()),
+        is_holding=draw(st.booleans()),
         is_run_by_others=draw(st.booleans()),
         reservation=draw(st.sampled_from([None, ADMISSION])),
         verdict=draw(st.sampled_from([None, VERDICT])),
@@ -86,5 +86,5 @@ def test_no_step_leaves_a_contradiction(builder: WorkloadBuilder, known: Facts) 
         if before.has("QuotaReserved") and not found.has("QuotaReserved"):
             assert found.status.admission is None
             assert all(check.state == "Pending" for check in found.status.admission_checks)
-    if before.has("QuotaReserved") and before.has("Admitted") and known.job.holding:
+    if before.has("QuotaReserved") and before.has("Admitted") and known.job.is_holding:
         assert found.has("QuotaReserved")

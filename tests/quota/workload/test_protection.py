@@ -11,7 +11,7 @@ import pytest
 from multikueue.api.queues import BorrowWithinCohort
 from multikueue.api.workload import NON_PREEMPTIBLE_ANNOTATION
 from multikueue.quota.engine import Engine
-from multikueue.quota.preemption.fair import FairSharing
+from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.workload.protection import is_non_preemptible, non_preemptible_problem
 from multikueue.testing import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, limits, local_queue, workload
 from tests.quota.builders import Play, key_of, wants
@@ -25,7 +25,7 @@ def queue(name: str, cpu: Any, rules: dict[str, Any] = RULES) -> ClusterQueueBui
     return cluster_queue(name).cohort("all").quota("default", cpu=cpu).preempt(**rules)
 
 
-CASES: dict[str, tuple[list[ClusterQueueBuilder], Held, float, FairSharing | None]] = {
+CASES: dict[str, tuple[list[ClusterQueueBuilder], Held, float, FairPreemption | None]] = {
     "in its own queue": ([queue("a", 4)], held("low", "a", 4, -1), 4, None),
     "reclaimed": ([queue("a", 4), queue("b", 0)], held("low", "b", 4, -1), 4, None),
     "reclaimed by one that borrows": (
@@ -34,13 +34,13 @@ CASES: dict[str, tuple[list[ClusterQueueBuilder], Held, float, FairSharing | Non
         4,
         None,
     ),
-    "fair sharing": ([queue("a", 2), queue("b", 2)], held("low", "b", 4, -1), 2, FairSharing()),
+    "fair sharing": ([queue("a", 2), queue("b", 2)], held("low", "b", 4, -1), 2, FairPreemption()),
 }
 
 
 @pytest.mark.parametrize(("tree", "victim", "cpu", "fair"), CASES.values(), ids=CASES.keys())
 def test_a_protected_workload_is_never_a_candidate(
-    tree: list[ClusterQueueBuilder], victim: Held, cpu: float, fair: FairSharing | None
+    tree: list[ClusterQueueBuilder], victim: Held, cpu: float, fair: FairPreemption | None
 ) -> None:
     assert list(Scene(tree, [victim], fair).victims("a", needs(cpu=cpu))) == ["low"]
     assert not Scene(tree, [replace(victim, protected=True)], fair).victims("a", needs(cpu=cpu))

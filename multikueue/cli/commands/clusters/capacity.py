@@ -16,7 +16,7 @@ from multikueue.api.queues import ClusterQueue
 from multikueue.cli.access.worker_clusters import WorkerCluster
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.nearest import there_are
-from multikueue.cli.terminal.output import Column, Listing
+from multikueue.cli.terminal.output import Column, PrintedList
 from multikueue.controllers.quota.capacity import CORDONED, read_queues, why_unread
 from multikueue.errors import ClusterUnreachable, MultiKueueError
 from multikueue.kube.cluster_client import ClusterClient
@@ -40,8 +40,8 @@ COLUMNS = (
     Column("WORKERS"),
     Column("RESERVE"),
     Column("WOULD BE"),
-    Column("WHY", wide=True),
-    Column("BY WORKER", wide=True),
+    Column("WHY", is_wide=True),
+    Column("BY WORKER", is_wide=True),
 )
 
 Connect = Callable[[str, bytes], AbstractAsyncContextManager[ClusterClient]]
@@ -52,7 +52,7 @@ class Outlook:
     """A ClusterQueue with a MultiKueue check: whether it follows its workers, and the quotas it gets, or would get."""
 
     queue: str
-    follows: bool
+    is_followed: bool
     decision: FollowedQuota
 
 
@@ -166,9 +166,9 @@ class _Fleet:
         }
 
 
-def listing(found: Survey) -> Listing:
+def listing(found: Survey) -> PrintedList:
     """A row for each figure; `-o json` has one item for each ClusterQueue."""
-    return Listing(
+    return PrintedList(
         columns=COLUMNS,
         rows=[_row(each, figure) for each in found.outlooks for figure in each.decision.figures],
         items=[_item(each) for each in found.outlooks],
@@ -183,7 +183,7 @@ def _row(outlook: Outlook, figure: Figure) -> tuple[str, ...]:
         outlook.queue,
         figure.flavor,
         figure.resource,
-        "yes" if outlook.follows else "no",
+        "yes" if outlook.is_followed else "no",
         _shown(figure, figure.nominal),
         _shown(figure, figure.total),
         _shown(figure, figure.reserve),
@@ -197,7 +197,7 @@ def _item(outlook: Outlook) -> dict[str, Any]:
     decision = outlook.decision
     return {
         "metadata": {"name": outlook.queue},
-        "follows": outlook.follows,
+        "follows": outlook.is_followed,
         "problem": decision.problem,
         "notes": list(decision.notes),
         "quotas": [_quota(figure) for figure in decision.figures],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, run_async
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, run_async
 from multikueue.cli.commands.clusters.sides import Name
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
@@ -36,7 +36,7 @@ def cordon(
     Examples:
       multikueue clusters cordon worker-1
     """
-    run_async(lambda: _mark(Target(kubeconfig, context), name, cordoned=True))
+    run_async(lambda: _mark(ContextChoice(kubeconfig, context), name, cordoned=True))
 
 
 def uncordon(
@@ -51,7 +51,7 @@ def uncordon(
     Examples:
       multikueue clusters uncordon worker-1
     """
-    run_async(lambda: _mark(Target(kubeconfig, context), name, cordoned=False))
+    run_async(lambda: _mark(ContextChoice(kubeconfig, context), name, cordoned=False))
 
 
 def drain(
@@ -72,10 +72,10 @@ def drain(
       multikueue clusters drain worker-1 --dry-run
       multikueue clusters drain worker-1 --yes
     """
-    run_async(lambda: _drain(Target(kubeconfig, context), name, sure=yes, dry_run=dry_run))
+    run_async(lambda: _drain(ContextChoice(kubeconfig, context), name, sure=yes, dry_run=dry_run))
 
 
-async def _mark(target: Target, name: str, *, cordoned: bool) -> None:
+async def _mark(target: ContextChoice, name: str, *, cordoned: bool) -> None:
     async with target.connect() as client:
         await _find(client, name)
         await _annotate(client, name, cordoned=cordoned)
@@ -98,7 +98,7 @@ async def _annotate(client: Client, name: str, *, cordoned: bool) -> None:
     print(f"{name} {'cordoned' if cordoned else 'uncordoned'}")
 
 
-async def _drain(target: Target, name: str, *, sure: bool, dry_run: bool) -> None:
+async def _drain(target: ContextChoice, name: str, *, sure: bool, dry_run: bool) -> None:
     async with target.connect() as client:
         there = await _on(client, name)
         jobs = ", ".join(str(workload.key) for workload in there) or "nothing"

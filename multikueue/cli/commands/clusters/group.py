@@ -9,10 +9,10 @@ import typer
 from multikueue.cli.access.completion import cluster_queues
 from multikueue.cli.access.connection import (
     Context,
+    ContextChoice,
     Kubeconfig,
     Namespace,
     SettingsFile,
-    Target,
     now,
     run_async,
 )
@@ -65,9 +65,9 @@ def list_clusters(
     if watch:
         if output is not Format.TABLE:
             raise typer.BadParameter("--watch shows a table")
-        run_async(lambda: watch_clusters(Target(kubeconfig, context), headers=not no_headers))
+        run_async(lambda: watch_clusters(ContextChoice(kubeconfig, context), headers=not no_headers))
         return
-    members = _gather(Target(kubeconfig, context), namespace, secrets=output is Format.WIDE)
+    members = _gather(ContextChoice(kubeconfig, context), namespace, secrets=output is Format.WIDE)
     print_items(worker_clusters.listing(members, now()), output, sort_by=sort_by, headers=not no_headers)
 
 
@@ -88,7 +88,7 @@ def show_cluster(
     """
     from multikueue.cli.access import worker_clusters
 
-    member = worker_clusters.pick(_gather(Target(kubeconfig, context), namespace), name)
+    member = worker_clusters.pick(_gather(ContextChoice(kubeconfig, context), namespace), name)
     if is_document(output):
         print_document(member.item, output)
     elif output is Format.NAME:
@@ -129,7 +129,7 @@ def check_clusters(
     own = settings.load(config).integrations.declared
 
     async def work() -> list[Report]:
-        async with Target(kubeconfig, context).connect() as client:
+        async with ContextChoice(kubeconfig, context).connect() as client:
             members = await worker_clusters.gather(client, namespace)
             kinds = await inspection.declared(client, own)
             chosen = members if name is None else [worker_clusters.pick(members, name)]
@@ -181,7 +181,7 @@ def show_capacity(
     rules = rules_of(settings.load(config).capacity_follow)
 
     async def work() -> capacity.Survey:
-        async with Target(kubeconfig, context).connect() as client:
+        async with ContextChoice(kubeconfig, context).connect() as client:
             members = await worker_clusters.gather(client, namespace)
             async with spinner(f"asking {len(members)} clusters"):
                 return await capacity.survey(client, members, connect=connect_with, rules=rules, moment=now())
@@ -200,7 +200,7 @@ app.command("drain")(drain)
 app.command("remove")(remove_cluster)
 
 
-async def watch_clusters(target: Target, *, headers: bool) -> None:
+async def watch_clusters(target: ContextChoice, *, headers: bool) -> None:
     """Prints all clusters, then each change."""
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
     from multikueue.cli.access import worker_clusters
@@ -216,7 +216,7 @@ async def watch_clusters(target: Target, *, headers: bool) -> None:
         await follow(client, MULTIKUEUE_CLUSTERS, "", take)
 
 
-def _gather(target: Target, namespace: str, *, secrets: bool = True) -> list[WorkerCluster]:
+def _gather(target: ContextChoice, namespace: str, *, secrets: bool = True) -> list[WorkerCluster]:
     from multikueue.cli.access import worker_clusters
 
     async def work() -> list[WorkerCluster]:

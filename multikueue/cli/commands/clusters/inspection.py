@@ -14,7 +14,7 @@ from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORK
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather, pick
 from multikueue.cli.terminal.exit import CommandFailed
-from multikueue.cli.terminal.output import Column, Listing
+from multikueue.cli.terminal.output import Column, PrintedList
 from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
 from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
@@ -48,10 +48,10 @@ class Report:
     findings: tuple[Finding, ...]
 
 
-def findings_listing(reports: Sequence[Report]) -> Listing:
+def findings_listing(reports: Sequence[Report]) -> PrintedList:
     """One row for each finding; with `-o json` an item is a finding, not a Kubernetes object."""
     found = [(report.cluster, finding) for report in reports for finding in report.findings]
-    return Listing(
+    return PrintedList(
         columns=(Column("CLUSTER"), Column("RESULT"), Column("CHECK"), Column("DETAIL")),
         rows=[(cluster, finding.level, finding.subject, finding.detail) for cluster, finding in found],
         items=[{"metadata": {"name": cluster}, **asdict(finding)} for cluster, finding in found],
@@ -137,7 +137,7 @@ def _membership(member: WorkerCluster) -> Finding:
 
 
 def _credential(member: WorkerCluster, moment: datetime) -> Finding:
-    if member.hidden:
+    if member.is_hidden:
         return Finding("unchecked", "credential", f"not checkable from here: {member.problem}")
     if member.problem:
         return Finding("failed", "credential", member.problem)

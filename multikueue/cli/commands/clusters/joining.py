@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multikueue.cli.access.connection import (
+    ContextChoice,
     ManagerContext,
     ManagerKubeconfig,
     Namespace,
     SettingsFile,
-    Target,
     now,
     run_async,
 )
@@ -170,14 +170,14 @@ def register(
         cluster=name,
         namespace=namespace,
         origin=origin,
-        run_pods=run_pods,
+        may_run_pods=run_pods,
         frameworks=tuple(framework or ()),
-        view_pods=view_pods,
+        may_view_pods=view_pods,
         run_kinds=tuple(run_kind or ()),
         run_in=tuple(run_in or ()),
     )
     wanted_validity = DEFAULT_VALIDITY if validity is None else validity
-    at_worker, at_manager = Target(kubeconfig, context, name), Target(manager_kubeconfig, manager_context)
+    at_worker, at_manager = ContextChoice(kubeconfig, context, name), ContextChoice(manager_kubeconfig, manager_context)
 
     async def work() -> Joined | None:
         from multikueue.cli.commands.clusters import inspection
@@ -210,12 +210,12 @@ def register(
         _print_joined(name, joined, wanted_validity, output)
 
 
-async def _endpoint(target: Target) -> Endpoint:
+async def _endpoint(target: ContextChoice) -> Endpoint:
     """URL, authority and TLS name of the worker, from its administrator's kubeconfig."""
     from multikueue.registration.credentials import Endpoint
 
     found = await target.credentials()
-    if not found.verify:
+    if not found.should_verify:
         raise ConfigurationError(
             f"{found.source}: insecure-skip-tls-verify: the manager verifies its workers, so their authority must be"
             " known: put it into certificate-authority-data"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multikueue.cli.access.connection import (
+    ContextChoice,
     ManagerContext,
     ManagerKubeconfig,
     Namespace,
     SettingsFile,
-    Target,
     run_async,
 )
 from multikueue.cli.commands.clusters.sides import (
@@ -56,8 +56,8 @@ def remove_cluster(
     from multikueue.registration.plan import Registration
 
     registration = Registration(cluster=name, namespace=namespace, origin=origin)
-    at_worker = Target(kubeconfig, context, name) if context is not None or kubeconfig is not None else None
-    at_manager = Target(manager_kubeconfig, manager_context)
+    at_worker = ContextChoice(kubeconfig, context, name) if context is not None or kubeconfig is not None else None
+    at_manager = ContextChoice(manager_kubeconfig, manager_context)
 
     async def work() -> None:
         from multikueue.cli.commands.clusters import inspection

@@ -12,7 +12,7 @@ import typer
 from multikueue.cli.access.completion import clusters
 from multikueue.cli.access.connection import (
     ORIGIN,
-    Target,
+    ContextChoice,
 )
 from multikueue.cli.access.contexts import contexts
 from multikueue.cli.terminal.exit import ExitCode
@@ -79,7 +79,7 @@ Origin = Annotated[
 
 
 @asynccontextmanager
-async def side(target: Target, where: str, dry_run: bool) -> AsyncIterator[Side]:
+async def side(target: ContextChoice, where: str, dry_run: bool) -> AsyncIterator[Side]:
     """One of the two clusters, which reports each change on stderr."""
     from multikueue.registration.ownership import Side
 

@@ -10,9 +10,9 @@ import typer
 
 from multikueue.cli.access.connection import (
     Context,
+    ContextChoice,
     Kubeconfig,
     SettingsFile,
-    Target,
     fetch_pairs,
     now,
     run_async,
@@ -23,7 +23,7 @@ from multikueue.cli.commands.queues.naming import FoundQueue, InQueueNamespace, 
 from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.output import (
     Column,
-    Listing,
+    PrintedList,
     Ticker,
     age,
     heading,
@@ -46,8 +46,8 @@ app = group("queues", "See queues, hold and resume them.")
 
 COUNTS = (Column("PENDING"), Column("RESERVING"), Column("ADMITTED"), Column("STATE"), Column("AGE"))
 NAMESPACE = Column("NAMESPACE")
-LOCAL = (Column("NAME"), Column("CLUSTERQUEUE"), *COUNTS, Column("MESSAGE", wide=True))
-CLUSTER = (Column("NAME"), Column("COHORT"), *COUNTS, Column("MESSAGE", wide=True))
+LOCAL = (Column("NAME"), Column("CLUSTERQUEUE"), *COUNTS, Column("MESSAGE", is_wide=True))
+CLUSTER = (Column("NAME"), Column("COHORT"), *COUNTS, Column("MESSAGE", is_wide=True))
 QUOTAS = (Column("FLAVOR"), Column("RESOURCE"), Column("RESERVED"), Column("BORROWED"), Column("QUOTA"))
 LINE = (Column("PLACE"), Column("WORKLOAD"), Column("JOB"), Column("PRIORITY"), Column("AGE"))
 
@@ -77,7 +77,7 @@ def list_queues(
     from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 
     kind = CLUSTER_QUEUES if cluster_queues else LOCAL_QUEUES
-    target = Target(kubeconfig, context)
+    target = ContextChoice(kubeconfig, context)
     if watch:
         if is_document(output):
             raise typer.BadParameter("--watch shows rows: choose table or wide")
@@ -94,7 +94,7 @@ def list_queues(
     moment, spaced = now(), not where and not cluster_queues
     rows = [_row(queue, moment) for _, queue in pairs]
     print_items(
-        Listing(
+        PrintedList(
             columns=_columns(kind, where),
             rows=[
                 (queue.metadata.namespace, *row) if spaced else row for row, (_, queue) in zip(rows, pairs, strict=True)
@@ -125,7 +125,7 @@ def show_queue(
       multikueue queues show -n team-a batch
       multikueue queues show clusterqueue/shared
     """
-    target = Target(kubeconfig, context)
+    target = ContextChoice(kubeconfig, context)
 
     async def work() -> tuple[FoundQueue, list[Workload]]:
         async with target.connect_in(namespace) as (client, where):
@@ -145,7 +145,9 @@ app.command("hold")(stopping.hold)
 app.command("resume")(stopping.resume)
 
 
-async def watch_queues(target: Target, namespace: str | None, kind: Kind[Any], output: Form, *, headers: bool) -> None:
+async def watch_queues(
+    target: ContextChoice, namespace: str | None, kind: Kind[Any], output: Form, *, headers: bool
+) -> None:
     """Prints all queues, then each change. An empty `namespace` means all namespaces."""
     from multikueue.cli.workload.following import follow
 

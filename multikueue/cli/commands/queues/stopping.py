@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, run_async
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, run_async
 from multikueue.cli.commands.queues.naming import InQueueNamespace, NamedQueue, find
 from multikueue.cli.terminal.output import note
 
@@ -38,7 +38,7 @@ def hold(
       multikueue queues hold clusterqueue/shared --drain
     """
     policy = DRAIN if drain else HOLD
-    run_async(lambda: _stop(Target(kubeconfig, context), namespace, name, policy, dry_run=dry_run, sure=yes))
+    run_async(lambda: _stop(ContextChoice(kubeconfig, context), namespace, name, policy, dry_run=dry_run, sure=yes))
 
 
 def resume(
@@ -55,10 +55,12 @@ def resume(
     Examples:
       multikueue queues resume -n team-a batch
     """
-    run_async(lambda: _stop(Target(kubeconfig, context), namespace, name, NONE, dry_run=dry_run, sure=True))
+    run_async(lambda: _stop(ContextChoice(kubeconfig, context), namespace, name, NONE, dry_run=dry_run, sure=True))
 
 
-async def _stop(target: Target, namespace: str | None, name: str, policy: str, *, dry_run: bool, sure: bool) -> None:
+async def _stop(
+    target: ContextChoice, namespace: str | None, name: str, policy: str, *, dry_run: bool, sure: bool
+) -> None:
     async with target.connect_in(namespace) as (client, where):
         found = await find(client, where, name)
         if found.queue.spec.stop_policy == policy:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multikueue.cli.access.completion import queues
-from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, run_async
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, run_async
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.workload.lookup import InNamespace, Named, fetch_workloads, pick
@@ -46,7 +46,7 @@ def cancel(
       multikueue workloads cancel -n team-a my-job
       multikueue workloads cancel jobset/train --yes
     """
-    run_async(lambda: _cancel(_Call(Target(kubeconfig, context), namespace, name, dry_run), sure=yes))
+    run_async(lambda: _cancel(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), sure=yes))
 
 
 def hold(
@@ -66,7 +66,7 @@ def hold(
     Examples:
       multikueue workloads hold -n team-a my-job
     """
-    run_async(lambda: _hold(_Call(Target(kubeconfig, context), namespace, name, dry_run), sure=yes))
+    run_async(lambda: _hold(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), sure=yes))
 
 
 def release(
@@ -83,7 +83,7 @@ def release(
     Examples:
       multikueue workloads release -n team-a my-job
     """
-    run_async(lambda: _release(_Call(Target(kubeconfig, context), namespace, name, dry_run)))
+    run_async(lambda: _release(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run)))
 
 
 def requeue(
@@ -103,7 +103,7 @@ def requeue(
     Examples:
       multikueue workloads requeue -n team-a my-job
     """
-    run_async(lambda: _requeue(_Call(Target(kubeconfig, context), namespace, name, dry_run), sure=yes))
+    run_async(lambda: _requeue(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), sure=yes))
 
 
 def move(
@@ -123,12 +123,12 @@ def move(
     Examples:
       multikueue workloads move -n team-a my-job --to night
     """
-    run_async(lambda: _move(_Call(Target(kubeconfig, context), namespace, name, dry_run), queue))
+    run_async(lambda: _move(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), queue))
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    target: Target
+    target: ContextChoice
     namespace: str | None
     name: str
     dry_run: bool

@@ -38,7 +38,7 @@ class ClusterView:
 
     cluster: str
     role: str
-    seen: bool = False
+    is_seen: bool = False
     copy: Workload | None = None
     job: dict[str, Any] | None = None
     pods: list[PrintedPod] = field(default_factory=list)
@@ -47,7 +47,7 @@ class ClusterView:
 
     def row(self) -> tuple[str, ...]:
         """Cluster, role, state of the copy, job, pods, message."""
-        if not self.seen:
+        if not self.is_seen:
             return self.cluster, self.role, "?", "?", self._counted() or "?", "; ".join(self.problems)
         said = [description.reason(self.copy)] if self.copy else []
         job = f"{self.job['kind'].lower()}/{self.job['metadata']['name']}" if self.job else ""
@@ -119,7 +119,7 @@ async def _condition(scene: Scene, sight: ClusterView) -> None:
 async def _look_there(workload: Workload, worker: ReachableWorker, sight: ClusterView) -> None:
     kin = Kin(worker.client, workload)
     sight.copy = await _allowed(kin.copy(), sight, None)
-    sight.seen = True
+    sight.is_seen = True
     sight.job = await kin.job()
     if kin.hidden:
         sight.problems.append(f"you may not read {', '.join(sorted(kin.hidden))} there")

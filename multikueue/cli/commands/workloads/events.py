@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, fetch_pairs, now, run_async
+from multikueue.cli.access.connection import (
+    Context,
+    ContextChoice,
+    Kubeconfig,
+    SettingsFile,
+    fetch_pairs,
+    now,
+    run_async,
+)
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output
-from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, print_items
+from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Named
 from multikueue.errors import Forbidden, MultiKueueError
 
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker
     from multikueue.cli.workload.related_objects import Kin
     from multikueue.cli.workload.session import Scene
-    from multikueue.cli.workload.view import View
+    from multikueue.cli.workload.view import WorkloadView
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["COLUMNS", "HOME", "LocatedEvent", "at_home", "at_worker", "events", "in_order", "row"]
@@ -37,7 +45,7 @@ COLUMNS = (
     Column("REASON"),
     Column("OBJECT"),
     Column("MESSAGE"),
-    Column("COUNT", wide=True),
+    Column("COUNT", is_wide=True),
 )
 
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
@@ -76,7 +84,7 @@ def events(
     """
     if watch and output not in (Format.TABLE, Format.WIDE):
         raise typer.BadParameter("--watch shows a table: choose table or wide")
-    target = Target(kubeconfig, context)
+    target = ContextChoice(kubeconfig, context)
     reach = WorkerAccess(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
@@ -93,7 +101,7 @@ async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: 
         elif output in (Format.TABLE, Format.WIDE):
             note(f"Of the manager only: {nowhere(scene.workload)}")
     moment, found = now(), in_order(told)
-    listing = Listing(
+    listing = PrintedList(
         columns=COLUMNS,
         rows=[row(each.event, each.cluster, moment) for each in found],
         items=[each.item for each in found],
@@ -130,7 +138,11 @@ async def at_home(scene: Scene) -> list[LocatedEvent]:
 async def at_worker(worker: ReachableWorker, kin: Kin, namespace: str) -> list[LocatedEvent]:
     """A worker's events about the relatives that `kin` knows by now. Raises Forbidden."""
     found = await _fetch(worker.client, namespace)
-    return [LocatedEvent(worker.cluster, event, item) for item, event in found if kin.told(event.involved_object)]
+    return [
+        LocatedEvent(worker.cluster, event, item)
+        for item, event in found
+        if kin.is_about_relative(event.involved_object)
+    ]
 
 
 def in_order(told: Iterable[LocatedEvent]) -> Sequence[LocatedEvent]:
@@ -187,7 +199,7 @@ class _Show:
     def __init__(self, ticker: Ticker) -> None:
         self._ticker = ticker
 
-    async def play(self, view: View, /) -> None:
+    async def play(self, view: WorkloadView, /) -> None:
         async def take(event: PrintedEvent, gone: bool) -> None:
             if not gone:
                 self._ticker.add(row(event, view.cluster, now()))

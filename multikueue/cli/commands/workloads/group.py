@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, now, run_async
 from multikueue.cli.access.groups import group
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.commands.workloads import actions, events, pods
@@ -67,7 +67,7 @@ def show_workload(
       multikueue workloads show job-my-job-6a1f2 -o yaml
     """
     reach = WorkerAccess(
-        manager=Target(kubeconfig, context),
+        manager=ContextChoice(kubeconfig, context),
         namespace=secrets_namespace,
         context=worker_context,
         kubeconfig=worker_kubeconfig,

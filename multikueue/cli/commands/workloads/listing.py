@@ -12,9 +12,9 @@ import typer
 from multikueue.cli.access.completion import clusters, queues, workloads
 from multikueue.cli.access.connection import (
     Context,
+    ContextChoice,
     Kubeconfig,
     SettingsFile,
-    Target,
     fetch_pairs,
     now,
     run_async,
@@ -22,7 +22,7 @@ from multikueue.cli.access.connection import (
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.nearest import there_are
-from multikueue.cli.terminal.output import Column, Listing, Ticker, age, print_items
+from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, print_items
 from multikueue.cli.workload.lookup import InNamespace, Pair, named, names
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ COLUMNS = (
     Column("STATUS"),
     Column("CLUSTER"),
     Column("AGE"),
-    Column("PRIORITY", wide=True),
-    Column("NOMINATED", wide=True),
-    Column("ATTEMPT", wide=True),
-    Column("MESSAGE", wide=True),
+    Column("PRIORITY", is_wide=True),
+    Column("NOMINATED", is_wide=True),
+    Column("ATTEMPT", is_wide=True),
+    Column("MESSAGE", is_wide=True),
 )
 """A column for the namespace stands before these if there are several. Six fit on a screen of 80 characters."""
 
@@ -58,7 +58,7 @@ class Selection:
     status: str
     cluster: str
 
-    def takes(self, workload: Workload) -> bool:
+    def is_selected(self, workload: Workload) -> bool:
         """Whether the workload passes; `of` tests the names, since an unknown name is an error."""
         from multikueue.api.workload import workload_spec
         from multikueue.cli.workload import description
@@ -77,7 +77,7 @@ class Selection:
                 what = f"in namespace {where}" if where else "at all"
                 raise CommandFailed(f"there is no workload or job {name!r} {what}; {there_are(name, names(pairs))}")
         chosen = {id(pair) for name in self.names for pair in named(pairs, name)}
-        return [pair for pair in pairs if (not self.names or id(pair) in chosen) and self.takes(pair[1])]
+        return [pair for pair in pairs if (not self.names or id(pair) in chosen) and self.is_selected(pair[1])]
 
 
 def _status(text: str) -> str:
@@ -145,7 +145,7 @@ def list_workloads(
     """
     if watch and is_document(output):
         raise typer.BadParameter("--watch shows rows: choose table, wide or name")
-    target = Target(kubeconfig, context)
+    target = ContextChoice(kubeconfig, context)
     choice = Selection(names=tuple(named or ()), queue=queue, status=status, cluster=cluster)
     if watch:
         run_async(
@@ -157,7 +157,7 @@ def list_workloads(
     where, pairs = run_async(lambda: _fetch(target, namespace, selector, everywhere=all_namespaces))
     found, moment = choice.of(pairs, where), now()
     print_items(
-        Listing(
+        PrintedList(
             columns=_columns(where),
             rows=[_row(workload, where, moment) for _, workload in found],
             items=[item for item, _ in found],
@@ -170,7 +170,9 @@ def list_workloads(
     )
 
 
-async def _fetch(target: Target, namespace: str | None, selector: str, *, everywhere: bool) -> tuple[str, list[Pair]]:
+async def _fetch(
+    target: ContextChoice, namespace: str | None, selector: str, *, everywhere: bool
+) -> tuple[str, list[Pair]]:
     """The namespace in effect, empty for all, and its workloads."""
     from multikueue.api.kinds import WORKLOADS
 
@@ -181,7 +183,7 @@ async def _fetch(target: Target, namespace: str | None, selector: str, *, everyw
 
 
 async def watch_workloads(
-    target: Target, namespace: str | None, selector: str, choice: Selection, output: Form, headers: bool
+    target: ContextChoice, namespace: str | None, selector: str, choice: Selection, output: Form, headers: bool
 ) -> None:
     """Prints the workloads, then each change; a workload that leaves the selection is shown once more."""
     from multikueue.api.kinds import WORKLOADS
@@ -194,7 +196,9 @@ async def watch_workloads(
         async def take(workload: Workload, gone: bool) -> None:
             uid = workload.metadata.uid
             pair: Pair = ({}, workload)
-            mine = choice.takes(workload) and (not choice.names or any(named([pair], each) for each in choice.names))
+            mine = choice.is_selected(workload) and (
+                not choice.names or any(named([pair], each) for each in choice.names)
+            )
             if not mine and uid not in shown:
                 return
             shown.add(uid) if mine and not gone else shown.discard(uid)

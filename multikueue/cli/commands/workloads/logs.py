@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import Context, Kubeconfig, Target, run_async, settings_option
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, run_async, settings_option
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.commands.workloads.pods import no_pods
 from multikueue.cli.terminal.durations import parse_duration
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from multikueue.api.pods import ContainerStatus, PrintedPod
     from multikueue.api.workload import Workload
-    from multikueue.cli.workload.view import View
+    from multikueue.cli.workload.view import WorkloadView
 
 __all__ = ["logs"]
 
@@ -116,7 +116,7 @@ def logs(
         most=max_log_requests,
         query={key: value for key, value in query.items() if value},
     )
-    target = Target(kubeconfig, context)
+    target = ContextChoice(kubeconfig, context)
     reach = WorkerAccess(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
@@ -138,7 +138,7 @@ async def _print_all(named: str, namespace: str | None, reach: WorkerAccess, wis
         raise CommandFailed(f"none of the logs on {view.cluster} could be read")
 
 
-def _nothing(wish: _Wish, found: list[PrintedPod], view: View) -> str:
+def _nothing(wish: _Wish, found: list[PrintedPod], view: WorkloadView) -> str:
     """Why there is nothing to print."""
     chosen = [pod for pod in found if wish.pod in ("", pod.metadata.name)]
     if not found:
@@ -171,7 +171,7 @@ class _Listen:
         self._heard: set[tuple[str, str, int]] = set()
         self._open = 0
 
-    async def play(self, view: View, /) -> None:
+    async def play(self, view: WorkloadView, /) -> None:
         import anyio
 
         workload = view.workload
@@ -216,7 +216,7 @@ class _Listen:
 class _Tongue:
     """Prints the logs of containers on one cluster."""
 
-    def __init__(self, view: View, wish: _Wish, *, prefixed: bool) -> None:
+    def __init__(self, view: WorkloadView, wish: _Wish, *, prefixed: bool) -> None:
         self._view, self._wish, self._prefixed = view, wish, prefixed
 
     async def speak(self, pod: PrintedPod, container: str) -> bool:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import Context, Kubeconfig, SettingsFile, Target, now, run_async
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, now, run_async
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
-from multikueue.cli.terminal.output import Column, Listing, Ticker, age, note, print_items
+from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
     from multikueue.api.pods import ContainerStatus, PrintedPod
     from multikueue.api.workload import Workload
-    from multikueue.cli.workload.view import View
+    from multikueue.cli.workload.view import WorkloadView
 
 __all__ = ["COLUMNS", "no_pods", "pods", "row"]
 
@@ -28,9 +28,9 @@ COLUMNS = (
     Column("RESTARTS"),
     Column("AGE"),
     Column("CLUSTER"),
-    Column("IP", wide=True),
-    Column("NODE", wide=True),
-    Column("POD SET", wide=True),
+    Column("IP", is_wide=True),
+    Column("NODE", is_wide=True),
+    Column("POD SET", is_wide=True),
 )
 
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each change, also on the next cluster.")]
@@ -57,7 +57,7 @@ def pods(
     """
     if watch and is_document(output):
         raise typer.BadParameter("--watch shows a table: choose table, wide or name")
-    target = Target(kubeconfig, context)
+    target = ContextChoice(kubeconfig, context)
     reach = WorkerAccess(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
@@ -70,7 +70,7 @@ async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: 
     async with open_scene(named, namespace, reach) as scene, scene.winner() as view:
         found = await view.pods()
     moment = now()
-    listing = Listing(
+    listing = PrintedList(
         columns=COLUMNS,
         rows=[row(pod, view.cluster, moment) for _, pod in found],
         items=[item for item, _ in found],
@@ -96,7 +96,7 @@ class _Show:
     def __init__(self, output: Form) -> None:
         self._output, self._ticker = output, Ticker(COLUMNS, output)
 
-    async def play(self, view: View, /) -> None:
+    async def play(self, view: WorkloadView, /) -> None:
         async def take(pod: PrintedPod, gone: bool) -> None:
             self._print(pod, view.cluster, gone=gone)
 

@@ -176,7 +176,7 @@ class SimulatedKueue:
         await self._write_status(seen, status)
         if is_true(status.conditions, ADMITTED) and not seen.has(ADMITTED):
             self._queue.add(Look("workload", key))  # its own write is expected, and so no news: can the job start?
-        if step.deactivate:
+        if step.should_deactivate:
             await self._update(UpdateWorkloadSpec(key, {"spec": {"active": False}}))
         next_act = self._scripted(replace(seen, status=status)).due
         return Result(_soonest(step.again_after, *(due - self._now() for due in (until, next_act) if due)))
@@ -215,7 +215,7 @@ class SimulatedKueue:
                 local_queue=local_queue, cluster_queue=queue, is_cluster_queue_active=engine.view.is_active(name)
             ),
             job=lifecycle.JobFacts(
-                holding=_is_holding(workload, job, local_queue, queue),
+                is_holding=_is_holding(workload, job, local_queue, queue),
                 job_finished=kueue_jobs.ending(workload, job, ByName(self._seen.flavors)),
                 reclaimable=BATCH_JOB.reclaimable(job) if job else None,
             ),

@@ -131,13 +131,13 @@ def _decide_prebuilt(view: JobView) -> tuple[Action, ...]:
 def _is_in_sync(job: Job, workload: Workload) -> bool:
     """Whether job and Workload match. A slice that replaces another one of an elastic job is not compared."""
     is_slice = REPLACES_ANNOTATION in workload.metadata.annotations and is_elastic(job) and bool(prebuilt_name(job))
-    return is_slice or BATCH_JOB.matches(job, workload)
+    return is_slice or BATCH_JOB.is_equivalent(job, workload)
 
 
 def _decide_own(view: JobView) -> tuple[Action, ...]:
     job = view.job
     owned = sorted(view.owned, key=lambda w: w.key)
-    kept = next((w for w in owned if BATCH_JOB.matches(job, w)), None)
+    kept = next((w for w in owned if BATCH_JOB.is_equivalent(job, w)), None)
     others = [w for w in owned if w is not kept]
     if kept is None and others and _is_suspended(job) and not others[0].has(QUOTA_RESERVED):
         return _deletions(others[1:]) or _rewrite(view, others[0])
@@ -174,9 +174,9 @@ def _decide_slices(view: JobView) -> tuple[Action, ...]:
     """An elastic job: its Workload shrinks with it; to grow, it gets a new slice."""
     job, found = view.job, slices.in_order(slices.present(view.owned))
     last = found[-1] if found else None
-    if last is None or BATCH_JOB.finished(job) is not None or not all(slices.suits(job, w) for w in found):
+    if last is None or BATCH_JOB.finished(job) is not None or not all(slices.may_be_slice_of(job, w) for w in found):
         return _decide_own(replace(view, owned=found))
-    if not BATCH_JOB.matches(job, last):
+    if not BATCH_JOB.is_equivalent(job, last):
         if not last.has(QUOTA_RESERVED) or pods_count(job) < slices.size(last):
             return (UpdateWorkloadSpec(last.key, slices.count_patch(job, last)),)
         return _slice(view, replaces=last) if len(found) == 1 else ()

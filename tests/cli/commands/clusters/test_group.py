@@ -17,7 +17,7 @@ from multikueue.api.kinds import (
     SECRETS,
 )
 from multikueue.api.multikueue import CORDON_ANNOTATION
-from multikueue.cli.access.connection import Target
+from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.commands.clusters.group import watch_clusters
 from multikueue.registration.plan import CLUSTER_ROLES
 from multikueue.testing import (
@@ -112,7 +112,7 @@ async def test_each_change_of_a_cluster_is_a_row(field: Field, capsys: pytest.Ca
         await eventually(yet)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(watch_clusters, headers=False), Target(field.kubeconfig, None))
+        tasks.start_soon(partial(watch_clusters, headers=False), ContextChoice(field.kubeconfig, None))
         await seen(2)
         path = "/apis/kueue.x-k8s.io/v1beta2/multikueueclusters/worker1"
         cordon = {"metadata": {"annotations": {CORDON_ANNOTATION: "true"}}}

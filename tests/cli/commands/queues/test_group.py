@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
-from multikueue.cli.access.connection import Target
+from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.commands.queues.group import watch_queues
 from multikueue.cli.terminal.formats import Format
 from multikueue.testing import cluster_queue, local_queue, workload
@@ -110,7 +110,7 @@ async def test_each_change_is_a_row(field: Field, capsys: pytest.CaptureFixture[
     await field.manager.create({**queue, "metadata": {"name": "main", "namespace": "default"}})
     async with anyio.create_task_group() as tasks:
         watch = partial(watch_queues, headers=False)
-        tasks.start_soon(watch, Target(field.kubeconfig, None), None, LOCAL_QUEUES, Format.TABLE)
+        tasks.start_soon(watch, ContextChoice(field.kubeconfig, None), None, LOCAL_QUEUES, Format.TABLE)
         await seen(1)
         path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/localqueues/main"
         await field.manager.request("PATCH", path, body={"spec": {"stopPolicy": "Hold"}}, content_type=MERGE)

@@ -7,7 +7,7 @@ import json
 import anyio
 import pytest
 
-from multikueue.cli.access.connection import Target
+from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.commands.workloads.listing import Selection, watch_workloads
 from multikueue.cli.terminal.formats import Format
 from testbed.client import eventually
@@ -151,7 +151,7 @@ async def test_each_change_is_a_row_until_it_is_none_of_those_meant(
     choice = Selection(names=(), queue="", status="Admitted", cluster="")
     await field.submit("train")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch_workloads, Target(field.kubeconfig, None), None, "", choice, Format.TABLE, False)
+        tasks.start_soon(watch_workloads, ContextChoice(field.kubeconfig, None), None, "", choice, Format.TABLE, False)
         await field.submit("other")
         await field.runs_on("train", "worker1")
         await seen(1)
