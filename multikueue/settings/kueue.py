@@ -458,7 +458,7 @@ FIELDS: tuple[Field, ...] = (
     _ignored("internalCertManagement.enable", "the webhook makes its own certificate", fine=(True,)),
     _means("internalCertManagement.webhookServiceName", "webhook.service_name", off=_own_certificate),
     _ignored("internalCertManagement.webhookSecretName", "the Secret has a name of our own"),
-    _means("waitForPodsReady", "quota.pods_ready.enabled", convert=_by_being_there, group=True, versions="v1beta2"),
+    _means("waitForPodsReady", "quota.pods_ready.enabled", convert=_by_being_there, is_group=True, versions="v1beta2"),
     _means("waitForPodsReady.enable", "quota.pods_ready.enabled", versions="v1beta1"),
     _means("waitForPodsReady.timeout", "quota.pods_ready.timeout", off=_switched_off("waitForPodsReady")),
     _means(
@@ -530,7 +530,7 @@ FIELDS: tuple[Field, ...] = (
         versions="v1beta2",
         since="0.19",
     ),
-    _means("fairSharing", "quota.fair_sharing", convert=_by_being_there, group=True, versions="v1beta2"),
+    _means("fairSharing", "quota.fair_sharing", convert=_by_being_there, is_group=True, versions="v1beta2"),
     _means("fairSharing.enable", "quota.fair_sharing", versions="v1beta1"),
     _means(
         "fairSharing.preemptionStrategies",
@@ -538,7 +538,7 @@ FIELDS: tuple[Field, ...] = (
         convert=lambda value: (list(FAIR_STRATEGIES) if value == [] else value,),
         off=_switched_off("fairSharing"),
     ),
-    _means("admissionFairSharing", "quota.admission_fair_sharing.enabled", convert=_by_being_there, group=True),
+    _means("admissionFairSharing", "quota.admission_fair_sharing.enabled", convert=_by_being_there, is_group=True),
     _means("admissionFairSharing.usageHalfLifeTime", "quota.admission_fair_sharing.usage_half_life_time"),
     _means(
         "admissionFairSharing.usageSamplingInterval",

@@ -113,8 +113,8 @@ def test_a_reserve_is_by_resource(text: str, resource: str, total: int, kept: in
         pytest.param([has(4), has(3, "w2")], ALL, 7, "", id="shrinks to the sum"),
         pytest.param([has(10), has(10, "w2")], TENTH, 18, "", id="less the reserve"),
         pytest.param([has(10)], ALL, 10, "", id="stays"),
-        pytest.param([has(4), has(3, "w2", settled=False)], ALL, 10, "shrinks only after a while", id="not yet"),
-        pytest.param([has(14), has(3, "w2", settled=False)], ALL, 17, "", id="grows all the same"),
+        pytest.param([has(4), has(3, "w2", is_settled=False)], ALL, 10, "shrinks only after a while", id="not yet"),
+        pytest.param([has(14), has(3, "w2", is_settled=False)], ALL, 17, "", id="grows all the same"),
         pytest.param([has(0)], ALL, 0, "", id="to nothing"),
         pytest.param([Offer(cluster="w1")], ALL, 10, "no worker counts it", id="what nobody counts stays"),
         pytest.param(
