@@ -129,7 +129,7 @@ class InProcessClient:
     def is_too_much(self, _objects: int, _length: int) -> bool:
         return False
 
-    def report_garbage(self, kind: Kind[Any], about: Any, why: str) -> None:
+    def report_undecodable(self, kind: Kind[Any], about: Any, why: str) -> None:
         pass
 
     async def _pages(self, kind: Kind[T], namespace: str, label_selector: str, size: int) -> Page[T]:

@@ -71,7 +71,7 @@ def play(submissions: Sequence[Submission], policy: Policy, *, crowd: Crowd, see
 
 async def _play(submissions: Sequence[Submission], policy: Policy, crowd: Crowd, seed: int) -> list[Record]:
     world = World(_layout(crowd), clock=VirtualClock(), seed=seed)
-    world.furnish()
+    world.apply_fixtures()
     _furnish(world, policy, crowd)
     async with anyio.create_task_group() as tasks:
         await world.start(tasks)

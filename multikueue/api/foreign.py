@@ -16,7 +16,7 @@ import msgspec
 from multikueue.api.meta import LONGEST_MESSAGE, Condition
 from multikueue.errors import InvalidObject
 
-__all__ = ["LONGEST_EXCERPT", "asked", "excerpt", "heard", "moment"]
+__all__ = ["LONGEST_EXCERPT", "answer_or", "bounded", "excerpt", "moment"]
 
 LONGEST_EXCERPT = 1000
 _LONGEST_REASON = 1024
@@ -44,7 +44,7 @@ def moment(time: datetime | None) -> datetime | None:
     return time if time is not None and time.year in _YEARS and time.tzinfo is not None else None
 
 
-def heard(condition: Condition | None) -> Condition | None:
+def bounded(condition: Condition | None) -> Condition | None:
     """The condition within the limits of the API: its texts cut, an impossible time dropped."""
     if condition is None or _is_sound(condition):
         return condition
@@ -61,7 +61,7 @@ def _is_sound(condition: Condition) -> bool:
     return short and moment(condition.last_transition_time) is condition.last_transition_time
 
 
-def asked(question: Callable[[], T], otherwise: T) -> T:
+def answer_or(question: Callable[[], T], otherwise: T) -> T:
     """The answer of `question` about a foreign object; `otherwise` if the object is too malformed for one."""
     try:
         return question()

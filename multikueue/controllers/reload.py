@@ -20,7 +20,7 @@ from multikueue.settings import Ignored, InForce, Leaf, Loaded, SettingsChange
 from multikueue.settings.describe import written
 from multikueue.telemetry import get_logger, logs
 
-__all__ = ["Reload", "tell_ignored"]
+__all__ = ["Reload", "log_ignored"]
 
 log = get_logger()
 
@@ -55,7 +55,7 @@ class Reload:
         except ConfigurationError as error:
             log.error("settings.refused", why=str(error), effect="the settings stay as they are")
             return
-        tell_ignored(loaded.ignored, told=self.loaded.ignored)
+        log_ignored(loaded.ignored, told=self.loaded.ignored)
         self.loaded = loaded
         self._take(self.in_force.take(loaded.settings))
 
@@ -68,7 +68,7 @@ class Reload:
         self._waiting = change.waiting
 
 
-def tell_ignored(ignored: Iterable[Ignored], *, told: Iterable[Ignored] = ()) -> None:
+def log_ignored(ignored: Iterable[Ignored], *, told: Iterable[Ignored] = ()) -> None:
     """Logs one warning for each field that has no effect, except for those in `told`."""
     known = set(told)
     for each in ignored:

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import singledispatch
 from typing import Any
 
-from multikueue.api.foreign import asked
+from multikueue.api.foreign import answer_or
 from multikueue.api.workload import DEACTIVATION_TARGET, EVICTED, FINISHED, Workload
 from multikueue.dispatch import remote as remotes
 from multikueue.dispatch.actions import (
@@ -121,7 +121,7 @@ def _mends(plan: Plan, local: Workload, remote: Remote, copy: Workload, *, runs:
 
 def _scaled_down(local: Workload, copy: Workload) -> dict[str, Any] | None:
     """None also if the copy is malformed."""
-    return asked(lambda: scale_down_patch(local, copy), otherwise=None)
+    return answer_or(lambda: scale_down_patch(local, copy), otherwise=None)
 
 
 def _removal(remote: Remote, why: str) -> Iterator[DeleteJob | DeleteWorkload]:

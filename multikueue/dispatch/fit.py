@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from multikueue.api.foreign import asked, excerpt
+from multikueue.api.foreign import answer_or, excerpt
 from multikueue.api.workload import EVICTED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.dispatch.group import Group, Reach, Remote
 
@@ -46,7 +46,7 @@ def lack(copy: Workload | None, flavors: Flavors | None) -> str:
     A workload with partial admission may always fit: the message is about all of its pods.
     """
     text = _verdict(copy)
-    if copy is None or not text or asked(lambda: _is_divisible(copy), otherwise=True):
+    if copy is None or not text or answer_or(lambda: _is_divisible(copy), otherwise=True):
         return ""
     found = (_lack_of(part, flavors) for part in _NEXT_POD_SET.split(text))
     return excerpt(next(filter(None, found), "").replace(";", ","), _LONGEST_LACK)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from multikueue import strategy as contract
-from multikueue.api.foreign import asked, excerpt, heard, moment
+from multikueue.api.foreign import answer_or, bounded, excerpt, moment
 from multikueue.api.job import AnyJob, job_status
 from multikueue.api.meta import Condition, Object, ObjectKey, render_time
 from multikueue.api.multikueue import CONTROLLER_NAME
@@ -174,7 +174,7 @@ class Remote:
 
     def condition(self, type_: str) -> Condition | None:
         """The copy's condition, sanitized. All readers of a worker's conditions use this."""
-        return heard(self.workload.condition(type_)) if self.workload else None
+        return bounded(self.workload.condition(type_)) if self.workload else None
 
     def has(self, type_: str) -> bool:
         return self.workload is not None and self.workload.has(type_)
@@ -186,7 +186,7 @@ class Remote:
     @property
     def held(self) -> bool:
         job = self.job
-        return job is not None and asked(lambda: self.job_state.is_held(job), otherwise=False)
+        return job is not None and answer_or(lambda: self.job_state.is_held(job), otherwise=False)
 
     @property
     def has_result(self) -> bool:
@@ -198,7 +198,7 @@ class Remote:
     def job_ended(self) -> bool:
         """Whether the job has succeeded or failed; False if its status is malformed."""
         job = self.job
-        return job is not None and asked(lambda: self.job_state.has_ended(job), otherwise=False)
+        return job is not None and answer_or(lambda: self.job_state.has_ended(job), otherwise=False)
 
     @property
     def ended(self) -> bool:
@@ -211,7 +211,7 @@ class Remote:
         job = self.job
         if job is None:
             return False
-        if self.job_state.inherited or asked(lambda: self.job_state.is_active(job), otherwise=True):
+        if self.job_state.inherited or answer_or(lambda: self.job_state.is_active(job), otherwise=True):
             return True
         return self.has(ADMITTED) and not self.has(EVICTED) and not self.has(FINISHED)
 

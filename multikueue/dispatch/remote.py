@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from multikueue.api.canonical import terse
-from multikueue.api.foreign import asked
+from multikueue.api.foreign import answer_or
 from multikueue.api.meta import LONGEST_MESSAGE, render_time
 from multikueue.api.workload import (
     ATTEMPT_ANNOTATION,
@@ -54,10 +54,10 @@ def drift(local: Workload, remote: Workload) -> frozenset[str]:
     if bytes(local.spec) == bytes(remote.spec):
         return frozenset()
     ours = msgspec.json.decode(local.spec)
-    theirs: Any = asked(lambda: msgspec.json.decode(remote.spec), otherwise=None)
+    theirs: Any = answer_or(lambda: msgspec.json.decode(remote.spec), otherwise=None)
     theirs = theirs if isinstance(theirs, dict) else {}
     fields = (*_PRIORITY_FIELDS, *_COMPARED_FIELDS)
-    return frozenset(f for f in fields if asked(partial(_differ, ours.get(f), theirs.get(f)), otherwise=True))
+    return frozenset(f for f in fields if answer_or(partial(_differ, ours.get(f), theirs.get(f)), otherwise=True))
 
 
 def _differ(ours: Any, theirs: Any) -> bool:

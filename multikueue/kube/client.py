@@ -227,11 +227,11 @@ class Client:
         streams: Session,
         call_timeout: float,
         on_call: OnCall | None,
-        on_garbage: OnGarbage | None,
+        on_undecodable: OnGarbage | None,
     ) -> None:
         self.cluster = cluster
         self._route, self._calls, self._streams = route, calls, streams
-        self._timeout, self._on_call, self._on_garbage = call_timeout, on_call, on_garbage
+        self._timeout, self._on_call, self._on_undecodable = call_timeout, on_call, on_undecodable
         self._open_streams: set[Stream] = set()
         self._large_answer, self._long_line = anyio.Lock(), anyio.Lock()
 
@@ -261,7 +261,7 @@ class Client:
         call_timeout: float = 30.0,
         may_write: Callable[[], bool] = always,
         on_call: OnCall | None = None,
-        on_garbage: OnGarbage | None = None,
+        on_undecodable: OnGarbage | None = None,
         transport: Transport = open_session,
     ) -> AsyncIterator[Self]:
         """A client for the duration of the block. Nothing is sent before the first call.
@@ -284,7 +284,7 @@ class Client:
                 streams=streams,
                 call_timeout=call_timeout,
                 on_call=on_call,
-                on_garbage=on_garbage,
+                on_undecodable=on_undecodable,
             )
         finally:
             with anyio.move_on_after(_CLOSING_TIME, shield=True):
@@ -419,10 +419,10 @@ class Client:
             self._open_streams.discard(stream)
             stream.close()
 
-    def report_garbage(self, kind: Kind[Any], about: Object | Stub, why: str) -> None:
+    def report_undecodable(self, kind: Kind[Any], about: Object | Stub, why: str) -> None:
         """Report an object that cannot be decoded or cached to `on_garbage`."""
-        if self._on_garbage is not None:
-            self._on_garbage(self.cluster, kind, about, why)
+        if self._on_undecodable is not None:
+            self._on_undecodable(self.cluster, kind, about, why)
 
     async def _patch(
         self,
@@ -473,7 +473,7 @@ class Client:
             self._check_collection(kind, objects, length)
             items |= part.items
             for stub, why in part.garbage:
-                self.report_garbage(kind, stub, why)
+                self.report_undecodable(kind, stub, why)
                 if stub.key is not None:
                     garbage[stub.key] = why
             if not part.cont:

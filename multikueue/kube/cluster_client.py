@@ -141,5 +141,5 @@ class WatchingClient(ClusterClient, Protocol):
     def is_too_much(self, objects: int, length: int) -> bool:
         """Whether so many objects, or bytes, of one kind exceed the limit of this cluster."""
 
-    def report_garbage(self, kind: Kind[Any], about: Object | Stub, why: str) -> None:
+    def report_undecodable(self, kind: Kind[Any], about: Object | Stub, why: str) -> None:
         """Report an object that cannot be decoded or cached."""

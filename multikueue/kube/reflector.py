@@ -239,7 +239,7 @@ class Reflector(Generic[T]):
         new = dict(self._unreadable().items() - page.undecodable.items())
         found = {item.key: item for item in page.items if item.key in new} if new else {}
         for key, why in new.items():
-            self._client.report_garbage(self._kind, found.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
+            self._client.report_undecodable(self._kind, found.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
         self._version, self._taken, self._listed_at = version, 0, anyio.current_time()
         self.synced.set()
 
@@ -360,7 +360,7 @@ class Reflector(Generic[T]):
         elif type_ == "DELETED":
             self._sink.remove(item)
         if self._sink.unreadable and (why := self._sink.unreadable.get(item.key, before)) != before:
-            self._client.report_garbage(self._kind, item, why)
+            self._client.report_undecodable(self._kind, item, why)
         return item.metadata.resource_version
 
     def _take_odd(self, line: bytes) -> str:
@@ -381,15 +381,15 @@ class Reflector(Generic[T]):
         try:
             item = self._decode(whole(event.object))
         except UNREADABLE as error:
-            return self._take_garbage(event, error)
+            return self._take_undecodable(event, error)
         return self._take_object(event.type, item)
 
-    def _take_garbage(self, event: WatchEvent, error: Exception) -> str:
+    def _take_undecodable(self, event: WatchEvent, error: Exception) -> str:
         """One object that cannot be decoded must not stop the watch: its last version stays, unless it was deleted."""
         stub, why = stub_of(event.object), why_unreadable(error)
         before = self._sink.unreadable.pop(stub.key, "") if stub.key is not None else ""
         if why != before:
-            self._client.report_garbage(self._kind, stub, why)
+            self._client.report_undecodable(self._kind, stub, why)
         if event.type != "DELETED" and stub.key is not None:
             self._sink.unreadable[stub.key] = why
         elif stub.key is not None and (gone := self._sink.get(stub.key)) is not None:

@@ -301,7 +301,7 @@ class Manager:
         """Start the loops and tasks, and enqueue all keys once: changes before this moment enqueued nothing."""
         look_at_all(world.store)
         tasks.start_soon(world.recorder.run, self.client)
-        tasks.start_soon(self.kinds.tell, world.recorder)
+        tasks.start_soon(self.kinds.report_problems, world.recorder)
         tasks.start_soon(self._look_again, world.store)
         for task in runnables.tasks:
             tasks.start_soon(task)

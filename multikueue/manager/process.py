@@ -21,7 +21,7 @@ from multikueue.controllers.leader_election.leadership import LeaderElector, Lea
 from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import verify
-from multikueue.controllers.reload import Reload, tell_ignored
+from multikueue.controllers.reload import Reload, log_ignored
 from multikueue.errors import ClusterUnreachable
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials, from_environment
@@ -80,7 +80,7 @@ async def run(loaded: Loaded) -> None:
     settings, in_force = loaded.settings, InForce(loaded.settings)
     logs.configure(settings.log)
     verify(loaded)
-    tell_ignored(loaded.ignored)
+    log_ignored(loaded.ignored)
     credentials = await from_environment(settings.cluster.kubeconfig, settings.cluster.context)
     stop = anyio.Event()
 
@@ -118,7 +118,7 @@ async def manage(
             user_agent=user_agent(leadership),
             may_write=leadership.mandate.is_valid,
             on_call=metrics.called,
-            on_garbage=recorder.unreadable,
+            on_undecodable=recorder.unreadable,
             transport=environment.transport,
         ) as client,
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from multikueue.controllers.reconcile.events import tell_state
+from multikueue.controllers.reconcile.events import log_state
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
 from multikueue.roles import Watch
@@ -23,7 +23,7 @@ class ReflectorGroup:
 
     def reflector(self, watch: Watch) -> Reflector[Any]:
         name = watch.kind.plural
-        tell = tell_state(name)
+        tell = log_state(name)
 
         def on_state(ok: bool, why: str) -> None:
             tell(ok, why)

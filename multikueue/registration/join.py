@@ -113,13 +113,15 @@ async def join(
     await _ensure_all(worker, account)
     await _remove_all(worker, await _roles_elsewhere(registration, worker))
     if worker.dry_run:
-        await _tell_manager(manager, request, b"each run brings a new one")
+        await _register_on_manager(manager, request, b"each run brings a new one")
         return None
     say(f"asking {worker.where} for a credential")
     credential = await _issue(request, worker, say)
     async with connect(build_kubeconfig(registration.cluster, request.here, credential)) as client:
         await _settle(client, registration.namespaces)
-        await _tell_manager(manager, request, build_kubeconfig(registration.cluster, request.endpoint, credential))
+        await _register_on_manager(
+            manager, request, build_kubeconfig(registration.cluster, request.endpoint, credential)
+        )
         say(f"looking at {worker.where} with the new credential")
         queues = (await routes(manager.client)).queues_to(registration.cluster)
         ours = await definitions(manager.client)
@@ -278,7 +280,7 @@ async def _ensure_all(side: Side, wanted: Iterable[Wanted]) -> None:
         await side.ensure(one)
 
 
-async def _tell_manager(manager: Side, request: Request, kubeconfig: bytes) -> None:
+async def _register_on_manager(manager: Side, request: Request, kubeconfig: bytes) -> None:
     await _ensure_all(manager, manager_objects(request.registration, kubeconfig))
     if request.config:
         await manager.add_to_config(request.config, request.registration.cluster)

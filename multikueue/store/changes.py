@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from multikueue.api.foreign import asked
+from multikueue.api.foreign import answer_or
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Object
 from multikueue.api.pod import POD_FINALIZER, Pod
@@ -136,4 +136,4 @@ def remote_job_for_a_decision(job: AnyJob, _state: State) -> object:
 def has_pods(job: AnyJob, state: State) -> object:
     """Whether a job has pods; None if the worker's status is malformed, so that later changes are still seen."""
     adapter = state.adapters.of(job)
-    return asked(lambda: adapter.is_active(job), otherwise=None)
+    return answer_or(lambda: adapter.is_active(job), otherwise=None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from multikueue.api.core import Secret
-from multikueue.api.foreign import asked
+from multikueue.api.foreign import answer_or
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS
 from multikueue.api.meta import ObjectKey
@@ -197,7 +197,7 @@ def _is_idle(change: Change[AnyJob], adapter: Adapter) -> bool:
 
 
 def _waits(adapter: Adapter, job: AnyJob) -> bool:
-    return asked(lambda: adapter.finished(job) is None and not adapter.is_active(job), otherwise=False)
+    return answer_or(lambda: adapter.finished(job) is None and not adapter.is_active(job), otherwise=False)
 
 
 # Queues and quota.

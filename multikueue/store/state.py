@@ -187,7 +187,7 @@ class State:
         """Whether a job has, or may have, pods on the manager cluster, or still has the pod set info of a run there: it
         is not dispatched. Started from that state, it could not go where another flavor demands."""
         adapter = self.adapters.of(job)
-        if placed_for(adapter, job):
+        if pod_set_info_of(adapter, job):
             return True
         if adapter.unmanaged_reason(job) is None:
             return False
@@ -196,14 +196,14 @@ class State:
     def failed_start(self, workload: Workload, job: AnyJob) -> Finish | None:
         """The end of a workload whose job was to run on the manager cluster and can never start; None otherwise."""
         adapter = self.adapters.of(job)
-        if adapter.placing is None or not workload.has(ADMITTED):
+        if adapter.pod_set_info is None or not workload.has(ADMITTED):
             return None
         patch, dispatched = adapter.start_patch(job), self.multikueue_check(workload) is not None
         if patch is None or not is_local(adapter, job, workload, dispatched=dispatched):
             return None
         if job.metadata.deletion_timestamp is not None or not adapter.is_equivalent(job, workload):
             return None
-        return failed_start(job, patch, adapter.placing, workload, ByName(self.flavors))
+        return failed_start(job, patch, adapter.pod_set_info, workload, ByName(self.flavors))
 
     def owned(self, job: AnyJob) -> tuple[Workload, ...]:
         if isinstance(job, PodGroup):
@@ -342,9 +342,9 @@ class State:
             yield from ((name, kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
 
 
-def placed_for(adapter: Adapter, job: AnyJob) -> str:
+def pod_set_info_of(adapter: Adapter, job: AnyJob) -> str:
     """The name of the Workload whose pod set info the job has; empty if none."""
-    return adapter.placing.placed_for(job) if adapter.placing is not None else ""
+    return adapter.pod_set_info.pod_set_info_of(job) if adapter.pod_set_info is not None else ""
 
 
 def config_of(check: AdmissionCheck) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from multikueue import strategy as contract
-from multikueue.api.foreign import asked, excerpt
+from multikueue.api.foreign import answer_or, excerpt
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS
 from multikueue.api.meta import ObjectKey
@@ -31,7 +31,7 @@ from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.batch_job.slices import remote_patch
 from multikueue.jobs.pods.members import has_missing
 from multikueue.store.sight import EVERYWHERE, Lack
-from multikueue.store.state import config_of, placed_for, workers_named_by
+from multikueue.store.state import config_of, pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
 
 __all__ = ["Views"]
@@ -242,7 +242,7 @@ class Views:
         """Not before the pod set info of the same Workload is restored. That of another Workload may never be: with
         Kueue beside us, a job started by the Workload of an earlier job of its name keeps its demands."""
         adapter = self.store.adapters.of(job)
-        return adapter.may_be_copied(job) and placed_for(adapter, job) != workload
+        return adapter.may_be_copied(job) and pod_set_info_of(adapter, job) != workload
 
     def _is_over(self, local: Workload, job: AnyJob, remotes: Iterable[Remote]) -> bool:
         """Whether the job's status is final. For an external kind, once it equals that of the winner's job, or without a
@@ -252,7 +252,7 @@ class Views:
             return adapter.finished(job) is not None
         there = {r.cluster: r.job for r in remotes if r.job is not None}
         found = there.get(local.status.cluster_name or "") or next(iter(there.values()), None)
-        return found is not None and asked(lambda: adapter.status_to_copy(job, found) is None, otherwise=False)
+        return found is not None and answer_or(lambda: adapter.status_to_copy(job, found) is None, otherwise=False)
 
     def _has_ended(self, job: AnyJob) -> bool:
         return self.store.adapters.of(job).finished(job) is not None

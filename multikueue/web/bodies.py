@@ -45,7 +45,7 @@ class Bodies:
                 return await self._whole(body, request)
         finally:
             self._coming.pop(body, None)
-            self._tell()
+            self._notify()
         raise TimeoutError
 
     async def _whole(self, body: _Body, request: web.Request) -> bytes:
@@ -86,9 +86,9 @@ class Bodies:
     def _give_way(self, body: _Body) -> None:
         del self._coming[body]
         body.scope.cancel()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Wakes the bodies that wait for room."""
         self._changed.set()
         self._changed = anyio.Event()

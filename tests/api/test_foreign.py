@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.foreign import asked, excerpt, heard, moment
+from multikueue.api.foreign import answer_or, bounded, excerpt, moment
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, decoder
 from multikueue.api.workload import WorkloadSpec
 from multikueue.testing import NOW
@@ -32,7 +32,7 @@ def test_a_time(text: str, stays: bool) -> None:
 
 def test_what_is_sound_stays_the_very_same() -> None:
     condition = Condition(type="A", status="True", message="m", last_transition_time=NOW)
-    assert heard(condition) is condition
+    assert bounded(condition) is condition
     assert excerpt("m" * 1000) == "m" * 1000
 
 
@@ -40,7 +40,7 @@ def test_what_is_not_is_cut_and_loses_its_time() -> None:
     late = NOW.replace(year=9999) + timedelta(hours=1)
     odd = Condition(type="A", status="True", reason="r" * 2000, message="m" * 50_000, last_transition_time=late)
 
-    found = heard(odd)
+    found = bounded(odd)
 
     assert found is not None
     assert (len(found.reason), len(found.message), found.last_transition_time) == (1024, LONGEST_MESSAGE, None)
@@ -70,5 +70,5 @@ def test_whatever_text_comes_can_be_written_down(text: str) -> None:
 
 def test_a_question_about_an_odd_object_has_the_other_answer() -> None:
     odd = msgspec.Raw(b'{"podSets": 5}')
-    assert asked(lambda: decoder(WorkloadSpec)(odd).queue_name, "none") == "none"
-    assert asked(lambda: 1, 2) == 1
+    assert answer_or(lambda: decoder(WorkloadSpec)(odd).queue_name, "none") == "none"
+    assert answer_or(lambda: 1, 2) == 1

@@ -18,10 +18,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fakekube.face.authority import Authority
-from fakekube.face.gate import Gate
-from fakekube.face.http import Face
-from fakekube.face.rbac import MASTERS
+from fakekube.front_end.authority import Authority
+from fakekube.front_end.authorization import AuthorizationFilter
+from fakekube.front_end.http import FrontEnd
+from fakekube.front_end.rbac import MASTERS
 from fakekube.wire import Refused, Request, Response, Watch
 from multikueue.api.kinds import NAMESPACES, Kind
 from multikueue.api.meta import Object, ObjectKey
@@ -177,7 +177,7 @@ def sign(request: bytes, expires: datetime) -> bytes:
 @contextmanager
 def serve(cluster: Cluster, authority: Authority) -> Iterator[str]:
     """The URL of the cluster on loopback, by TLS, in a thread beside the program."""
-    gate = Gate(cluster.api, cluster.server.authorizer)
-    face = Face(gate, cluster.server.users, authority=authority, now=cluster.now, name=cluster.name)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(face):
-        yield face.url
+    gate = AuthorizationFilter(cluster.api, cluster.server.authorizer)
+    front_end = FrontEnd(gate, cluster.server.users, authority=authority, now=cluster.now, name=cluster.name)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(front_end):
+        yield front_end.url

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from fakekube.face.authority import Authority
+from fakekube.front_end.authority import Authority
 from multikueue.cli import main
 from multikueue.registration import join
 from tests.cli.cluster import ADMIN_TOKEN, Cluster, serve

@@ -208,7 +208,9 @@ async def a_field(
         clients = {}
         for name, served in sandbox.items():
             token = served.cluster.users.token("admin")
-            clients[name] = await stack.enter_async_context(Client(served.face.url, ca=served.face.ca, token=token))
+            clients[name] = await stack.enter_async_context(
+                Client(served.front_end.url, ca=served.front_end.ca, token=token)
+            )
         known = {name: yaml.safe_load(served.kubeconfig().read_text()) for name, served in sandbox.items()}
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(_merged(known if contexts else {MANAGER: known[MANAGER]})))

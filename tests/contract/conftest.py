@@ -26,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     faces = FACES[metafunc.config.getoption("--server")]
     if "wire" in metafunc.fixturenames:
-        faces = [face for face in faces if face != "process"]
+        faces = [front_end for front_end in faces if front_end != "process"]
     if "client" in metafunc.fixturenames and "process" in faces:
         faces = [*faces, "direct"]
     metafunc.parametrize("server", faces, indirect=True, scope="package")
@@ -58,8 +58,8 @@ async def server(request: pytest.FixtureRequest, control_plane: Testbed | None) 
             yield plane
         return
     faces = {"https": sandbox.over_https, "process": sandbox.within_process, "direct": sandbox.direct}
-    async with faces[request.param]() as face:
-        yield face
+    async with faces[request.param]() as front_end:
+        yield front_end
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -14,9 +14,9 @@ import aiohttp
 import anyio
 
 from fakekube.cluster import Cluster
-from fakekube.face.authority import Authority
-from fakekube.face.gate import Gate
-from fakekube.face.http import Face
+from fakekube.front_end.authority import Authority
+from fakekube.front_end.authorization import AuthorizationFilter
+from fakekube.front_end.http import FrontEnd
 from fakekube.network.transport import Network
 from fakekube.wire import Request, Response, User, Watch
 from multikueue.kube.client import Client
@@ -65,11 +65,11 @@ async def over_https() -> AsyncIterator[Server]:
     tokens = {"admin": "token-of-admin", "manager": "token-of-manager"}
     cluster.users.add("admin", "system:masters", token=tokens["admin"])
     cluster.users.add("manager", token=tokens["manager"])
-    gate = Gate(cluster.api, cluster.authorizer)
-    async with Face(gate, cluster.users, authority=authority, now=lambda: datetime.now(UTC)) as face:
+    gate = AuthorizationFilter(cluster.api, cluster.authorizer)
+    async with FrontEnd(gate, cluster.users, authority=authority, now=lambda: datetime.now(UTC)) as front_end:
         connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=authority.pem.decode()), limit=0)
-        async with aiohttp.ClientSession(face.url, connector=connector, read_bufsize=2**22) as session:
-            server = OverHttps(session, tokens, cluster, url=face.url, authority=authority.pem)
+        async with aiohttp.ClientSession(front_end.url, connector=connector, read_bufsize=2**22) as session:
+            server = OverHttps(session, tokens, cluster, url=front_end.url, authority=authority.pem)
             await builders.install(server)
             yield server
     await _closed(cluster)
@@ -79,7 +79,7 @@ class WithinProcess(Server):
     """No wire at all. Whoever calls is who they say."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._gate = cluster, Gate(cluster.api, cluster.authorizer)
+        self._cluster, self._gate = cluster, AuthorizationFilter(cluster.api, cluster.authorizer)
         self._network = Network(random.Random(7))
         self._network.add("contract", self._gate).users = {f"Bearer {name}": user for name, user in USERS.items()}
 

@@ -17,7 +17,7 @@ from multikueue.api.meta import ObjectKey, decoder, encode
 from multikueue.api.shared import KUEUE_ADMISSION, SHARED_CONDITIONS
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.priority import Priority
-from multikueue_simulator.world import Site
+from multikueue_simulator.world import ClusterHandle
 from tests.cluster import plain
 from tests.controllers.table import CHECK, NAMESPACE, Body, Table
 
@@ -32,7 +32,7 @@ class Core:
 
     def __init__(self, table: Table) -> None:
         self.table, self.cluster = table, table.manager
-        self.site = Site(table.manager.server, "manager")
+        self.site = ClusterHandle(table.manager.server, "manager")
 
     async def submit(self, name: str = "job", **spec: Any) -> None:
         """A user submits a job; Kueue makes its workload and reserves quota."""

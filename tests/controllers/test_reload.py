@@ -14,7 +14,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from multikueue.controllers.reload import Reload, tell_ignored
+from multikueue.controllers.reload import Reload, log_ignored
 from multikueue.settings import InForce, Settings, read
 from tests.mount import mount
 
@@ -122,7 +122,7 @@ def test_only_new_fields_of_kueue_without_effect_are_told(tmp_path: Path) -> Non
     path.write_text(f"{head}clientConnection: {{qps: 1}}")
     reload = reload_of(path)
     with capture_logs() as logs:
-        tell_ignored(reload.loaded.ignored)
+        log_ignored(reload.loaded.ignored)
     assert [(entry["field"], entry["value"]) for entry in logs] == [("clientConnection.qps", "1")]
     again = after(reload, path, f"{head}clientConnection: {{qps: 1, burst: 2}}")
     assert [(entry["event"], entry["field"]) for entry in again] == [("settings.ignored", "clientConnection.burst")]

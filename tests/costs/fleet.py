@@ -121,7 +121,7 @@ def _layout(workers: int) -> Layout:
 
 
 def _furnish(world: World) -> None:
-    world.furnish()
+    world.apply_fixtures()
     for strategy in STRATEGIES:
         annotations = objects.strategy_annotations(strategy.name, strategy.options)
         world.manager.create(kinds.ADMISSION_CHECKS, objects.admission_check(strategy.check, annotations=annotations))

@@ -89,7 +89,7 @@ def costs(waiting: int) -> Mapping[str, Counts]:
 
 async def _costs(waiting: int) -> Mapping[str, Counts]:
     world = World(_layout(), clock=VirtualClock(), seed=1)
-    world.furnish()
+    world.apply_fixtures()
     world.manager.create(kinds.JOBS, objects.job(RUNNING, NAMESPACE, queue=ROOMY, seconds=RARE.total_seconds()))
     for number in range(waiting):
         world.manager.create(kinds.WORKLOADS, _workload(f"waiting-{number}"))

@@ -21,7 +21,7 @@ def gone(bench: Bench, name: str, policy: str = "Background") -> None:
 
 def settled(bench: Bench) -> list[str]:
     bench.clock.turn(5)
-    assert bench.cluster.caretaker.is_idle
+    assert bench.cluster.controllers.is_idle
     return bench.names(MAPS)
 
 
@@ -213,7 +213,7 @@ def test_all_comes_to_rest(bench: Bench, policy: str) -> None:
 def test_who_is_closed_does_nothing(bench: Bench) -> None:
     owner = made(bench, "owner")
     made(bench, "child", owner)
-    bench.cluster.caretaker.close()
+    bench.cluster.controllers.close()
     gone(bench, "owner")
     bench.clock.turn(5)
     assert bench.names(MAPS) == ["child"]
@@ -246,4 +246,4 @@ def test_writes_that_change_no_tie_make_no_work(bench: Bench) -> None:
     made(bench, "child", owner)
     settled(bench)
     bench.patch(f"{MAPS}/child", {"data": {"key": "2"}})
-    assert bench.cluster.caretaker.is_idle
+    assert bench.cluster.controllers.is_idle

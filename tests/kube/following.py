@@ -122,7 +122,7 @@ async def running(
     given = {"jitter": lambda: 0.5, "sleep": run.pause} | options
     async with (
         client_of(
-            *answers, call_timeout=call_timeout, on_garbage=lambda _c, _k, about, _e: run.garbage.append(about.key)
+            *answers, call_timeout=call_timeout, on_undecodable=lambda _c, _k, about, _e: run.garbage.append(about.key)
         ) as (
             run.client,
             run.script,

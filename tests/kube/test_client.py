@@ -193,11 +193,11 @@ async def test_items_may_be_null() -> None:
 async def test_an_object_out_of_shape_is_reported_and_left_out() -> None:
     told: list[tuple[str, str, ObjectKey | None]] = []
 
-    def on_garbage(cluster: str, kind: Kind[Any], about: Object | Stub, _why: str) -> None:
+    def on_undecodable(cluster: str, kind: Kind[Any], about: Object | Stub, _why: str) -> None:
         told.append((cluster, kind.kind, about.key))
 
     bad = job("b", metadata={"labels": 1})
-    async with client_of(lists(job("a"), bad), on_garbage=on_garbage) as (client, _):
+    async with client_of(lists(job("a"), bad), on_undecodable=on_undecodable) as (client, _):
         page = await client.list(JOBS)
     assert (names(page.items), page.undecodable.keys()) == (["a"], {ObjectKey("ns", "b")})
     assert told == [("w1", "Job", ObjectKey("ns", "b"))]

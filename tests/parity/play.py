@@ -32,7 +32,7 @@ from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
 from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation.recorder import Trace, logs_heard
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import Layout, Site, World
+from multikueue_simulator.world import ClusterHandle, Layout, World
 from tests.parity import seen
 from tests.parity.compare import Disagreement, disagreements
 from tests.parity.deviations import reason
@@ -178,7 +178,7 @@ def _is_taken_back(workload: Workload, facts: Facts) -> bool:
 class Stage:
     """The cluster, and everybody in the story but the manager. `completed` is told by the last step."""
 
-    def __init__(self, site: Site, manager: ManagerProcess, pods: Pods, errors: list[str]) -> None:
+    def __init__(self, site: ClusterHandle, manager: ManagerProcess, pods: Pods, errors: list[str]) -> None:
         self.site, self.manager, self.pods, self.errors = site, manager, pods, errors
         self.completed: list[str] = []
         self._workloads: dict[str, ObjectKey] = {}

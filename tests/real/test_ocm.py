@@ -93,7 +93,7 @@ def hub(bed: Testbed) -> Iterator[Hub]:
 
 
 @dataclass(slots=True)
-class Site:
+class ClusterHandle:
     """A team whose workers OCM knows, and a Placement called like the team that its AdmissionCheck names."""
 
     crew: Team
@@ -190,8 +190,8 @@ class Site:
 
 
 @asynccontextmanager
-async def known(crew: Team, hub: Hub) -> AsyncIterator[Site]:
-    made = Site(crew, hub)
+async def known(crew: Team, hub: Hub) -> AsyncIterator[ClusterHandle]:
+    made = ClusterHandle(crew, hub)
     await made.register()
     try:
         yield made
@@ -202,7 +202,7 @@ async def known(crew: Team, hub: Hub) -> AsyncIterator[Site]:
 
 
 @pytest.fixture
-async def site(crew: Team, hub: Hub) -> AsyncIterator[Site]:
+async def site(crew: Team, hub: Hub) -> AsyncIterator[ClusterHandle]:
     """OCM is there and knows the team's workers; the team's check names a Placement that is still to be made."""
     await hub.up()
     async with known(crew, hub) as made:
@@ -221,7 +221,7 @@ async def test_ocm_may_be_installed_later_and_disturbs_nobody_until_then(
     offset = manager.log.stat().st_size
     manager.start()
     await manager.ready()
-    site = Site(crew, hub)
+    site = ClusterHandle(crew, hub)
     await site.follow("kueue-system/gpu")
     await site.submit()
     await site.told("No worker can be nominated: ")
@@ -242,7 +242,7 @@ async def test_ocm_may_be_installed_later_and_disturbs_nobody_until_then(
 # --- decisions ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_goes_where_it_was_decided_to_go(site: Site, history: Chronicle) -> None:
+async def test_a_job_goes_where_it_was_decided_to_go(site: ClusterHandle, history: Chronicle) -> None:
     await site.crew.stop()
     await site.place("worker2", "worker3")
     await site.submit()
@@ -254,7 +254,7 @@ async def test_a_job_goes_where_it_was_decided_to_go(site: Site, history: Chroni
     await site.runs_and_ends("worker1")
 
 
-async def test_a_job_waits_for_a_placement_that_does_not_exist_yet(site: Site, history: Chronicle) -> None:
+async def test_a_job_waits_for_a_placement_that_does_not_exist_yet(site: ClusterHandle, history: Chronicle) -> None:
     await site.submit()
     await site.told(f"there is no Placement kueue-system/{site.crew.namespace}")
     assert await site.crew.copies() == {}
@@ -262,7 +262,7 @@ async def test_a_job_waits_for_a_placement_that_does_not_exist_yet(site: Site, h
     await site.runs_and_ends("worker3")
 
 
-async def test_a_placement_that_selects_nobody_is_misconfigured_or_names_strangers_says_so(site: Site) -> None:
+async def test_a_placement_that_selects_nobody_is_misconfigured_or_names_strangers_says_so(site: ClusterHandle) -> None:
     await site.place("nobody")
     await site.submit()
     await site.told(f"Placement kueue-system/{site.crew.namespace} is not satisfied: ")
@@ -280,7 +280,7 @@ async def test_a_placement_that_selects_nobody_is_misconfigured_or_names_strange
 
 
 async def test_the_controller_changes_its_mind_under_load_and_no_winner_loses_its_job(
-    site: Site, history: Chronicle
+    site: ClusterHandle, history: Chronicle
 ) -> None:
     names = [f"job{number:02}" for number in range(24)]
     await site.place("worker1", "worker2")
@@ -308,7 +308,7 @@ async def test_the_controller_changes_its_mind_under_load_and_no_winner_loses_it
 
 
 async def test_a_cluster_that_becomes_unavailable_loses_what_waits_and_keeps_what_runs(
-    site: Site, history: Chronicle
+    site: ClusterHandle, history: Chronicle
 ) -> None:
     await site.place("worker1", "worker2")
     await site.crew.stop("worker2")
@@ -328,7 +328,7 @@ async def test_a_cluster_that_becomes_unavailable_loses_what_waits_and_keeps_wha
     await site.runs_and_ends("worker1", "waits")
 
 
-async def test_decision_groups_are_tiers(site: Site, history: Chronicle) -> None:
+async def test_decision_groups_are_tiers(site: ClusterHandle, history: Chronicle) -> None:
     await site.crew.stop("worker1")
     canary = {"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"worker": "worker1"}}}}
     await site.place(decisionStrategy={"groupStrategy": {"decisionGroups": [canary], "clustersPerDecisionGroup": 1}})
@@ -360,7 +360,7 @@ async def _follow_until_won(crew: Team, found: list[set[str]]) -> None:
 # --- who names the Placement -------------------------------------------------------------------------------------------
 
 
-async def test_a_queue_and_a_job_may_name_a_placement_of_their_own(site: Site, history: Chronicle) -> None:
+async def test_a_queue_and_a_job_may_name_a_placement_of_their_own(site: ClusterHandle, history: Chronicle) -> None:
     space = site.crew.namespace
     await site.crew.stop()
     for worker in ("worker1", "worker2", "worker3"):
@@ -384,7 +384,7 @@ async def test_a_queue_and_a_job_may_name_a_placement_of_their_own(site: Site, h
     await site.runs_and_ends("worker2", "special")
 
 
-async def test_a_name_that_is_none_makes_its_job_wait_and_nobody_else(site: Site, history: Chronicle) -> None:
+async def test_a_name_that_is_none_makes_its_job_wait_and_nobody_else(site: ClusterHandle, history: Chronicle) -> None:
     await site.place("worker1")
     await site.submit("odd", placement="../etc/passwd")
     await site.submit("fine")
@@ -398,7 +398,7 @@ async def test_a_name_that_is_none_makes_its_job_wait_and_nobody_else(site: Site
 
 
 async def test_a_new_process_withdraws_nothing_before_its_time(
-    manager: Manager, site: Site, history: Chronicle
+    manager: Manager, site: ClusterHandle, history: Chronicle
 ) -> None:
     await site.crew.stop()
     await site.place("worker1", "worker2")
@@ -466,7 +466,7 @@ async def _nominate_as_kueue(crew: Team, name: str, *clusters: str) -> None:
 async def test_what_somebody_else_nominates_is_honoured_as_it_is(
     crew: Team, history: Chronicle, nominate: Nominate
 ) -> None:
-    site = Site(crew, Hub(crew.bed))
+    site = ClusterHandle(crew, Hub(crew.bed))
     first, second, third = (crew.cluster(worker) for worker in crew.clients)
     await crew.stop()
     await site.submit()
@@ -498,7 +498,7 @@ async def _holds(crew: Team, nominated: list[str], *workers: str) -> None:
 
 
 async def test_a_nomination_by_somebody_else_ends_with_the_attempt(crew: Team, history: Chronicle) -> None:
-    site = Site(crew, Hub(crew.bed))
+    site = ClusterHandle(crew, Hub(crew.bed))
     await site.submit()
     await _nominate_by_hand(crew, "job", crew.cluster("worker2"))
     assert await crew.runs_on() == "worker2" == await crew.winner()
@@ -509,7 +509,7 @@ async def test_a_nomination_by_somebody_else_ends_with_the_attempt(crew: Team, h
     await site.runs_and_ends("worker3")
 
 
-async def test_decisions_are_read_by_a_check_that_alone_asks_for_them(manager: Manager, site: Site) -> None:
+async def test_decisions_are_read_by_a_check_that_alone_asks_for_them(manager: Manager, site: ClusterHandle) -> None:
     """The strategy of the process does not read them: the watch begins when a check's does."""
     async with manager.reborn(DISPATCH__STRATEGY__NAME="all-at-once", DISPATCH__STRATEGY__OPTIONS="{}"):
         await manager.ready()
@@ -520,7 +520,9 @@ async def test_decisions_are_read_by_a_check_that_alone_asks_for_them(manager: M
         await site.runs_and_ends("worker2")
 
 
-async def test_a_backlog_is_played_to_its_end_while_decisions_come_and_go(site: Site, history: Chronicle) -> None:
+async def test_a_backlog_is_played_to_its_end_while_decisions_come_and_go(
+    site: ClusterHandle, history: Chronicle
+) -> None:
     """Quota on the manager for all, on each worker for two at a time: most of them wait while decisions change."""
     plenty = objects.cluster_queue(site.crew.namespace, quota={"cpu": "1000", "memory": "1000Gi"})["spec"]
     await site.client.patch(CLUSTER_QUEUE, site.crew.namespace, {"spec": {"resourceGroups": plenty["resourceGroups"]}})

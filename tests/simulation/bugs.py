@@ -36,7 +36,7 @@ from multikueue.quota import engine
 from multikueue.runtime import DONE
 from multikueue.store import worker
 from multikueue.store.cache import Cache
-from multikueue_simulator.simulation.campaign import alike
+from multikueue_simulator.simulation.batch import alike
 from multikueue_simulator.simulation.draw import drawn
 from multikueue_simulator.simulation.life import live
 

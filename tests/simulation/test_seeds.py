@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from multikueue_simulator.simulation.campaign import Tally, campaign
+from multikueue_simulator.simulation.batch import Tally, run_batch
 
 SEEDS = range(50)
 
@@ -17,7 +17,7 @@ SEEDS = range(50)
 @pytest.mark.timeout(600)
 def test_no_law_is_broken_whatever_goes_wrong() -> None:
     tally = Tally()
-    for result in campaign(SEEDS, processes=os.cpu_count() or 1):
+    for result in run_batch(SEEDS, processes=os.cpu_count() or 1):
         tally.add(result)
     assert [f"seed {result.seed}: {result.violation}" for result in tally.failed] == []
     assert tally.seeds == len(SEEDS)

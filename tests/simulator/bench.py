@@ -27,7 +27,7 @@ from multikueue_simulator.transport import over
 from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
 from multikueue_simulator.workers.jobs import JobRunner, Lives
 from multikueue_simulator.workers.kueue import SimulatedKueue
-from multikueue_simulator.world import Site
+from multikueue_simulator.world import ClusterHandle
 
 P = TypeVar("P", SimulatedKueue, JobRunner)
 
@@ -40,7 +40,7 @@ class Bench:
 
     def __init__(self, tasks: TaskGroup) -> None:
         self.tasks, self.clock = tasks, VirtualClock()
-        self.site = Site(
+        self.site = ClusterHandle(
             Cluster("worker", now=self.clock.now, rng=random.Random(1), definitions=kueue_definitions()), "worker"
         )
         self.network = Network(random.Random(2))
@@ -57,7 +57,7 @@ class Bench:
 
     # What an administrator does.
 
-    def furnish(
+    def apply_fixtures(
         self, *, cpu: int = 4, checks: tuple[str, ...] = (), queue: str = "main", flavor: Tree | None = None
     ) -> None:
         """A ClusterQueue `cq` with so many CPUs, and a LocalQueue before it."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fakekube.cluster import Cluster
-from fakekube.face.attributes import attributes
-from fakekube.face.gate import Gate
-from fakekube.face.rbac import MASTERS, Authorizer
+from fakekube.front_end.attributes import attributes
+from fakekube.front_end.authorization import AuthorizationFilter
+from fakekube.front_end.rbac import MASTERS, Authorizer
 from fakekube.network.transport import Host
 from fakekube.wire import Request, Response, User, Watch
 from multikueue_simulator.processes import Process
@@ -40,7 +40,7 @@ class Asked:
 
 @dataclass
 class _Guard:
-    gate: Gate
+    gate: AuthorizationFilter
     account: User
     asked: Asked
 
@@ -60,7 +60,7 @@ def account(namespace: str, name: str) -> User:
 
 def guard(host: Host, cluster: Cluster, token: str, user: User, asked: Asked, *, others: Iterable[Process]) -> None:
     """Mind roles from now on. Who has the token is the user; the programs of the cluster itself may do everything."""
-    host.api = _Guard(Gate(cluster.api, Authorizer(cluster.storage, enforced=True)), user, asked)
+    host.api = _Guard(AuthorizationFilter(cluster.api, Authorizer(cluster.storage, enforced=True)), user, asked)
     host.users = {f"Bearer {each.name}": User(each.name, (MASTERS,)) for each in others} | {f"Bearer {token}": user}
 
 

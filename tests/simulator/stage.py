@@ -20,7 +20,7 @@ def perform(layout: Layout, test: Callable[[World, TaskGroup], Awaitable[None]])
     async def main() -> None:
         random.seed(1)
         world = World(layout, clock=VirtualClock(), seed=1)
-        world.furnish()
+        world.apply_fixtures()
         async with anyio.create_task_group() as tasks:
             await world.start(tasks)
             await test(world, tasks)

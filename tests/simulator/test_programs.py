@@ -32,7 +32,9 @@ def _served(sandbox: Sandbox) -> Served:
 
 @pytest.fixture(name="client")
 async def _client(served: Served) -> AsyncIterator[Client]:
-    async with Client(served.face.url, ca=served.face.ca, token=served.cluster.users.token("admin")) as client:
+    async with Client(
+        served.front_end.url, ca=served.front_end.ca, token=served.cluster.users.token("admin")
+    ) as client:
         yield client
 
 

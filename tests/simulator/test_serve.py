@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import yaml
 
-from fakekube.face.authority import Authority
+from fakekube.front_end.authority import Authority
 from multikueue.api.kinds import JOBS, LOCAL_QUEUES
 from multikueue.errors import NotFound
 from multikueue.kube.client import Client
@@ -36,13 +36,13 @@ async def connected(served: Served, user: str = "admin") -> Any:
 def asking(served: Served) -> RealClient:
     """A client of the testbed, which shares nothing with ours."""
     users = served.cluster.users
-    return RealClient(served.face.url, ca=served.face.ca, token=users.token("admin"))
+    return RealClient(served.front_end.url, ca=served.front_end.ca, token=users.token("admin"))
 
 
 async def test_each_cluster_is_served_to_each_user(tmp_path: Path) -> None:
     async with Sandbox(Plan(workers=2), folder=tmp_path) as sandbox:
         assert list(sandbox) == [MANAGER, "worker1", "worker2"]
-        assert len({served.face.port for served in sandbox.values()}) == 3
+        assert len({served.front_end.port for served in sandbox.values()}) == 3
         for served in sandbox.values():
             assert set(served.described["kubeconfigs"]) == set(USERS)
             async with await connected(served, "placement") as client:
@@ -52,7 +52,7 @@ async def test_each_cluster_is_served_to_each_user(tmp_path: Path) -> None:
         assert merged["current-context"] == MANAGER
     with pytest.raises(aiohttp.ClientConnectorError):
         async with aiohttp.ClientSession() as session:
-            await session.get(served.face.url)
+            await session.get(served.front_end.url)
 
 
 async def test_one_cluster_knows_nothing_of_the_others_users(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def _is_complete(client: RealClient) -> bool:
 
 async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_open(tmp_path: Path) -> None:
     async with Sandbox(Plan(workers=0), folder=tmp_path / "one") as sandbox:
-        taken = sandbox[MANAGER].face.port
+        taken = sandbox[MANAGER].front_end.port
         with pytest.raises(OSError, match="address"):
             async with Sandbox(Plan(workers=1, port=taken - 1), folder=tmp_path / "two"):
                 raise AssertionError
@@ -120,7 +120,7 @@ class Process:
         assert self.process.stdout is not None
         return msgspec.json.decode(self.process.stdout.readline())
 
-    def tell(self, text: bytes) -> Any:
+    def describe(self, text: bytes) -> Any:
         commands: IO[bytes] | None = self.process.stdin
         assert commands is not None
         commands.write(text + b"\n")
@@ -128,7 +128,7 @@ class Process:
         return self.read()
 
     def do(self, what: str, cluster: str) -> Any:
-        return self.tell(msgspec.json.encode({"do": what, "cluster": cluster}))
+        return self.describe(msgspec.json.encode({"do": what, "cluster": cluster}))
 
     def end(self) -> int:
         self.process.send_signal(SIGTERM)
@@ -162,22 +162,22 @@ async def test_a_process_serves_until_it_is_told_to_end(process: Process) -> Non
     assert process.do("compact", "worker1") == {"done": "compact", "cluster": "worker1"}
     assert process.do("stop", "nowhere") == {"error": "'nowhere'"}
     assert process.do("dance", "worker1") == {"error": "'unknown command dance'"}
-    assert "malformed" in process.tell(b"x")["error"]
+    assert "malformed" in process.describe(b"x")["error"]
     for what in ("start-kueue", "stop-kueue", "remove-kueue", "start-jobs", "stop-jobs"):
         assert process.do(what, "worker1") == {"done": what, "cluster": "worker1"}
     assert process.end() == 0
 
 
 async def test_a_process_serves_one_more_cluster_with_the_kinds_it_is_told(process: Process) -> None:
-    answer = process.tell(b'{"do": "add", "cluster": "more", "definitions": ["ocm"]}')
+    answer = process.describe(b'{"do": "add", "cluster": "more", "definitions": ["ocm"]}')
     assert (answer["done"], answer["name"]) == ("add", "more")
     assert "there is a cluster more" in process.do("add", "more")["error"]
     async with Client.connect(await from_kubeconfig(Path(answer["kubeconfigs"]["admin"])), cluster="more") as client:
         with pytest.raises(NotFound):
             await client.list(LOCAL_QUEUES)
-        assert "done" in process.tell(b'{"do": "define", "cluster": "more", "definitions": ["kueue", "ocm"]}')
+        assert "done" in process.describe(b'{"do": "define", "cluster": "more", "definitions": ["kueue", "ocm"]}')
         assert (await client.list(LOCAL_QUEUES)).items == ()
-    assert "error" in process.tell(b'{"do": "define", "cluster": "more", "definitions": ["nonsense"]}')
+    assert "error" in process.describe(b'{"do": "define", "cluster": "more", "definitions": ["nonsense"]}')
 
 
 async def test_over_one_store_versions_are_counted_together(tmp_path: Path) -> None:

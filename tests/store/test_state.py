@@ -92,7 +92,7 @@ def test_it_is_not_where_its_job_can_or_may_start_or_another_one_is_to() -> None
 
 def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() -> None:
     store, seen = of_here()
-    patch = BATCH_JOB.placing.start_patch(HERE, {}, placement(seen, ByName(store.flavors)).places)
+    patch = BATCH_JOB.pod_set_info.start_patch(HERE, {}, placement(seen, ByName(store.flavors)).places)
     left = places.applied(HERE, patch)
     assert BATCH_JOB.is_suspended(left)
     assert store.runs_here(left)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fakekube.shown.discovery import VERSION
+from fakekube.printers.discovery import VERSION
 from testbed import programs
 from testbed.programs import DEFAULT_KUEUE, NotInstalledError, Release, releases
 

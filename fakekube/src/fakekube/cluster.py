@@ -9,10 +9,10 @@ from datetime import datetime
 import msgspec
 
 from fakekube.builtins import kinds as builtins
-from fakekube.face import reviews
-from fakekube.face.rbac import Authorizer
-from fakekube.face.users import Users
-from fakekube.garbage import Caretaker
+from fakekube.front_end import reviews
+from fakekube.front_end.rbac import Authorizer
+from fakekube.front_end.users import Users
+from fakekube.garbage import ClusterControllers
 from fakekube.model.bodies import parsed
 from fakekube.model.refusals import method_not_allowed
 from fakekube.model.resources import Registry, Resource
@@ -73,7 +73,7 @@ class Cluster:
         self._definitions = Definitions(self._server, self.api.watches.end_of)
         self._furnish()
         self.install(definitions)
-        self.caretaker = Caretaker(self._server)
+        self.controllers = ClusterControllers(self._server)
 
     def install(self, definitions: Iterable[Object]) -> None:
         """Serve the kinds of valid CustomResourceDefinitions; `notation` helps to write them."""
@@ -93,7 +93,7 @@ class Cluster:
 
     def close(self) -> None:
         """End all watches and stop all controllers."""
-        self.caretaker.close()
+        self.controllers.close()
         self.api.watches.end()
 
     def _furnish(self) -> None:

@@ -20,7 +20,7 @@ from fakekube.server.places import NAMESPACES
 from fakekube.server.server import Server, Timer
 from fakekube.wire import Object, Refused
 
-__all__ = ["Caretaker"]
+__all__ = ["ClusterControllers"]
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -32,7 +32,7 @@ class _Place(NamedTuple):
     key: str
 
 
-class Caretaker:
+class ClusterControllers:
     """The controllers of one cluster. `delay` is the time from a change to its effect, in seconds."""
 
     def __init__(self, server: Server, *, delay: float = 0.05) -> None:

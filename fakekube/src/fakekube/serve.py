@@ -3,8 +3,8 @@
     async with serve(definitions=[my_definition]) as server:
         await run_my_controller(server.kubeconfig())
 
-Tests that need more (users with few rights, an audit log, several clusters) combine `Cluster`, `Gate` and `Face` as
-here.
+Tests that need more (users with few rights, an audit log, several clusters) combine `Cluster`,
+`AuthorizationFilter` and `FrontEnd` as here.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from fakekube.cluster import Cluster
-from fakekube.face.authority import Authority
-from fakekube.face.gate import Gate
-from fakekube.face.http import Face
-from fakekube.face.rbac import MASTERS
+from fakekube.front_end.authority import Authority
+from fakekube.front_end.authorization import AuthorizationFilter
+from fakekube.front_end.http import FrontEnd
+from fakekube.front_end.rbac import MASTERS
 from fakekube.wire import Object, Request, object_of
 
 __all__ = ["ADMIN", "Server", "serve"]
@@ -39,15 +39,15 @@ class Server:
     """A cluster and its HTTPS server."""
 
     cluster: Cluster
-    face: Face
+    front_end: FrontEnd
 
     @property
     def url(self) -> str:
-        return self.face.url
+        return self.front_end.url
 
     def kubeconfig(self) -> Object:
         """The administrator's kubeconfig, as a tree."""
-        return self.face.kubeconfig(ADMIN)
+        return self.front_end.kubeconfig(ADMIN)
 
     async def create(self, api_version: str, kind: str, body: Object, namespace: str = "") -> Object:
         """Create an object as the administrator, through admission and validation. Returns the created object.
@@ -86,11 +86,11 @@ async def serve(
     rng = random.Random(secrets.randbits(64) if seed is None else seed)  # noqa: S311  # the administrator's token is not from it
     cluster = Cluster(name, now=now, rng=rng, definitions=definitions, rbac=rbac)
     cluster.users.add(ADMIN, MASTERS, token=secrets.token_hex(16))
-    gate = Gate(cluster.api, cluster.authorizer)
-    face = Face(gate, cluster.users, authority=Authority(), now=now, name=name, host=host, port=port)
+    authorization = AuthorizationFilter(cluster.api, cluster.authorizer)
+    front_end = FrontEnd(authorization, cluster.users, authority=Authority(), now=now, name=name, host=host, port=port)
     try:
-        async with face:
-            yield Server(cluster, face)
+        async with front_end:
+            yield Server(cluster, front_end)
     finally:
         cluster.close()
         await cluster.admission.aclose()

@@ -25,7 +25,7 @@ def clusters(ctx: typer.Context, incomplete: str) -> list[str]:
     async def ask(client: Client, _: str) -> list[str]:
         return [each.metadata.name for each in (await client.list(MULTIKUEUE_CLUSTERS)).items]
 
-    return _asked(ctx, incomplete, ask)
+    return _names_from(ctx, incomplete, ask)
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -35,7 +35,7 @@ def queues(ctx: typer.Context, incomplete: str) -> list[str]:
     async def ask(client: Client, namespace: str) -> list[str]:
         return [each.metadata.name for each in (await client.list(LOCAL_QUEUES, namespace=namespace)).items]
 
-    return _asked(ctx, incomplete, ask)
+    return _names_from(ctx, incomplete, ask)
 
 
 def cluster_queues(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -45,7 +45,7 @@ def cluster_queues(ctx: typer.Context, incomplete: str) -> list[str]:
     async def ask(client: Client, _: str) -> list[str]:
         return [each.metadata.name for each in (await client.list(CLUSTER_QUEUES)).items]
 
-    return _asked(ctx, incomplete, ask)
+    return _names_from(ctx, incomplete, ask)
 
 
 def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -62,10 +62,10 @@ def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
             names += [f"workload/{each.metadata.name}"] if "/" in incomplete else []
         return names
 
-    return _asked(ctx, incomplete, ask)
+    return _names_from(ctx, incomplete, ask)
 
 
-def _asked(ctx: typer.Context, incomplete: str, question: Question) -> list[str]:
+def _names_from(ctx: typer.Context, incomplete: str, question: Question) -> list[str]:
     target = ContextChoice(given(ctx, "kubeconfig"), given(ctx, "context"))
 
     async def work() -> list[str]:

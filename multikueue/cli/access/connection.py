@@ -38,10 +38,10 @@ __all__ = [
     "fetch",
     "fetch_pairs",
     "kubeconfig_option",
+    "noting_source",
     "now",
     "run_async",
     "settings_option",
-    "told_where",
 ]
 
 T = TypeVar("T")
@@ -164,13 +164,13 @@ class ContextChoice:
         # asyncio logs connections that break when Ctrl-C or a closed pipe ends the process: no news for a user.
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         credentials = await self.credentials()
-        with told_where(self.cluster, credentials):
+        with noting_source(self.cluster, credentials):
             async with Client.connect(credentials, cluster=self.cluster) as client:
                 yield client, namespace or credentials.namespace
 
 
 @contextmanager
-def told_where(cluster: str, credentials: Credentials) -> Iterator[None]:
+def noting_source(cluster: str, credentials: Credentials) -> Iterator[None]:
     """Adds to ClusterUnreachable a note of the URL, file and context in use."""
     try:
         yield

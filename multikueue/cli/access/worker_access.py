@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import NAMESPACE, ContextChoice, told_where
+from multikueue.cli.access.connection import NAMESPACE, ContextChoice, noting_source
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import Forbidden, NotFound, Unauthorized
 
@@ -91,7 +91,7 @@ class WorkerAccess:
         from multikueue.kube.client import Client
 
         credentials, source, advice = await self._way(manager, cluster)
-        with told_where(cluster, credentials):
+        with noting_source(cluster, credentials):
             async with Client.connect(credentials, cluster=cluster) as client:
                 worker = ReachableWorker(cluster, client, source, advice)
                 try:

@@ -27,7 +27,7 @@ from multikueue.cli.workload.lookup import InNamespace, Named, pick
 
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
-    from multikueue.cli.workload.told import Told
+    from multikueue.cli.workload.explanation import ManagerExplanation
     from multikueue.dispatch.prospects import Prospect
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.explain import Explanation, Shortage
@@ -121,7 +121,7 @@ def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
     helps = repair(workload)
     print(f"{summary}{f' {helps}' if helps and helps not in summary else ''}\n")
     if found is not None:
-        _tell(found, output)
+        _print_explanation(found, output)
     elif seen.workers:
         from multikueue.cli.workload.prospects import row
 
@@ -163,7 +163,7 @@ def _shortest(lacks: tuple[Shortage, ...]) -> str:
     return f"{first.missing} {of} more is needed than there is{more}"
 
 
-def _tell(found: Explanation, output: Form) -> None:
+def _print_explanation(found: Explanation, output: Form) -> None:
     place = f"number {found.place}" if found.place else "in no line"
     facts = {
         "ClusterQueue": found.cluster_queue,
@@ -254,13 +254,13 @@ async def _look(target: ContextChoice, reach: WorkerAccess, namespace: str | Non
     return seen
 
 
-async def _ask(client: ClusterClient, workload: Workload) -> Told | None:
+async def _ask(client: ClusterClient, workload: Workload) -> ManagerExplanation | None:
     """The manager's explanation, which needs a right to that API only; None without an answer."""
-    from multikueue.cli.workload.told import told
+    from multikueue.cli.workload.explanation import fetch_explanation
     from multikueue.errors import ApiError
 
     try:
-        return await told(client, workload.key)
+        return await fetch_explanation(client, workload.key)
     except ApiError:  # no such API, no right to it, or no server behind it: the reasons are computed here
         return None
 

@@ -22,7 +22,7 @@ from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, CORDON_ANNOTATION
 from multikueue.api.workload import FINISHED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, queue_of, workload_spec
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload.related_objects import Kin
+from multikueue.cli.workload.related_objects import RelatedObjects
 from multikueue.dispatch.fit import named_in
 from multikueue.dispatch.prospects import Prospect, State
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
@@ -57,14 +57,14 @@ def sentence(found: Iterable[Prospect], local: Workload) -> str:
     ranked = sorted(found, key=lambda each: _RANK[each.state])
     if ranked and all(each.state == State.NEVER.value for each in ranked):
         return f"No worker can ever hold it: {_alike(ranked)}.{_again(local)}"
-    told = [_told(state, list(each)) for state, each in groupby(ranked, key=lambda each: each.state)]
+    told = [_in_words(state, list(each)) for state, each in groupby(ranked, key=lambda each: each.state)]
     return f"{'; '.join(told)}.{_again(local)}" if told else ""
 
 
 _RANK = {state.value: number for number, state in enumerate(State)}
 
 
-def _told(state: str, alike: list[Prospect]) -> str:
+def _in_words(state: str, alike: list[Prospect]) -> str:
     if state == State.WAITS.value:
         places = (f"{each.cluster} (number {each.place} there)" if each.place else each.cluster for each in alike)
         return f"Waits for admission on {_some(list(places))}"
@@ -198,7 +198,7 @@ class _Inquiry:
         return _prospect(name, State.WAITS if name in self.nominated else State.HIDDEN, "you cannot look there")
 
     async def _worker_says(self, name: str, worker: ReachableWorker) -> Prospect:
-        kin = Kin(worker.client, self.local)
+        kin = RelatedObjects(worker.client, self.local)
         kind = await kin.unserved()
         if kind:
             return _prospect(name, State.LACKS_KIND, f"{kind} is not served there")

@@ -17,12 +17,12 @@ from multikueue.kube.relatives import Relatives, collection, meta_of, plural_of
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Kin", "collection_of"]
+__all__ = ["RelatedObjects", "collection_of"]
 
 Tree = dict[str, Any]
 
 
-class Kin(Relatives):
+class RelatedObjects(Relatives):
     """The relatives of one workload on one worker."""
 
     async def copy(self) -> Workload | None:

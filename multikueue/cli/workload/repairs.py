@@ -33,7 +33,7 @@ class Repair(NamedTuple):
     words: str
 
 
-def _said(workload: Workload, type_: str) -> str:
+def _message_of(workload: Workload, type_: str) -> str:
     """Reason and message of a condition."""
     condition = find_condition(workload.status.conditions, type_)
     return f"{condition.reason}: {condition.message}" if condition else ""
@@ -44,7 +44,7 @@ def _is_held(workload: Workload) -> bool:
 
 
 def _is_waiting(workload: Workload, words: str) -> bool:
-    return not workload.has(QUOTA_RESERVED) and words in _said(workload, QUOTA_RESERVED)
+    return not workload.has(QUOTA_RESERVED) and words in _message_of(workload, QUOTA_RESERVED)
 
 
 REPAIRS: tuple[Repair, ...] = (
@@ -56,7 +56,7 @@ REPAIRS: tuple[Repair, ...] = (
     ),
     Repair(
         "out of time",
-        lambda workload: _is_held(workload) and OUT_OF_TIME in _said(workload, EVICTED),
+        lambda workload: _is_held(workload) and OUT_OF_TIME in _message_of(workload, EVICTED),
         f"Raise its label {MAX_EXEC_TIME_LABEL}, then `multikueue workloads release -n {{namespace}} {{name}}`.",
     ),
     Repair("held", _is_held, "To queue it again: `multikueue workloads release -n {namespace} {name}`."),
@@ -70,7 +70,7 @@ REPAIRS: tuple[Repair, ...] = (
         "LocalQueue stopped",
         lambda workload: (
             _is_waiting(workload, f"LocalQueue {workload_spec(workload).queue_name} is")
-            or (not workload.has(QUOTA_RESERVED) and "LocalQueueStopped" in _said(workload, EVICTED))
+            or (not workload.has(QUOTA_RESERVED) and "LocalQueueStopped" in _message_of(workload, EVICTED))
         ),
         "`multikueue queues show -n {namespace} {queue}` says why;"
         " one that is held goes on with `multikueue queues resume -n {namespace} {queue}`.",

@@ -22,7 +22,7 @@ from multikueue.errors import NotFound
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import WatchingClient
 
-__all__ = ["Act", "Scene", "nowhere", "open_scene"]
+__all__ = ["Follower", "WorkloadSession", "nowhere", "open_workload"]
 
 POLL_SECONDS = 1.0
 """Time between two reads of the workload, which show whether it is still on the same cluster."""
@@ -31,7 +31,7 @@ DRAIN_SECONDS = 10.0
 """The longest wait for the last data of a cluster that the workload has left: the cluster may be dead."""
 
 
-class Act(Protocol):
+class Follower(Protocol):
     """The work of a command on the cluster where the workload is."""
 
     async def play(self, view: WorkloadView, /) -> None:
@@ -42,7 +42,7 @@ class Act(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class WorkloadSession:
     """The workload that was named; `item` is the object as the server sent it."""
 
     manager: WatchingClient
@@ -58,7 +58,7 @@ class Scene:
         async with AsyncExitStack() as stack:
             yield WorkloadView(self.manager, self.reach, self.workload, stack)
 
-    async def stay(self, act: Act) -> Workload:
+    async def stay(self, act: Follower) -> Workload:
         """Play on the workload's cluster, then on its next one; returns the workload once it is finished."""
         said = ""
         while True:
@@ -73,7 +73,7 @@ class Scene:
                 note(f"{said} Waiting for a cluster.")
             await anyio.sleep(POLL_SECONDS)
 
-    async def _play(self, act: Act, workload: Workload) -> None:
+    async def _play(self, act: Follower, workload: Workload) -> None:
         cluster = workload.status.cluster_name or ""
         async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
             tasks.start_soon(act.play, WorkloadView(self.manager, self.reach, workload, stack))
@@ -101,11 +101,11 @@ class Scene:
 
 
 @asynccontextmanager
-async def open_scene(named: str, namespace: str | None, reach: WorkerAccess) -> AsyncIterator[Scene]:
+async def open_workload(named: str, namespace: str | None, reach: WorkerAccess) -> AsyncIterator[WorkloadSession]:
     """Opens the workload, by default in the context's namespace. Raises CommandFailed unless exactly one has the name."""
     async with reach.manager.connect_in(namespace) as (manager, where):
         item, workload = pick(await fetch_workloads(manager, where), named, where)
-        yield Scene(manager, reach, item, workload)
+        yield WorkloadSession(manager, reach, item, workload)
 
 
 def nowhere(workload: Workload) -> str:

@@ -21,7 +21,7 @@ from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.workload.following import follow
-from multikueue.cli.workload.related_objects import Kin
+from multikueue.cli.workload.related_objects import RelatedObjects
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound, ServerError
 
 if TYPE_CHECKING:
@@ -53,15 +53,15 @@ class WorkloadView:
         self._manager, self._reach, self._stack = manager, reach, stack
         self._refused: ApiError | None = None
         self._is_told = False
-        self._own: tuple[ReachableWorker, Kin] | None = None
+        self._own: tuple[ReachableWorker, RelatedObjects] | None = None
         self._connecting = anyio.Lock()
 
-    async def own(self) -> tuple[ReachableWorker, Kin]:
+    async def own(self) -> tuple[ReachableWorker, RelatedObjects]:
         """The user's own access to the worker. Raises CommandFailed without any, with the manager's refusal."""
         async with self._connecting:
             if self._own is None:
                 worker = await self._connect()
-                self._own = worker, Kin(worker.client, self.workload)
+                self._own = worker, RelatedObjects(worker.client, self.workload)
         return self._own
 
     async def _connect(self) -> ReachableWorker:
@@ -74,7 +74,7 @@ class WorkloadView:
 
     async def pods(self) -> Pairs[PrintedPod]:
         """The pods of the job."""
-        found = await self._told(PODS)
+        found = await self._from_manager(PODS)
         if found is None:
             _, kin = await self.own()
             found = await kin.pods()
@@ -84,7 +84,7 @@ class WorkloadView:
     async def follow_pods(self, take: Callable[[PrintedPod, bool], Awaitable[None]]) -> None:
         """Calls `take` with each pod and each change, until cancelled; the flag says that the pod is gone."""
 
-        found = await self._told(PODS)
+        found = await self._from_manager(PODS)
         if found is not None:
             return await self._poll(PODS, found, take)
         worker, kin = await self.own()
@@ -97,7 +97,7 @@ class WorkloadView:
 
     async def events(self) -> Pairs[PrintedEvent]:
         """The events of its copy, its job and its pods."""
-        found = await self._told(PRINTED_EVENTS)
+        found = await self._from_manager(PRINTED_EVENTS)
         if found is not None:
             return found
         worker, kin = await self.own()
@@ -107,7 +107,7 @@ class WorkloadView:
 
     async def follow_events(self, take: Callable[[PrintedEvent, bool], Awaitable[None]]) -> None:
         """Calls `take` with each event and each change, until cancelled; the flag says that the event is gone."""
-        found = await self._told(PRINTED_EVENTS)
+        found = await self._from_manager(PRINTED_EVENTS)
         if found is not None:
             return await self._poll(PRINTED_EVENTS, found, take)
         worker, kin = await self.own()
@@ -141,7 +141,7 @@ class WorkloadView:
         of = f"namespaces/{key.namespace}/workloads/{key.name}"
         return f"/apis/visibility.multikueue.dev/v1alpha1/{of}/{subresource}"
 
-    async def _told(self, kind: Kind[T]) -> Pairs[T] | None:
+    async def _from_manager(self, kind: Kind[T]) -> Pairs[T] | None:
         """The manager's answer; None if it refuses, or if the user named a context or kubeconfig."""
         if self._reach.is_named:
             return None

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from multikueue.api.kinds import Kind
 from multikueue.controllers.reconcile.context import World
-from multikueue.controllers.reconcile.events import tell_state
+from multikueue.controllers.reconcile.events import log_state
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.kube.reflector import Reflector
@@ -75,9 +75,7 @@ class JobKinds:
 
     async def _watch(self, kind: Kind[Any], cache: Cache[Any], tasks: TaskGroup, *, selector: str = "") -> None:
         """Starts the watch of a kind, and returns after its first list."""
-        reflector = Reflector(
-            self.world.manager, kind, cache, label_selector=selector, on_state=tell_state(kind.plural)
-        )
+        reflector = Reflector(self.world.manager, kind, cache, label_selector=selector, on_state=log_state(kind.plural))
         tasks.start_soon(reflector.run)
         await reflector.synced.wait()
 

@@ -12,7 +12,7 @@ from multikueue.api.definition import Definition
 from multikueue.api.kinds import DEFINITIONS, Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of
-from multikueue.controllers.reconcile.events import Recorder, tell_state
+from multikueue.controllers.reconcile.events import Recorder, log_state
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.declared.declaration import Declaration
@@ -54,7 +54,7 @@ class AnnotatedKinds:
     async def run(self, client: WatchingClient) -> None:
         if not self.is_enabled:
             return
-        tell = tell_state(DEFINITIONS.plural)
+        tell = log_state(DEFINITIONS.plural)
 
         def on_state(ok: bool, why: str) -> None:
             tell(ok, why)
@@ -87,7 +87,7 @@ class AnnotatedKinds:
         while not self.is_stale:
             await self._news.wait()
 
-    async def tell(self, recorder: Recorder) -> None:
+    async def report_problems(self, recorder: Recorder) -> None:
         """Emits an event about each definition with an invalid declaration, for ever."""
         while True:
             for key, why in self._problems.items():
@@ -97,7 +97,7 @@ class AnnotatedKinds:
             await self._news.wait()
 
     def _changed(self, old: Definition | None, new: Definition | None) -> None:
-        if _said(old) == _said(new):
+        if _declaration_text(old) == _declaration_text(new):
             return
         self._read()
         self._news.set()
@@ -171,7 +171,7 @@ def _name(definition: Definition) -> str:
     return f"{definition.spec.names.kind}.{definition.spec.group}"
 
 
-def _said(definition: Definition | None) -> object:
+def _declaration_text(definition: Definition | None) -> object:
     """The declaration with the spec it refers to; None without a declaration."""
     text = definition.metadata.annotations.get(KIND_ANNOTATION) if definition is not None else None
     return (text, definition.spec) if definition is not None and text is not None else None

@@ -188,7 +188,7 @@ class Observer:
             self._conditions_changed(old, new, before, after)
         named = new.status.nominated_cluster_names
         if named and named != old.status.nominated_cluster_names and not (after - before):
-            self._tell("workload.nominated", new, clusters=named)
+            self._log("workload.nominated", new, clusters=named)
         if new.status.admission_checks != old.status.admission_checks:
             self._checks_changed(old, new)
 
@@ -217,7 +217,7 @@ class Observer:
             self._reach(story, Milestone.RESERVED)
         else:  # a later attempt, or a job submitted before we began: times count from here
             story.reached, story.since, story.began = Milestone.RESERVED, self.seconds(), None
-        self._tell("workload.reserved", new, cluster_queue=queue, nominated=new.status.nominated_cluster_names)
+        self._log("workload.reserved", new, cluster_queue=queue, nominated=new.status.nominated_cluster_names)
 
     def _admitted(self, new: Workload) -> None:
         story, queue = self._story(new), _cluster_queue(new)
@@ -229,7 +229,7 @@ class Observer:
                 checks = instruments.checks_wait(*labels, story.priority_class)
                 checks.observe(self._since(reserved.last_transition_time))
         self._reach(story, Milestone.READY)
-        self._tell("workload.admitted", new, cluster=new.status.cluster_name)
+        self._log("workload.admitted", new, cluster=new.status.cluster_name)
 
     def _ready(self, new: Workload) -> None:
         story, wait, admitted = self._story(new), self._waited(new), new.condition(ADMITTED)
@@ -238,7 +238,7 @@ class Observer:
             if admitted is not None:
                 since = self._since(admitted.last_transition_time)
                 instruments.ready_since_admitted(*labels, story.priority_class).observe(since)
-        self._tell("workload.ready", new, cluster=new.status.cluster_name)
+        self._log("workload.ready", new, cluster=new.status.cluster_name)
 
     def _evicted(self, old: Workload, new: Workload) -> None:
         story, queue, condition = self._story(new), _cluster_queue(new), new.condition(EVICTED)
@@ -252,7 +252,7 @@ class Observer:
         stats = new.status.scheduling_stats
         if stats is None or sum(entry.count for entry in stats.evictions) <= 1:
             self.metrics.evicted_once(queue, reason, cause, story.priority_class).inc()
-        self._tell("workload.evicted", new, reason=condition.reason, why=condition.message)
+        self._log("workload.evicted", new, reason=condition.reason, why=condition.message)
 
     def _requeued(self, new: Workload) -> None:
         state = new.status.requeue_state
@@ -267,7 +267,7 @@ class Observer:
             instruments.finished(*labels, story.priority_class).inc()
         if story.ended is not None:
             self.metrics.phases(FINISHED_PHASE).observe(self.seconds() - story.ended)
-        self._tell("workload.finished", new, cluster=new.status.cluster_name, reason=condition.reason)
+        self._log("workload.finished", new, cluster=new.status.cluster_name, reason=condition.reason)
         self._stories.pop(new.key, None)
 
     def _checks_changed(self, old: Workload, new: Workload) -> None:
@@ -281,9 +281,9 @@ class Observer:
             self.metrics.won(_cluster_queue(new), new.status.cluster_name or "").inc()
         elif is_.state == "Retry":
             self.metrics.retries(new.status.cluster_name or "").inc()
-            self._tell("workload.retried", new, cluster=new.status.cluster_name, why=is_.message)
+            self._log("workload.retried", new, cluster=new.status.cluster_name, why=is_.message)
         elif is_.state == "Rejected":
-            self._tell("workload.rejected", new, why=is_.message)
+            self._log("workload.rejected", new, why=is_.message)
 
     # Objects on a worker. Until all were listed once, an object that appears is not new.
 
@@ -354,7 +354,7 @@ class Observer:
     def _since(self, when: datetime | None) -> float:
         return max(0.0, (self.now() - when).total_seconds()) if when is not None else 0.0
 
-    def _tell(self, event: str, workload: Workload, **facts: object) -> None:
+    def _log(self, event: str, workload: Workload, **facts: object) -> None:
         log.info(event, workload=str(workload.key), attempt=attempt_of(workload).partition("/")[0], **facts)
 
 

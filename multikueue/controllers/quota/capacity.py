@@ -109,12 +109,12 @@ class Capacity:
     def _following(self, rules: Rules) -> Iterator[tuple[ClusterQueue, WorkerReserve]]:
         store = self.world.store
         for queue in store.cluster_queues:
-            self._tell(queue, INVALID_ANNOTATION, follow_problem(queue))
+            self._record(queue, INVALID_ANNOTATION, follow_problem(queue))
             reserve, check = reserve_of(queue, rules), store.queue_check(queue)
             if reserve is not None and check is not None:
                 yield queue, reserve
             elif reserve is not None and FOLLOW_ANNOTATION in queue.metadata.annotations:
-                self._tell(queue, UNKNOWN, "it has no MultiKueue check, so there are no workers to follow")
+                self._record(queue, UNKNOWN, "it has no MultiKueue check, so there are no workers to follow")
 
     def _queues(self, names: Iterable[str]) -> Iterator[ClusterQueue]:
         """The present versions of the named queues, without those that are gone or being deleted."""
@@ -172,8 +172,8 @@ class Capacity:
 
     async def _carry_out(self, queue: ClusterQueue, decision: FollowedQuota) -> None:
         problem = decision.problem and f"nominal quotas stay as they are: {decision.problem}"
-        self._tell(queue, UNKNOWN, "; ".join(filter(None, (problem, *decision.notes))))
-        self._tell(queue, UNWRITTEN, await self._write(queue, decision) if decision.changes else "")
+        self._record(queue, UNKNOWN, "; ".join(filter(None, (problem, *decision.notes))))
+        self._record(queue, UNWRITTEN, await self._write(queue, decision) if decision.changes else "")
 
     async def _write(self, queue: ClusterQueue, decision: FollowedQuota) -> str:
         """Writes the changes. Returns why they could not be written; empty if they were."""
@@ -196,7 +196,7 @@ class Capacity:
         self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Normal", reason=FOLLOWED, message=changes)
         return ""
 
-    def _tell(self, queue: ClusterQueue, reason: str, message: str) -> None:
+    def _record(self, queue: ClusterQueue, reason: str, message: str) -> None:
         """Warns, if the message is news."""
         if self._is_news(queue, reason, message):
             log.warning("capacity.unclear", cluster_queue=queue.metadata.name, why=message)

@@ -46,7 +46,7 @@ class CeilingReader:
             self._complain(name, str(error))
         else:
             self._complain(name, "")
-            self._tell(name, world.store.ceilings.put(name, queues))
+            self._requeue(name, world.store.ceilings.put(name, queues))
         needed = self._has_suspects(name) or world.store.parked()
         return Result(again_after=world.settings.capacity_follow.interval) if needed else DONE
 
@@ -59,7 +59,7 @@ class CeilingReader:
     def _has_suspects(self, name: str) -> bool:
         return any(map(is_suspected, self.world.store.worker(name).workloads))
 
-    def _tell(self, name: str, has_news: bool | None) -> None:
+    def _requeue(self, name: str, has_news: bool | None) -> None:
         """Queues the workloads that waited for the read, and after a change the parked ones, which may fit now."""
         store = self.world.store
         if has_news is not False:

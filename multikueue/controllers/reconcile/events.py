@@ -37,7 +37,7 @@ _Topic = tuple[str, str]
 _Waiting = tuple[datetime, str, dict[str, Any]]
 
 
-def tell_state(plural: str) -> Callable[[bool, str], None]:
+def log_state(plural: str) -> Callable[[bool, str], None]:
     """A callback that logs each time a watch of the manager cluster is established or broken."""
 
     def on_state(ok: bool, why: str) -> None:
@@ -46,7 +46,7 @@ def tell_state(plural: str) -> Callable[[bool, str], None]:
     return on_state
 
 
-def tell_unreadable(cluster: str, kind: Kind[Any], about: Object | Stub, why: str) -> None:
+def log_unreadable(cluster: str, kind: Kind[Any], about: Object | Stub, why: str) -> None:
     """Logs that an object cannot be decoded or cached: its last version stays, and nothing is decided about it."""
     log.error("object.unreadable", cluster=cluster or "manager", kind=kind.kind, object=str(about.key), error=why)
 
@@ -87,7 +87,7 @@ class Recorder:
 
     def unreadable(self, cluster: str, kind: Kind[Any], about: Object | Stub, why: str) -> None:
         """Logs an unreadable object of the manager cluster, and emits an event about it where its key is known."""
-        tell_unreadable(cluster, kind, about, why)
+        log_unreadable(cluster, kind, about, why)
         if about.key is not None:
             self.emit(kind, about, type_="Warning", reason="Unreadable", message=why)
 

@@ -17,7 +17,7 @@ import anyio.abc
 
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import World, tenant
-from multikueue.controllers.reconcile.events import tell_unreadable
+from multikueue.controllers.reconcile.events import log_unreadable
 from multikueue.controllers.workers.credentials_on_trial import (
     CONNECTION_FAILED,
     CredentialsTrial,
@@ -143,7 +143,7 @@ class Connection:
             call_timeout=self.settings.call_timeout.total_seconds(),
             may_write=self.world.mandate.is_valid,
             on_call=self.world.metrics.called,
-            on_garbage=tell_unreadable,
+            on_undecodable=log_unreadable,
             transport=self.world.transport,
         )
 

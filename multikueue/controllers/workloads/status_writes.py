@@ -31,10 +31,10 @@ async def merge(world: World, local: Workload, status: WorkloadStatus) -> Worklo
     if not patch:
         return local
     body = status_patch(local, patch)
-    with _refusal_told(world, local), world.store.writing(local.key) as take_in:
+    with _reporting_refusal(world, local), world.store.writing(local.key) as take_in:
         answer = await world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
         take_in(answer)
-    return _told(answer, patch)
+    return _logged(answer, patch)
 
 
 async def apply(world: World, local: Workload, status: WorkloadStatus) -> Workload:
@@ -50,17 +50,17 @@ async def apply(world: World, local: Workload, status: WorkloadStatus) -> Worklo
         patch = difference(part(local.status), part(status))
         if patch:
             body = applied(local, part(status))
-            with _refusal_told(world, local):
+            with _reporting_refusal(world, local):
                 answer = await world.manager.apply(
                     WORKLOADS, local.key, body, manager=manager, force=True, subresource="status"
                 )
             world.store.workloads.upsert(answer)
-            local = _told(answer, patch)
+            local = _logged(answer, patch)
     return local
 
 
 @contextmanager
-def _refusal_told(world: World, local: Workload) -> Iterator[None]:
+def _reporting_refusal(world: World, local: Workload) -> Iterator[None]:
     """Emits an event about a status that is refused as invalid: fields of other writers may be why, so people must act."""
     try:
         yield
@@ -70,6 +70,6 @@ def _refusal_told(world: World, local: Workload) -> Iterator[None]:
         raise
 
 
-def _told(answer: Workload, patch: dict[str, object]) -> Workload:
+def _logged(answer: Workload, patch: dict[str, object]) -> Workload:
     log.debug("workload.written", workload=str(answer.key), fields=sorted(patch))
     return answer

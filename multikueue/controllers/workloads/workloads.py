@@ -70,7 +70,7 @@ class Workloads:
         if not local.has("Finished"):
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
         written = await self._write(local, status, deactivate=step.should_deactivate)
-        _tell(self.world, local, (*step.events, *self._misread(local), *decision.events))
+        _record_events(self.world, local, (*step.events, *self._misread(local), *decision.events))
         group = _as_written(group, written)
         _keep(self.world, group, decision)
         await self._release(local)
@@ -261,7 +261,7 @@ class Dispatches:
         if decision.phase is Phase.FITS_NOWHERE:
             status = self._held_back(local, group, status)
         written = await status_writes.apply(self.world, local, status)
-        _tell(self.world, local, decision.events)
+        _record_events(self.world, local, decision.events)
         _keep(self.world, _as_written(group, written), decision)
         return Result(again_after=decision.again_after)
 
@@ -294,7 +294,7 @@ class Nominations:
         group = self.world.strategies.consulted(group, now)
         decision = _with_hint(self.world, group, nominate(group, now))
         await status_writes.apply(self.world, local, decision.status or local.status)
-        _tell(self.world, local, decision.events)
+        _record_events(self.world, local, decision.events)
         return Result(again_after=decision.again_after)
 
 
@@ -346,7 +346,7 @@ def _with_hint(world: World, group: Group, decision: Decision) -> Decision:
     return replace(decision, events=(*decision.events, Event("Warning", INVALID_ANNOTATION, text)))
 
 
-def _tell(world: World, local: Workload, events: Iterable[Event]) -> None:
+def _record_events(world: World, local: Workload, events: Iterable[Event]) -> None:
     for event in events:
         quiet = event.of_each and not world.settings.dispatch.tell_wins
         if event.reason not in ROUTINE and not quiet:

@@ -13,13 +13,13 @@ from multikueue.api.kinds import JOBS, Kind
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.jobs.batch_job import status as batch_status
-from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING, is_partially_admitted
+from multikueue.jobs.batch_job.pod_set_info import BATCH_POD_SET_INFO, is_partially_admitted
 from multikueue.jobs.batch_job.size import fewest_pods, pods_count
 from multikueue.jobs.batch_job.template import is_same_pod_set, pod_set, remote_spec
 from multikueue.jobs.framework import webhook, workloads
 from multikueue.jobs.framework.adapter import MANAGED
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
-from multikueue.jobs.framework.pod_set_info import Placing
+from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import tree_of
 
@@ -60,8 +60,8 @@ class BatchJob(DefaultAdapter):
         return JOBS
 
     @property
-    def placing(self) -> Placing:
-        return BATCH_PLACING
+    def pod_set_info(self) -> PodSetInfoWriter:
+        return BATCH_POD_SET_INFO
 
     def submitted(self, raw: msgspec.Raw) -> webhook.Submitted:
         return webhook.read_job(raw)

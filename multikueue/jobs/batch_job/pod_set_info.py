@@ -19,7 +19,7 @@ from multikueue.jobs.framework.webhook import COMPLETIONS_ANNOTATION, TRUE
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import tree_of
 
-__all__ = ["BATCH_PLACING", "BatchPlacing", "is_partially_admitted"]
+__all__ = ["BATCH_POD_SET_INFO", "BatchPodSetInfoWriter", "is_partially_admitted"]
 
 Tree = dict[str, Any]
 
@@ -31,7 +31,7 @@ GENERATED_LABELS = (
 )
 
 
-class BatchPlacing:
+class BatchPodSetInfoWriter:
     """Pod set info of batch/v1 Job; has no state."""
 
     def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
@@ -45,11 +45,11 @@ class BatchPlacing:
     def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:  # noqa: ARG002
         return patch
 
-    def placed_for(self, job: AnyJob) -> str:
+    def pod_set_info_of(self, job: AnyJob) -> str:
         return mark_of(tree_of(job_spec(job).template)) if may_be_marked(job.spec) else ""
 
     def restoration(self, job: AnyJob, workload: Workload | None) -> PatchJob | PatchJobStatus | None:
-        if not self.placed_for(job) or job_status(job).active:
+        if not self.pod_set_info_of(job) or job_status(job).active:
             return None  # since Kubernetes 1.36 the template of a suspended job changes only without pods (KEP 5440)
         if job_status(job).start_time is not None:
             return PatchJobStatus(workloads.precisely(job) | {"status": {"startTime": None}})
@@ -64,14 +64,14 @@ class BatchPlacing:
         return _grown(job, workload) | ({"template": change} if change else {})
 
 
-BATCH_PLACING = BatchPlacing()
+BATCH_POD_SET_INFO = BatchPodSetInfoWriter()
 
 
 def is_partially_admitted(job: AnyJob, workload: Workload) -> bool:
     """Whether the job runs with fewer pods than its workload asks for: exactly as many as got quota, if the admission
     is known."""
     pod_set, admission = workload_spec(workload).pod_sets[0], workload.status.admission
-    if fewest_pods(job) is None or pod_set.min_count is None or not BATCH_PLACING.placed_for(job):
+    if fewest_pods(job) is None or pod_set.min_count is None or not BATCH_POD_SET_INFO.pod_set_info_of(job):
         return False
     if admission is not None and admission.pod_set_assignments:
         return admission.pod_set_assignments[0].count == pods_count(job) < pod_set.count

@@ -17,13 +17,13 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, encode
 from multikueue.api.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.jobs.declared.declaration import Declaration
-from multikueue.jobs.declared.pod_set_info import DeclaredPlacing
+from multikueue.jobs.declared.pod_set_info import DeclaredPodSetInfoWriter
 from multikueue.jobs.declared.pod_sets import number
-from multikueue.jobs.declared.status import told
+from multikueue.jobs.declared.status import with_end
 from multikueue.jobs.framework import webhook, workloads
 from multikueue.jobs.framework.adapter import MANAGED, Runtimes
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
-from multikueue.jobs.framework.pod_set_info import Placing
+from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import tree_of
 
@@ -49,8 +49,8 @@ class DeclaredJob(DefaultAdapter):
         return self.declared.runtimes
 
     @property
-    def placing(self) -> Placing | None:
-        return DeclaredPlacing(self.declared.pods)
+    def pod_set_info(self) -> PodSetInfoWriter | None:
+        return DeclaredPodSetInfoWriter(self.declared.pods)
 
     def submitted(self, raw: msgspec.Raw) -> webhook.SubmittedCustom:
         own = self.declared
@@ -174,7 +174,7 @@ class DeclaredJob(DefaultAdapter):
         state = self.declared.succeeded if end.reason == SUCCEEDED else self.declared.failed
         if state is None or self.unmanaged_reason(local) or self.finished(local):
             return None
-        return _raw(told(tree_of(local.status), state, end))
+        return _raw(with_end(tree_of(local.status), state, end))
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
         """Clears the whole status: nothing of it holds for the next run."""

@@ -19,13 +19,13 @@ from multikueue.jobs.framework.pod_set_info import PodSetInfo, mark_of, may_be_m
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import part, tree_of
 
-__all__ = ["DeclaredPlacing"]
+__all__ = ["DeclaredPodSetInfoWriter"]
 
 Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredPlacing:
+class DeclaredPodSetInfoWriter:
     """The pod set info of a kind with these pods."""
 
     pods: tuple[PodsOf, ...]
@@ -38,7 +38,7 @@ class DeclaredPlacing:
         change = self._restoring(job, workload)
         return _deep(patch, workloads.precisely(job) | {"spec": change}) if change else patch
 
-    def placed_for(self, job: AnyJob) -> str:
+    def pod_set_info_of(self, job: AnyJob) -> str:
         marks = (mark_of(each) for _, each in self._templates(_tree(job))) if may_be_marked(job.spec) else ()
         return next(filter(None, marks), "")
 
@@ -48,7 +48,7 @@ class DeclaredPlacing:
 
     def _restoring(self, job: AnyJob, workload: Workload | None) -> Tree:
         """The restoring change; only marked templates have pod set info."""
-        if not self.placed_for(job):
+        if not self.pod_set_info_of(job):
             return {}
         known = originals(workload)
         return self._change(job, lambda name, each: restored(each, known.get(name)) if mark_of(each) else each)

@@ -12,7 +12,7 @@ from multikueue.api.meta import Condition, encode
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import tree_of
 
-__all__ = ["StateRule", "condition", "state_of", "told"]
+__all__ = ["StateRule", "condition", "state_of", "with_end"]
 
 Tree = dict[str, Any]
 
@@ -59,10 +59,10 @@ def state_of(text: str) -> StateRule | None:
     return StateRule(at=at, values=tuple(values.split("|")))
 
 
-def told(status: Tree, state: StateRule, end: Condition) -> Tree:
+def with_end(status: Tree, state: StateRule, end: Condition) -> Tree:
     """The status with an end written into it, as far as the state says where."""
     if state.given is not None:
-        status = told(status, state.given, end)
+        status = with_end(status, state.given, end)
     if state.unless is not None:
         status = _without(status, state.unless)
     type_ = _type(state)

@@ -11,7 +11,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, OwnerReference
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import Finish, ReclaimablePod, Workload
-from multikueue.jobs.framework.pod_set_info import Placing
+from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority
 
 MANAGED = CONTROLLER_NAME
@@ -110,7 +110,7 @@ class Adapter(Admitting, Protocol):
         ...
 
     @property
-    def placing(self) -> Placing | None:
+    def pod_set_info(self) -> PodSetInfoWriter | None:
         """Writes pod set info into jobs that run on the manager cluster; None if nothing is written."""
         ...
 

@@ -15,7 +15,7 @@ from multikueue.api.meta import encode
 from multikueue.api.workload import QUEUE_LABEL, PodSet, ReclaimablePod, Workload, workload_spec
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.adapter import Adapter, Runtimes
-from multikueue.jobs.framework.pod_set_info import Placing
+from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import is_same_template, part, tree_of
@@ -40,7 +40,7 @@ class DefaultAdapter(Adapter):
         return None
 
     @property
-    def placing(self) -> Placing | None:
+    def pod_set_info(self) -> PodSetInfoWriter | None:
         return None
 
     def pod_sets(self, job: AnyJob) -> list[Tree]:

@@ -31,8 +31,8 @@ from multikueue.jobs.trees.templates import part, tree_of
 
 __all__ = [
     "BadPodSetInfo",
-    "Placing",
     "PodSetInfo",
+    "PodSetInfoWriter",
     "PodSetInfos",
     "failed_start",
     "mark_of",
@@ -92,7 +92,7 @@ class PodSetInfos:
     problem: str = ""
 
 
-class Placing(Protocol):
+class PodSetInfoWriter(Protocol):
     """Writes pod set info into jobs of a kind and restores their templates. Pure, as the adapter is.
 
     Pod sets whose templates the job does not have itself are left as they are.
@@ -106,7 +106,7 @@ class Placing(Protocol):
         """The suspending patch, with the restoration in it where both may be one write."""
         ...
 
-    def placed_for(self, job: AnyJob) -> str:
+    def pod_set_info_of(self, job: AnyJob) -> str:
         """The name of the Workload whose pod set info the job still has; empty if it has none."""
         ...
 
@@ -144,7 +144,7 @@ def _place(
         node_selector={k: v for flavor in reversed(used) for k, v in flavor.spec.node_labels.items()},
         tolerations=_joined(msgspec.to_builtins(each) for flavor in used for each in flavor.spec.tolerations),
     )
-    for check, update in _told(workload, assignment.name):
+    for check, update in _updates_for(workload, assignment.name):
         try:
             found = _updated(found, update)
         except BadPodSetInfo as conflict:
@@ -162,7 +162,7 @@ def _queues(workload: Workload) -> Iterator[tuple[str, str]]:
             yield label, name
 
 
-def _told(workload: Workload, pod_set: str) -> Iterator[tuple[str, _Update]]:
+def _updates_for(workload: Workload, pod_set: str) -> Iterator[tuple[str, _Update]]:
     for check in workload.status.admission_checks:
         told = check.pod_set_updates
         if isinstance(told, msgspec.Raw) and bytes(told) != b"null":
@@ -194,25 +194,29 @@ def _joined(tolerations: Iterable[Tree]) -> tuple[Tree, ...]:
 
 
 def start_patch(
-    job: AnyJob, patch: Tree, placing: Placing, workload: Workload, flavors: Mapping[str, ResourceFlavor]
+    job: AnyJob, patch: Tree, pod_set_info: PodSetInfoWriter, workload: Workload, flavors: Mapping[str, ResourceFlavor]
 ) -> Tree | None:
     """The starting patch with the pod set info of the admission; None if a flavor is missing. Raises BadPodSetInfo if
     the job can never start there."""
     found = placement(workload, flavors)
     if found.problem:
         raise BadPodSetInfo(found.problem)
-    return None if found.missing else placing.start_patch(job, patch, found.places)
+    return None if found.missing else pod_set_info.start_patch(job, patch, found.places)
 
 
 def failed_start(
-    job: AnyJob, patch: Tree | None, placing: Placing, workload: Workload, flavors: Mapping[str, ResourceFlavor]
+    job: AnyJob,
+    patch: Tree | None,
+    pod_set_info: PodSetInfoWriter,
+    workload: Workload,
+    flavors: Mapping[str, ResourceFlavor],
 ) -> Finish | None:
     """The end of a workload whose job can never start where it was admitted; None if it can. `patch` is the starting
     patch, None if the job runs."""
     if patch is None or not workload.has(ADMITTED) or workload.has(EVICTED):
         return None
     try:
-        start_patch(job, patch, placing, workload, flavors)
+        start_patch(job, patch, pod_set_info, workload, flavors)
     except BadPodSetInfo as conflict:
         return Finish(reason=FAILED_TO_START, message=str(conflict))
     return None

@@ -27,7 +27,7 @@ class ExternalJob(DeclaredJob):
     external: ClassVar[bool] = True
 
     @property
-    def placing(self) -> None:
+    def pod_set_info(self) -> None:
         return None
 
     def _remote_spec(self, spec: msgspec.Raw) -> Any:

@@ -35,11 +35,11 @@ from multikueue.api.workload import (
     workload_spec,
 )
 from multikueue.jobs.framework import workloads
-from multikueue.jobs.framework.pod_set_info import Placing
+from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.pods.members import counted_of, group_members, is_fast, roles_of, total_of
 from multikueue.jobs.pods.pod import PLAIN_POD, PlainPod, pod_set
-from multikueue.jobs.pods.pod_set_info import GROUP_PLACING
+from multikueue.jobs.pods.pod_set_info import GROUP_POD_SET_INFO
 from multikueue.jobs.pods.roles import role_of
 
 __all__ = ["POD_GROUP", "GroupOfPods"]
@@ -58,8 +58,8 @@ class GroupOfPods(PlainPod):
         return POD_GROUPS
 
     @property
-    def placing(self) -> Placing:
-        return GROUP_PLACING
+    def pod_set_info(self) -> PodSetInfoWriter:
+        return GROUP_POD_SET_INFO
 
     def queue_name(self, job: AnyJob) -> str:
         labels = job.metadata.labels

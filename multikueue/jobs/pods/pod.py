@@ -32,9 +32,9 @@ from multikueue.api.pod import (
 from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
-from multikueue.jobs.framework.pod_set_info import Placing
+from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.pods import webhook
-from multikueue.jobs.pods.pod_set_info import POD_PLACING
+from multikueue.jobs.pods.pod_set_info import POD_POD_SET_INFO
 from multikueue.jobs.pods.status import HELD, at_home, is_fresh, news
 from multikueue.jobs.trees.templates import tree_of, with_single_variables
 
@@ -62,8 +62,8 @@ class PlainPod(DefaultAdapter):
         return PODS
 
     @property
-    def placing(self) -> Placing:
-        return POD_PLACING
+    def pod_set_info(self) -> PodSetInfoWriter:
+        return POD_POD_SET_INFO
 
     def submitted(self, raw: msgspec.Raw) -> webhook.SubmittedPod:
         return webhook.read_pod(raw)

@@ -16,12 +16,12 @@ from multikueue.jobs.pods.roles import role_of
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import part, tree_of
 
-__all__ = ["GROUP_PLACING", "POD_PLACING", "GroupPlacing", "PodPlacing"]
+__all__ = ["GROUP_POD_SET_INFO", "POD_POD_SET_INFO", "GroupPodSetInfoWriter", "PodPodSetInfoWriter"]
 
 Tree = dict[str, Any]
 
 
-class PodPlacing:
+class PodPodSetInfoWriter:
     """Pod set info of one Pod; has no state."""
 
     def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
@@ -31,14 +31,14 @@ class PodPlacing:
     def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:  # noqa: ARG002
         return patch
 
-    def placed_for(self, job: AnyJob) -> str:  # noqa: ARG002
+    def pod_set_info_of(self, job: AnyJob) -> str:  # noqa: ARG002
         return ""
 
     def restoration(self, job: AnyJob, workload: Workload | None) -> None:  # noqa: ARG002
         return None
 
 
-class GroupPlacing(PodPlacing):
+class GroupPodSetInfoWriter(PodPodSetInfoWriter):
     """Pod set info of a group: each member gets that of its role; if there is only one for all, that one."""
 
     def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
@@ -52,8 +52,8 @@ class GroupPlacing(PodPlacing):
         return patch | {"members": found} if found else patch
 
 
-POD_PLACING = PodPlacing()
-GROUP_PLACING = GroupPlacing()
+POD_POD_SET_INFO = PodPodSetInfoWriter()
+GROUP_POD_SET_INFO = GroupPodSetInfoWriter()
 
 
 def _placed(pod: AnyJob, patch: Tree, place: PodSetInfo) -> Tree:

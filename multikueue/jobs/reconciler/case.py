@@ -129,7 +129,7 @@ class Case:
         finished = (w for w in self.view.workloads if w.has(FINISHED))
         return next((w.condition(FINISHED) for w in finished if self.adapter.is_equivalent(self.view.job, w)), None)
 
-    def told_end(self) -> tuple[Action, ...]:
+    def end_from_workload(self) -> tuple[Action, ...]:
         """Writes the job's end from its Workload if there is no remote left to copy it from: a user who deletes the
         copy before its last status was copied must not leave a job that never ends."""
         end = self.end()
@@ -157,8 +157,8 @@ class Case:
         patch = self.adapter.stop_patch(self.view.job)
         if patch is None:
             return self.restored()
-        if self.adapter.placing is not None:
-            patch = self.adapter.placing.stop_patch(self.view.job, patch, self._before())
+        if self.adapter.pod_set_info is not None:
+            patch = self.adapter.pod_set_info.stop_patch(self.view.job, patch, self._before())
         stop = PatchJob(where.forgotten(patch, self.view.job))
         return JobDecision(actions=(stop,), events=(Event("Normal", "Stopped", why),))
 
@@ -172,9 +172,9 @@ class Case:
 
     def restored(self) -> JobDecision:
         """The next step that removes the pod set info from a suspended job."""
-        if not self.is_placed() or self.adapter.placing is None:
+        if not self.is_placed() or self.adapter.pod_set_info is None:
             return NOTHING
-        step = self.adapter.placing.restoration(self.view.job, self._before())
+        step = self.adapter.pod_set_info.restoration(self.view.job, self._before())
         return JobDecision(actions=(step,)) if step is not None else NOTHING
 
     def _before(self) -> Workload | None:
@@ -189,7 +189,7 @@ class Case:
 
     def is_placed(self) -> bool:
         """Whether the job still has the pod set info of a run."""
-        return self.adapter.placing is not None and bool(self.adapter.placing.placed_for(self.view.job))
+        return self.adapter.pod_set_info is not None and bool(self.adapter.pod_set_info.pod_set_info_of(self.view.job))
 
     def delete_job(self, why: str) -> JobDecision:
         """Deletes a job to stop it, since it cannot be suspended again."""

@@ -58,7 +58,7 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
     if final:
         return JobDecision(actions=final)
     if case.end() is not None:
-        return JobDecision(actions=case.told_end())
+        return JobDecision(actions=case.end_from_workload())
     if view.hidden and not view.workloads:
         return JobDecision(
             events=(Event("Warning", "WorkloadUnreadable", view.hidden),), again_after=LOOK_FOR_NAME_AFTER
@@ -89,7 +89,7 @@ def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDe
     remote = view.remote if not view.is_remote_lost else None
     if remote is not None and (adapter.finished(remote) or adapter.is_active(remote) or not adapter.is_suspended(job)):
         return JobDecision(actions=case.copied_status(remote))
-    told = case.told_end()
+    told = case.end_from_workload()
     if told:
         return JobDecision(actions=told)
     patch = adapter.reset_status_patch(job)

@@ -43,11 +43,11 @@ def decide_run(case: Case, workload: Workload) -> JobDecision:
 def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecision:
     """Starts the job. Only a job that runs here gets pod set info from us: a dispatched job gets it from its worker's
     Kueue. A job that contradicts its pod set info waits until its Workload is finished."""
-    placing = case.adapter.placing
-    if placing is None or not is_local(case.adapter, case.view.job, workload, dispatched=case.view.is_dispatched):
-        return JobDecision(actions=(PatchJob(where.told(patch, workload.status.cluster_name)),))
+    writer = case.adapter.pod_set_info
+    if writer is None or not is_local(case.adapter, case.view.job, workload, dispatched=case.view.is_dispatched):
+        return JobDecision(actions=(PatchJob(where.with_cluster_label(patch, workload.status.cluster_name)),))
     try:
-        told = pod_set_info.start_patch(case.view.job, patch, placing, workload, case.view.flavors)
+        told = pod_set_info.start_patch(case.view.job, patch, writer, workload, case.view.flavors)
     except pod_set_info.BadPodSetInfo:
         return NOTHING
     if told is None:

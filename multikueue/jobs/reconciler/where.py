@@ -10,7 +10,7 @@ from typing import Any
 from multikueue.api.meta import Object
 from multikueue.api.workload import CLUSTER_LABEL
 
-__all__ = ["forgotten", "told"]
+__all__ = ["forgotten", "with_cluster_label"]
 
 Tree = dict[str, Any]
 
@@ -18,7 +18,7 @@ _LONGEST = 63
 """Characters of a label's value; a cluster with a longer name is told by the Workload only."""
 
 
-def told(patch: Tree, cluster: str | None) -> Tree:
+def with_cluster_label(patch: Tree, cluster: str | None) -> Tree:
     """The patch that starts a job, with the cluster where it starts, if it is one."""
     return _labelled(patch, cluster) if cluster and len(cluster) <= _LONGEST else patch
 

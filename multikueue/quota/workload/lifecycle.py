@@ -254,7 +254,7 @@ class _Step:
         job = meta.labels.get(JOB_UID_LABEL, "UNKNOWN")
         message = f"Replaced by a later slice of its elastic job: Workload {meta.name} (UID: {meta.uid}, JobUID: {job})"
         self.put(FINISHED, "True", reason=SLICE_REPLACED, message=message)
-        self.tell("Normal", SLICE_REPLACED, message)
+        self.add_event("Normal", SLICE_REPLACED, message)
 
     def end_deactivation(self) -> None:
         """Evict a deactivated workload: its user deactivated it, or we did, for the cause in DeactivationTarget."""
@@ -293,7 +293,7 @@ class _Step:
             self.status = replace(self.status, cluster_name=self.facts.slices.stays)
         self.status = keep_end(self.status, self.facts.scheduling.until, generation=self.generation, now=self.now)
         message = f"Quota reserved in ClusterQueue {admission.cluster_queue}, wait time since queued was"
-        self.tell("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")
+        self.add_event("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")
 
     def check_delays(self) -> None:
         """A check may ask for a delay. The latest end of all counts, and it never moves back."""
@@ -328,7 +328,7 @@ class _Step:
             waited = self.seconds_since(reserved.last_transition_time if reserved else None)
             queue = self.status.admission.cluster_queue
             message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited}s"
-            self.tell("Normal", ADMITTED, message)
+            self.add_event("Normal", ADMITTED, message)
 
     def look_at_pods(self) -> None:
         """Set PodsReady, but not before the first verdict: it is not worth a write of its own."""
@@ -388,8 +388,8 @@ class _Step:
             return False
         self.status = transitions.preempt(self.status, eviction, generation=self.generation, now=self.now)
         self.status = keep_time(self.status, self.facts.queues.cluster_queue, generation=self.generation, now=self.now)
-        self.tell("Normal", "EvictedDueToPreempted", eviction.message)
-        self.tell("Normal", PREEMPTED, eviction.message)
+        self.add_event("Normal", "EvictedDueToPreempted", eviction.message)
+        self.add_event("Normal", PREEMPTED, eviction.message)
         return True
 
     def evict_if_backfilled_for_too_long(self) -> bool:
@@ -500,7 +500,7 @@ class _Step:
             if self.status.resource_requests != verdict.resource_requests:
                 self.status = replace(self.status, resource_requests=verdict.resource_requests)
             if self.status is not before:
-                self.tell("Warning", "Pending", verdict.message)
+                self.add_event("Warning", "Pending", verdict.message)
 
     def check_gates(self) -> bool:
         """A gated workload queues once nobody holds it back any more (Kueue 0.19). Returns whether somebody does."""
@@ -509,11 +509,11 @@ class _Step:
         if gates:
             self.put(QUOTA_RESERVED, "False", reason=ADMISSION_GATED, message=f"Admission is gated by: {gates}")
             if not was_gated:
-                self.tell("Normal", ADMISSION_GATED, f"Workload admission is gated by: {gates}")
+                self.add_event("Normal", ADMISSION_GATED, f"Workload admission is gated by: {gates}")
         elif was_gated:
             message = "AdmissionGatedBy cleared, waiting for quota reservation"
             self.put(QUOTA_RESERVED, "False", reason=PENDING, message=message)
-            self.tell("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
+            self.add_event("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
         return bool(gates)
 
     def check_queue_problem(self) -> bool:
@@ -546,7 +546,7 @@ class _Step:
             self.status, reason=reason, message=message, cause=cause, generation=self.generation, now=self.now
         )
         because = f"DueTo{cause}" if cause and reason == DEACTIVATED else ""
-        self.tell("Normal", f"EvictedDueTo{reason}{because}", message)
+        self.add_event("Normal", f"EvictedDueTo{reason}{because}", message)
 
     def target(self, reason: str, message: str, *, event: str = "") -> None:
         """Have the workload deactivated. The condition keeps the reason, and makes sure that it happens even after a
@@ -554,9 +554,9 @@ class _Step:
         self.put(DEACTIVATION_TARGET, "True", reason=reason, message=message)
         self.deactivate = True
         if event:
-            self.tell("Warning", event, message)
+            self.add_event("Warning", event, message)
 
-    def tell(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def add_event(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self.events.append(Event(type_, reason, message[:_EVENT_LENGTH]))
 
     def seconds_since(self, since: datetime | None) -> int:

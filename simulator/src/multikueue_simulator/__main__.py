@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 import anyio
 import msgspec
 
-from fakekube.face.authority import Authority, Certificate
+from fakekube.front_end.authority import Authority, Certificate
 from multikueue.settings import Log
 from multikueue.telemetry import logs
 from multikueue_simulator.serve import DEFINITIONS, USERS, Plan, Sandbox, Served
@@ -142,7 +142,7 @@ async def _done(sandbox: Sandbox, command: _Command) -> Mapping[str, object]:
     served = sandbox[command.cluster]
     match command.do:
         case "stop":
-            await served.face.stop()
+            await served.front_end.stop()
         case "start":
             await served.start()
         case "compact":

@@ -1,7 +1,7 @@
 """Clusters over HTTPS: for kubectl, for a manager in a process of its own, and for tests of either.
 
     async with Sandbox(Plan(workers=2), folder=folder) as sandbox:
-        print(sandbox["worker1"].face.url, sandbox["worker1"].kubeconfig)
+        print(sandbox["worker1"].front_end.url, sandbox["worker1"].kubeconfig)
 
 Each cluster has the same users, with its own tokens, so that the audit log distinguishes their calls.
 """
@@ -23,11 +23,11 @@ import yaml
 from anyio.abc import TaskGroup
 
 from fakekube.cluster import Cluster
-from fakekube.face.audit import Log
-from fakekube.face.authority import Authority
-from fakekube.face.gate import Gate
-from fakekube.face.http import Face
-from fakekube.face.rbac import MASTERS
+from fakekube.front_end.audit import Log
+from fakekube.front_end.authority import Authority
+from fakekube.front_end.authorization import AuthorizationFilter
+from fakekube.front_end.http import FrontEnd
+from fakekube.front_end.rbac import MASTERS
 from fakekube.model.storage import Revisions
 from fakekube.wire import Object
 from multikueue.runtime.clock import Clock, SystemClock
@@ -122,8 +122,8 @@ class Served:
             self.cluster.users.add(user, *groups, token=f"{name}-{user}-{self.rng.randbytes(8).hex()}")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._log = Log(self.audit)
-        self.face = Face(
-            Gate(self.cluster.api, self.cluster.authorizer),
+        self.front_end = FrontEnd(
+            AuthorizationFilter(self.cluster.api, self.cluster.authorizer),
             self.cluster.users,
             authority=shared.authority,
             now=clock.now,
@@ -132,8 +132,8 @@ class Served:
             port=port,
             record=self._log,
         )
-        self.kueue = KueueProgram(self.cluster, self.face.kubeconfig, clock=clock, rng=self.rng)
-        self.jobs: Program = job_runner(self.face.kubeconfig, clock=clock, rng=self.rng, lasts=plan.job_lasts)
+        self.kueue = KueueProgram(self.cluster, self.front_end.kubeconfig, clock=clock, rng=self.rng)
+        self.jobs: Program = job_runner(self.front_end.kubeconfig, clock=clock, rng=self.rng, lasts=plan.job_lasts)
 
     @property
     def audit(self) -> Path:
@@ -148,7 +148,7 @@ class Served:
         """The facts about the cluster for the program that started this one."""
         return {
             "name": self.name,
-            "url": self.face.url,
+            "url": self.front_end.url,
             "audit": str(self.audit),
             "kubeconfigs": {user: str(self.kubeconfig(user)) for user in self._plan.users},
         }
@@ -163,16 +163,16 @@ class Served:
 
     async def start(self) -> None:
         """Listen, and write the kubeconfigs. Raises OSError."""
-        await self.face.start()
+        await self.front_end.start()
         for user in self._plan.users:
-            config = yaml.safe_dump(self.face.kubeconfig(user), sort_keys=False)
+            config = yaml.safe_dump(self.front_end.kubeconfig(user), sort_keys=False)
             await anyio.Path(self.kubeconfig(user)).write_text(config)
 
     async def close(self) -> None:
         """Stop serving, for good."""
         await self.kueue.stop()
         await self.jobs.stop()
-        await self.face.stop()
+        await self.front_end.stop()
         self.cluster.close()
         await self.cluster.admission.aclose()
         self._log.close()
@@ -241,7 +241,7 @@ class Sandbox(Mapping[str, Served]):
             for served in self.values():
                 await self._serve(served)
             if ADMIN in self.plan.users:
-                config = merged([served.face.kubeconfig(ADMIN) for served in self.values()])
+                config = merged([served.front_end.kubeconfig(ADMIN) for served in self.values()])
                 await anyio.Path(self._shared.folder / "kubeconfig").write_text(yaml.safe_dump(config, sort_keys=False))
             self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
             self._stack.callback(self._tasks.cancel_scope.cancel)

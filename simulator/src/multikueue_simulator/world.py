@@ -40,9 +40,9 @@ __all__ = [
     "MANAGER",
     "NAMESPACE",
     "PLACEMENT",
+    "ClusterHandle",
     "Layout",
     "Share",
-    "Site",
     "Worker",
     "World",
     "token",
@@ -78,7 +78,7 @@ class Layout:
     """Whether a Kueue on the manager cluster owns jobs and quota."""
 
 
-class Site:
+class ClusterHandle:
     """A cluster of the world, with direct calls: without a link and without delay."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
@@ -148,7 +148,7 @@ def _request(
 class Worker:
     """A worker cluster with its Kueue and the runner of its jobs."""
 
-    site: Site
+    site: ClusterHandle
     kueue: Kueue
     runner: Runner
 
@@ -171,17 +171,17 @@ class World:
         self.managers: dict[str, ManagerProcess] = {}
 
     @property
-    def sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[ClusterHandle, ...]:
         """All clusters, the manager's first."""
         return (self.manager, *(worker.site for worker in self.workers.values()))
 
-    def site(self, host: str) -> Site:
+    def site(self, host: str) -> ClusterHandle:
         return self.manager if host == MANAGER else self.workers[host].site
 
-    def furnish(self, *, annotations: Mapping[str, str] | None = None) -> None:
+    def apply_fixtures(self, *, annotations: Mapping[str, str] | None = None) -> None:
         """Create the initial objects of an administrator. `annotations` are those of the AdmissionCheck."""
         for worker, share in zip(self.workers.values(), self.layout.workers, strict=True):
-            self._furnish_worker(worker, share)
+            self._apply_worker_fixtures(worker, share)
         make = self.manager.create
         make(kinds.NAMESPACES, objects.namespace(self.layout.secrets))
         make(kinds.RESOURCE_FLAVORS, objects.flavor())
@@ -249,7 +249,7 @@ class World:
         programs = self.workers[worker].kueue, self.workers[worker].runner
         self.network.hosts[worker].users = users | {f"Bearer {each.name}": User(each.name) for each in programs}
 
-    def _furnish_worker(self, worker: Worker, share: Share) -> None:
+    def _apply_worker_fixtures(self, worker: Worker, share: Share) -> None:
         make = worker.site.create
         make(kinds.RESOURCE_FLAVORS, objects.flavor())
         make(kinds.CLUSTER_QUEUES, objects.cluster_queue(share.name, cpu=share.cpu))
@@ -260,14 +260,14 @@ class World:
     def _luck(self) -> random.Random:
         return random.Random(self._rng.getrandbits(64))  # noqa: S311  # not a secret
 
-    def _site(self, name: str, *, managed_fields: bool = False) -> Site:
+    def _site(self, name: str, *, managed_fields: bool = False) -> ClusterHandle:
         """Create a cluster. Field owners are tracked only where clients apply, as tracking makes each write more
         expensive."""
         cluster = Cluster(
             name, now=self.clock.now, rng=self._luck(), definitions=definitions.kueue(), managed_fields=managed_fields
         )
         self.network.add(name, cluster.api)
-        return Site(cluster, name)
+        return ClusterHandle(cluster, name)
 
     def _worker(self, name: str, lives: Lives | None) -> Worker:
         network, clock = self.network, self.clock

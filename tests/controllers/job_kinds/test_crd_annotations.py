@@ -100,7 +100,7 @@ def test_what_makes_no_sense_is_told_once_and_hurts_no_other_kind(wrong: Definit
 async def test_what_is_wrong_is_told_on_the_definition_too() -> None:
     kinds, recorder = reading(definition("pods: 3")), Recorder(lambda: NOW)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(kinds.tell, recorder)
+        tasks.start_soon(kinds.report_problems, recorder)
         await anyio.wait_all_tasks_blocked()
         kinds._definitions.upsert(definition("pods: 4", kind="Later"))
         await anyio.wait_all_tasks_blocked()

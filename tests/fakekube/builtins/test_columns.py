@@ -7,7 +7,7 @@ import pytest
 
 from fakekube.builtins.columns import BUILT_IN, human, since
 from fakekube.wire import Object
-from tests.fakekube.faces import NOW, ago, item
+from tests.fakekube.front_ends import NOW, ago, item
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fakekube.builtins.rules import PLAIN, custom, without_nulls
-from tests.fakekube.faces import NAMESPACES, PODS, TOYS, resource
+from tests.fakekube.front_ends import NAMESPACES, PODS, TOYS, resource
 
 
 @pytest.mark.parametrize(

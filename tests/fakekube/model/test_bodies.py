@@ -8,7 +8,7 @@ import pytest
 
 from fakekube.model.bodies import BODY_LIMIT, body_object, media_type, parsed, parsed_yaml, repeated_fields
 from fakekube.wire import Refused, Request
-from tests.fakekube.faces import CONFIG_MAPS, TOYS
+from tests.fakekube.front_ends import CONFIG_MAPS, TOYS
 
 
 def sent(body: bytes, content_type: str = "application/json") -> Request:

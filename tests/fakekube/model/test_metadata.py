@@ -9,7 +9,7 @@ import pytest
 from fakekube.model.metadata import cleaned, problems, unknown_fields, update_problems, warnings
 from fakekube.model.names import dns_subdomain
 from fakekube.wire import Refused
-from tests.fakekube.faces import CONFIG_MAPS
+from tests.fakekube.front_ends import CONFIG_MAPS
 
 
 def of(**metadata: Any) -> dict[str, Any]:

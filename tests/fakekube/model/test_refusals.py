@@ -6,7 +6,7 @@ import pytest
 
 from fakekube.model import refusals
 from fakekube.wire import Refused, status_body
-from tests.fakekube.faces import PODS, TOYS
+from tests.fakekube.front_ends import PODS, TOYS
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from fakekube.model.resources import Resource
 from fakekube.model.storage import Storage
 from fakekube.server.admission import Admission, Write, warning_header
 from fakekube.wire import Object, Refused, User
-from tests.fakekube.faces import CONFIG_MAPS, JOBS, NAMESPACES, TOYS, item, registry, resource, stored
+from tests.fakekube.front_ends import CONFIG_MAPS, JOBS, NAMESPACES, TOYS, item, registry, resource, stored
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fakekube.server.routes import Route, Router
-from tests.fakekube.faces import CONFIG_MAPS, JOBS, NAMESPACES, PODS, TOYS, registry
+from tests.fakekube.front_ends import CONFIG_MAPS, JOBS, NAMESPACES, PODS, TOYS, registry
 
 
 @pytest.mark.parametrize(

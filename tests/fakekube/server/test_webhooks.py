@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from fakekube.face.authority import Authority
+from fakekube.front_end.authority import Authority
 from fakekube.server.webhooks import CallFailed, Webhooks
 from fakekube.wire import Object
 from multikueue.web.serving import Serving, load_chain

@@ -9,7 +9,7 @@ import pytest
 from multikueue.api.job import Job
 from multikueue.api.workload import Workload
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
-from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING
+from multikueue.jobs.batch_job.pod_set_info import BATCH_POD_SET_INFO
 from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
 from multikueue.jobs.framework.pod_set_info import BadPodSetInfo, placement
 from multikueue.testing import JobBuilder, WorkloadBuilder, job
@@ -39,7 +39,7 @@ def partial(**more: str) -> Job:
 def start(seen: Job, workload: Workload) -> Tree:
     patch = BATCH_JOB.start_patch(seen)
     assert patch is not None
-    return BATCH_PLACING.start_patch(seen, patch, placement(workload, FLAVORS).places)
+    return BATCH_POD_SET_INFO.start_patch(seen, patch, placement(workload, FLAVORS).places)
 
 
 def started(seen: Job, workload: Workload) -> Job:
@@ -56,7 +56,7 @@ def suspended(seen: Job) -> Job:
 def stopped(seen: Job, workload: Workload | None) -> Job:
     """The job after it was suspended and its pods went, and each step that follows."""
     seen = applied(suspended(seen), WITHOUT_PODS)
-    while (step := BATCH_PLACING.restoration(seen, workload)) is not None:
+    while (step := BATCH_POD_SET_INFO.restoration(seen, workload)) is not None:
         seen = applied(seen, step.patch)
     return seen
 
@@ -111,10 +111,10 @@ def test_its_workload_describes_it_as_it_runs() -> None:
 def test_stopped_it_is_what_it_was(seen: Job) -> None:
     workload = admitted(workload_of(seen), 2 if seen.metadata.annotations else None)
     runs = started(seen, workload)
-    assert BATCH_PLACING.placed_for(runs)
+    assert BATCH_POD_SET_INFO.pod_set_info_of(runs)
     found = stopped(runs, become(workload, WorkloadBuilder.evicted))
     assert tree(found.spec) == tree(seen.spec)
-    assert not BATCH_PLACING.placed_for(found)
+    assert not BATCH_POD_SET_INFO.pod_set_info_of(found)
 
 
 def test_its_start_is_forgotten_before_its_template_may_change() -> None:
@@ -122,34 +122,34 @@ def test_its_start_is_forgotten_before_its_template_may_change() -> None:
     workload = admitted(workload_of(seen))
     runs = started(seen, workload)
     held_back = applied(suspended(runs), WITHOUT_PODS)
-    first = BATCH_PLACING.restoration(held_back, workload)
+    first = BATCH_POD_SET_INFO.restoration(held_back, workload)
     assert first == PatchJobStatus(
         {
             "metadata": {"uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version},
             "status": {"startTime": None},
         }
     )
-    assert isinstance(BATCH_PLACING.restoration(applied(held_back, first.patch), workload), PatchJob)
+    assert isinstance(BATCH_POD_SET_INFO.restoration(applied(held_back, first.patch), workload), PatchJob)
 
 
 def test_its_template_changes_without_pods_only() -> None:
     """Kubernetes 1.36 refuses it before (KEP 5440)."""
     seen = held()
     workload = admitted(workload_of(seen))
-    assert BATCH_PLACING.restoration(suspended(started(seen, workload)), workload) is None
+    assert BATCH_POD_SET_INFO.restoration(suspended(started(seen, workload)), workload) is None
 
 
 def test_what_was_never_started_is_left_alone() -> None:
     seen = held()
-    assert BATCH_PLACING.restoration(seen, workload_of(seen)) is None
+    assert BATCH_POD_SET_INFO.restoration(seen, workload_of(seen)) is None
     mentioned = held(hostname='"kueue.x-k8s.io/workload"')
-    assert BATCH_PLACING.restoration(mentioned, workload_of(mentioned)) is None
+    assert BATCH_POD_SET_INFO.restoration(mentioned, workload_of(mentioned)) is None
 
 
 def test_without_its_workload_it_loses_its_marks() -> None:
     seen = held()
     found = stopped(started(seen, admitted(workload_of(seen))), None)
-    assert not BATCH_PLACING.placed_for(found)
+    assert not BATCH_POD_SET_INFO.pod_set_info_of(found)
     assert tree(found.spec)["template"]["spec"]["nodeSelector"] == {"pool": "blue"}
 
 

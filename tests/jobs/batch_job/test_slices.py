@@ -180,9 +180,9 @@ def test_what_began_as_elastic_stays_so() -> None:
 
 def test_beside_kueue_the_end_of_the_last_slice_is_that_of_the_job() -> None:
     done = become(running(SECOND), lambda w: w.finished())
-    (told_end,) = mirror(view(elastic(5, generation=2), REPLACED, done), NOW).actions
-    assert isinstance(told_end, PatchJobStatus)
-    assert "Complete" in [c["type"] for c in plain(told_end.patch)["status"]["conditions"]]
+    (end_from_workload,) = mirror(view(elastic(5, generation=2), REPLACED, done), NOW).actions
+    assert isinstance(end_from_workload, PatchJobStatus)
+    assert "Complete" in [c["type"] for c in plain(end_from_workload.patch)["status"]["conditions"]]
 
 
 @pytest.mark.parametrize(("found", "expected"), SLICED.values(), ids=SLICED.keys())

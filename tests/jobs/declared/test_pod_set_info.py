@@ -107,23 +107,23 @@ def test_one_that_says_otherwise_cannot_be_started() -> None:
     seen = value(JOB_SET, made)
     places = placement(workload_of(JOB_SET, seen), FLAVORS).places
     with pytest.raises(BadPodSetInfo, match="value1=green, value2=blue"):
-        JOB_SET.placing.start_patch(seen, {}, places)  # type: ignore[union-attr]
+        JOB_SET.pod_set_info.start_patch(seen, {}, places)  # type: ignore[union-attr]
     assert decide(view(seen, workload_of(JOB_SET, seen)), NOW, JOB_SET).actions == ()
 
 
 def test_a_pod_set_without_a_place_is_left_as_it_is() -> None:
     seen = held(JOB_SET)
     places = placement(workload_of(JOB_SET, seen), FLAVORS).places
-    patch = JOB_SET.placing.start_patch(seen, {}, {"worker": places["worker"]})  # type: ignore[union-attr]
+    patch = JOB_SET.pod_set_info.start_patch(seen, {}, {"worker": places["worker"]})  # type: ignore[union-attr]
     assert selectors(JOB_SET, applied(seen, patch)) == [None, {"pool": "blue"}]
 
 
 def test_what_was_never_placed_is_left_alone() -> None:
     seen = held(JOB_SET)
-    placing = JOB_SET.placing
-    assert placing is not None
-    assert not placing.placed_for(seen)
-    assert placing.restoration(seen, workload_of(JOB_SET, seen)) is None
+    pod_set_info = JOB_SET.pod_set_info
+    assert pod_set_info is not None
+    assert not pod_set_info.pod_set_info_of(seen)
+    assert pod_set_info.restoration(seen, workload_of(JOB_SET, seen)) is None
 
 
 def test_a_user_may_edit_a_template_without_any_of_it() -> None:
@@ -135,7 +135,7 @@ def test_a_user_may_edit_a_template_without_any_of_it() -> None:
     first["metadata"] = {}
     first["spec"]["nodeSelector"] = {"own": "wish"}
     edited = value(JOB_SET, body(JOB_SET, managed=False) | {"spec": spec})
-    step = JOB_SET.placing.restoration(edited, workload_of(JOB_SET, seen))  # type: ignore[union-attr]
+    step = JOB_SET.pod_set_info.restoration(edited, workload_of(JOB_SET, seen))  # type: ignore[union-attr]
     assert step is not None
     assert selectors(JOB_SET, applied(edited, step.patch)) == [{"own": "wish"}, None]
     assert second["spec"]["nodeSelector"] == {"pool": "blue"}

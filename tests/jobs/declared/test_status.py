@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from multikueue.api.meta import Condition
-from multikueue.jobs.declared.status import StateRule, condition, state_of, told
+from multikueue.jobs.declared.status import StateRule, condition, state_of, with_end
 
 DONE = StateRule(at="status.phase", values=("Done", "Gone"), message="status.message")
 WELL = StateRule(at="status.result", values=("good",), given=DONE)
@@ -55,10 +55,10 @@ def test_an_end_is_told_in_the_words_of_the_kind() -> None:
         message="so it was",
         last_transition_time=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    status = told({"phase": "Going", "jobs": ["a"]}, WELL, end)
+    status = with_end({"phase": "Going", "jobs": ["a"]}, WELL, end)
     assert status == {"phase": "Done", "message": "so it was", "result": "good", "jobs": ["a"]}
     assert WELL.is_true({"status": status})
-    (said,) = told({"conditions": [{"type": "Ready", "status": "False"}]}, condition("Ready"), end)["conditions"]
+    (said,) = with_end({"conditions": [{"type": "Ready", "status": "False"}]}, condition("Ready"), end)["conditions"]
     assert (said["type"], said["status"], said["message"]) == ("Ready", "True", "so it was")
 
 
@@ -66,7 +66,7 @@ def test_what_must_not_be_is_no_more_once_an_end_is_told() -> None:
     over = StateRule(at="status.phase", values=("Failed",), unless=condition("Deployed"))
     end = Condition(type="Finished", status="True", reason="Failed", message="")
     before = {"conditions": [{"type": "Deployed", "status": "True"}, {"type": "Other", "status": "True"}]}
-    status = told(before, over, end)
+    status = with_end(before, over, end)
     assert over.is_true({"status": status})
     assert [each["type"] for each in status["conditions"]] == ["Other"]
 

@@ -129,7 +129,12 @@ def test_a_status_is_for_the_job_as_it_was_seen() -> None:
 def test_what_it_does_not_say() -> None:
     job = thing()
     assert (THING.queue_name(job), THING.waits_for(job), THING.unmanaged_reason(job)) == ("main", "", None)
-    assert (THING.reclaimable(job), THING.release_patch(job), THING.placing, THING.runtimes) == ((), None, None, None)
+    assert (THING.reclaimable(job), THING.release_patch(job), THING.pod_set_info, THING.runtimes) == (
+        (),
+        None,
+        None,
+        None,
+    )
     assert THING.may_be_copied(job)
     assert not THING.may_be_copied(thing(suspend=False))
     assert THING.workload_name(thing(labels={PREBUILT_LABEL: "mine"})) == "mine"

@@ -11,7 +11,7 @@ import pytest
 from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
 from multikueue.api.workload import Finish
 from multikueue.jobs.batch_job.adapter import BATCH_JOB
-from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING
+from multikueue.jobs.batch_job.pod_set_info import BATCH_POD_SET_INFO
 from multikueue.jobs.framework.pod_set_info import (
     BadPodSetInfo,
     PodSetInfo,
@@ -110,7 +110,7 @@ def test_demands_that_exclude_each_other(updates: list[Tree], expected: str) -> 
 
 
 def failed(seen: Any, held: Any = HELD) -> Finish | None:
-    return failed_start(held, BATCH_JOB.start_patch(held), BATCH_PLACING, seen, FLAVORS)
+    return failed_start(held, BATCH_JOB.start_patch(held), BATCH_POD_SET_INFO, seen, FLAVORS)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 from multikueue.api.meta import encode
 from multikueue.api.pod import ROLE_HASH_ANNOTATION, Pod
 from multikueue.jobs.framework.actions import PatchJob
-from multikueue.jobs.framework.pod_set_info import Placing
+from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.pods.group import POD_GROUP
 from multikueue.jobs.pods.members import parts
 from multikueue.jobs.pods.pod import PLAIN_POD
-from multikueue.jobs.pods.pod_set_info import GROUP_PLACING, POD_PLACING
+from multikueue.jobs.pods.pod_set_info import GROUP_POD_SET_INFO, POD_POD_SET_INFO
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.testing import NOW
 from tests.jobs.builders import plain, stored, tree
@@ -74,13 +74,13 @@ def _applied(each: Any, own: Tree) -> Pod:
 
 def test_nothing_is_restored() -> None:
     seen = pod()
-    assert not POD_PLACING.placed_for(seen)
-    placing: Placing = POD_PLACING
-    assert placing.restoration(seen, None) is None
-    assert placing.stop_patch(seen, {"spec": {}}, None) == {"spec": {}}
+    assert not POD_POD_SET_INFO.pod_set_info_of(seen)
+    pod_set_info: PodSetInfoWriter = POD_POD_SET_INFO
+    assert pod_set_info.restoration(seen, None) is None
+    assert pod_set_info.stop_patch(seen, {"spec": {}}, None) == {"spec": {}}
 
 
 def test_without_places_it_is_let_go_as_it_is() -> None:
     patch: Tree = {"members": {"a": {"spec": {}}}}
-    assert encode(GROUP_PLACING.start_patch(group(member("a"), member("b")), patch, {})) == encode(patch)
-    assert POD_PLACING.start_patch(pod(), {"spec": {}}, {}) == {"spec": {}}
+    assert encode(GROUP_POD_SET_INFO.start_patch(group(member("a"), member("b")), patch, {})) == encode(patch)
+    assert POD_POD_SET_INFO.start_patch(pod(), {"spec": {}}, {}) == {"spec": {}}

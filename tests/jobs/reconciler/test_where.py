@@ -53,7 +53,7 @@ def test_a_job_without_it_is_stopped_as_before() -> None:
 def test_what_cannot_be_told_is_not(cluster: str | None) -> None:
     patch = {"spec": {"suspend": False}}
 
-    assert where.told(patch, cluster) == patch
+    assert where.with_cluster_label(patch, cluster) == patch
 
 
 def test_a_copy_does_not_say_where_an_earlier_one_was() -> None:

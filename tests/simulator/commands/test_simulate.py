@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from multikueue.cli import main
-from multikueue_simulator.simulation import campaign as campaigns
-from multikueue_simulator.simulation.campaign import Result
+from multikueue_simulator.simulation import batch
+from multikueue_simulator.simulation.batch import Result
 
 
 def result(seed: int, invariant: str = "") -> Result:
@@ -22,10 +22,10 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """The seeds that break a law; none are lived."""
     seeds: set[int] = set()
 
-    def campaign(lived: Iterable[int], *, processes: int) -> Iterator[Result]:
+    def run_batch(lived: Iterable[int], *, processes: int) -> Iterator[Result]:
         return (result(seed, "I1" if seed in seeds else "") for seed in lived)
 
-    monkeypatch.setattr(campaigns, "campaign", campaign)
+    monkeypatch.setattr(batch, "run_batch", run_batch)
     return seeds
 
 
@@ -54,6 +54,6 @@ def test_seeds_that_break_a_law_are_named_and_make_it_fail(
 
 
 def test_one_seed_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(campaigns, "told", lambda seed, everything: ([f"seed {seed} {everything}"], True))
+    monkeypatch.setattr(batch, "told", lambda seed, everything: ([f"seed {seed} {everything}"], True))
     assert run("--seed", "9", "--story") == 1
     assert capsys.readouterr().out == "seed 9 True\n"

@@ -51,7 +51,7 @@ def test_every_kind_and_every_oddity_comes_up() -> None:
 
 def test_what_is_drawn_can_be_told_and_is_in_order() -> None:
     for plan in BESET:
-        assert all(act.tell() for act in plan.adversaries)
+        assert all(act.describe() for act in plan.adversaries)
         assert [act.at for act in plan.adversaries] == sorted(act.at for act in plan.adversaries)
         assert plan.ends >= max(act.at + act.lasts for act in plan.adversaries)
 

@@ -44,11 +44,11 @@ def undisturbed() -> str:
     return live(Plan(seed=5, jobs=JOBS, adversaries=())).digest
 
 
-@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.tell())
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.describe())
 def test_an_act_is_done_and_breaks_no_law(act: Adversity, undisturbed: str) -> None:
-    outcome = live(Plan(seed=5, jobs=JOBS, adversaries=(act,)), tell=True)
+    outcome = live(Plan(seed=5, jobs=JOBS, adversaries=(act,)), describe=True)
     assert outcome.violation is None
-    assert any(act.tell() in text for _, text in outcome.trace.lines)
+    assert any(act.describe() in text for _, text in outcome.trace.lines)
     assert outcome.digest != undisturbed
 
 
@@ -61,7 +61,7 @@ def test_every_kind_of_act_is_tried_here() -> None:
 def test_a_second_name_that_managers_find_first_is_the_name(lasts: float) -> None:
     """Laws about the winner are about the worker that this name leads to."""
     second = acts.SecondName(at=0.0, lasts=lasts, worker="worker1", configured=True)
-    outcome = live(Plan(seed=0, jobs=JOBS, adversaries=(second,)), tell=True)
+    outcome = live(Plan(seed=0, jobs=JOBS, adversaries=(second,)), describe=True)
     assert outcome.violation is None
     assert any("workload.admitted" in text and "cluster=second-name" in text for _, text in outcome.trace.lines)
 
@@ -80,7 +80,7 @@ TWO_AT_A_TIME: list[tuple[tuple[Event, ...], tuple[Adversity, ...]]] = [
 
 
 @pytest.mark.parametrize(
-    ("events", "adversaries"), TWO_AT_A_TIME, ids=lambda told: " and ".join(event.tell() for event in told)
+    ("events", "adversaries"), TWO_AT_A_TIME, ids=lambda told: " and ".join(event.describe() for event in told)
 )
 def test_what_two_people_touched_at_a_time_is_whole_in_the_end(
     events: tuple[Event, ...], adversaries: tuple[Adversity, ...]

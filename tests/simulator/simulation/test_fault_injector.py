@@ -64,7 +64,7 @@ ENDLESS: list[Event] = [
 
 
 def name_of(event: Event) -> str:
-    return event.tell()
+    return event.describe()
 
 
 class Scene:
@@ -110,7 +110,7 @@ def staged(test: Callable[[Scene], Coroutine[Any, Any, None]], plan: Plan = PLAN
 
     async def main() -> None:
         world = World(plan.layout, clock=VirtualClock(), seed=1)
-        world.furnish()
+        world.apply_fixtures()
         async with anyio.create_task_group() as tasks:
             await world.start(tasks)
             injector = FaultInjector(world, plan, tasks)

@@ -114,10 +114,10 @@ def court(plan: Plan = PLAN) -> Iterator[Court]:
 
     async def main() -> None:
         world = World(plan.layout, clock=VirtualClock(), seed=1)
-        world.furnish()
+        world.apply_fixtures()
         world.add_manager("manager-0", InForce(Settings()))
         for site in world.sites:
-            site.cluster.caretaker.close()
+            site.cluster.controllers.close()
         made.append(Court(world, plan))
         await anyio.lowlevel.checkpoint()
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from multikueue_simulator.simulation.campaign import campaign, one, told
+from multikueue_simulator.simulation.batch import one, run_batch, told
 from multikueue_simulator.simulation.life import live
 from multikueue_simulator.simulation.plan import Crash, DeleteCopy, Freeze, JobPlan, Plan, Replica
 from multikueue_simulator.simulation.state_invariants import StateInvariants
@@ -32,7 +32,7 @@ NOMINATED = replace(
 
 
 def test_one_manager_may_nominate_for_another() -> None:
-    outcome = live(NOMINATED, tell=True)
+    outcome = live(NOMINATED, describe=True)
     assert outcome.violation is None
     assert outcome.phases["NOMINATING", "ADMITTED"] == 2
     writes = [text for _, text in outcome.trace.lines if text.startswith("manager-1 to ")]
@@ -49,7 +49,7 @@ def test_who_only_nominates_is_not_asked_to_do_the_others_work() -> None:
 
 def test_the_story_of_a_life_tells_what_was_planned_and_what_happened() -> None:
     plan = Plan(seed=2, jobs=CALM.jobs, events=(Crash(at=1.0, lasts=2.0),))
-    lines = list(story(plan, live(plan, tell=True)))
+    lines = list(story(plan, live(plan, describe=True)))
     assert any("manager-0 dies, for 2 s" in line for line in lines)
     assert lines.index("Planned:") < lines.index("What happened, by the seconds of the world:")
     assert lines[-1].startswith("No law was broken.")
@@ -73,8 +73,8 @@ def test_a_seed_lives_the_same_life_each_time(seed: int) -> None:
 
 def test_a_seed_lives_the_same_life_in_other_processes() -> None:
     seeds = range(10, 13)
-    first = {result.seed: result.digest for result in campaign(seeds, processes=1)}
-    again = {result.seed: result.digest for result in campaign(reversed(seeds), processes=1)}
+    first = {result.seed: result.digest for result in run_batch(seeds, processes=1)}
+    again = {result.seed: result.digest for result in run_batch(reversed(seeds), processes=1)}
     assert first == again
     assert len(set(first.values())) == len(seeds)
 

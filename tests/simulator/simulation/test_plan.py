@@ -26,10 +26,10 @@ def test_a_plan_ends_with_its_last_event_or_job() -> None:
     ids=["crash", "break", "storm"],
 )
 def test_events_are_told_in_words(event: Crash | Break | Storm, text: str) -> None:
-    assert event.tell() == text
+    assert event.describe() == text
 
 
 def test_everything_that_is_drawn_can_be_told() -> None:
     for seed in range(300):
         plan = drawn(seed)
-        assert all([job.tell() for job in plan.jobs] + [event.tell() for event in plan.events])
+        assert all([job.describe() for job in plan.jobs] + [event.describe() for event in plan.events])

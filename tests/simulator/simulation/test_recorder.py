@@ -43,7 +43,7 @@ def test_the_sum_is_over_everything_that_is_written_and_when() -> None:
 
 
 def test_what_managers_do_and_log_is_told_if_somebody_listens() -> None:
-    told = [text for _, text in live(PLAN, tell=True).trace.lines]
+    told = [text for _, text in live(PLAN, describe=True).trace.lines]
     assert any(text.startswith("manager-0 to worker") and text.endswith("jobs -> 201") for text in told)
     assert any(text.startswith("log: workload.finished (workload=default/job-a-") for text in told)
     assert live(PLAN).trace.lines == []

@@ -50,7 +50,7 @@ def played(
             async with anyio.create_task_group() as tasks:
                 told: list[tuple[float, str]] = []
                 world = World(plan.layout, clock=VirtualClock(), seed=1)
-                world.furnish()
+                world.apply_fixtures()
                 injector = FaultInjector(world, plan, tasks)
                 adversary_injector = AdversaryInjector(world, injector, broken=lambda _invariant, _text: None)
                 stage = Stage(

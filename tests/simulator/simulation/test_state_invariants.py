@@ -80,7 +80,7 @@ def watching(test: Callable[[Watch], Coroutine[Any, Any, None]], plan: Plan = PL
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
             watch = Watch(tasks, plan)
-            watch.world.furnish()
+            watch.world.apply_fixtures()
             await watch.world.start(tasks)
             for job in plan.jobs:
                 watch.injector.submit(job)

@@ -18,7 +18,7 @@ from tests.simulator.workers.copies import SECOND, active
 
 @on_bench
 async def test_a_job_is_admitted_runs_and_finishes(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit(seconds=10)
@@ -34,7 +34,7 @@ async def test_a_job_is_admitted_runs_and_finishes(worker: Bench) -> None:
 
 @on_bench
 async def test_its_writes_are_few(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     worker.writes.clear()
@@ -54,7 +54,7 @@ async def test_its_writes_are_few(worker: Bench) -> None:
 
 @on_bench
 async def test_at_rest_nothing_is_written(worker: Bench) -> None:
-    worker.furnish(cpu=1)
+    worker.apply_fixtures(cpu=1)
     await worker.start_kueue(figures=SECOND)
     await worker.start_jobs()
     worker.submit("runs", seconds=100_000)
@@ -69,7 +69,7 @@ async def test_at_rest_nothing_is_written(worker: Bench) -> None:
 @on_bench
 async def test_pods_get_what_the_flavor_demands_and_give_it_back(worker: Bench) -> None:
     toleration = {"key": "blue", "operator": "Exists"}
-    worker.furnish(flavor={"nodeLabels": {"pool": "blue"}, "tolerations": [toleration]})
+    worker.apply_fixtures(flavor={"nodeLabels": {"pool": "blue"}, "tolerations": [toleration]})
     await worker.start_kueue()
     await worker.start_jobs()
     before = worker.submit(seconds=1000)["spec"]["template"]
@@ -84,7 +84,7 @@ async def test_pods_get_what_the_flavor_demands_and_give_it_back(worker: Bench) 
 
 @on_bench
 async def test_a_job_waits_until_there_is_room(worker: Bench) -> None:
-    worker.furnish(cpu=1)
+    worker.apply_fixtures(cpu=1)
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit("first", seconds=30)
@@ -99,7 +99,7 @@ async def test_a_job_waits_until_there_is_room(worker: Bench) -> None:
 
 @on_bench
 async def test_the_more_urgent_goes_first(worker: Bench) -> None:
-    worker.furnish(cpu=1)
+    worker.apply_fixtures(cpu=1)
     for name, value in (("low", 1), ("high", 100)):
         body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": name}}
         worker.site.create(kinds.WORKLOAD_PRIORITY_CLASSES, body | {"value": value})
@@ -119,7 +119,7 @@ async def test_the_more_urgent_goes_first(worker: Bench) -> None:
 
 @on_bench
 async def test_a_job_for_a_queue_that_does_not_exist_waits_for_it(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit(queue="later")
@@ -133,7 +133,7 @@ async def test_a_job_for_a_queue_that_does_not_exist_waits_for_it(worker: Bench)
 
 @on_bench
 async def test_a_job_without_a_queue_is_none_of_its_business(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit(queue=None, spec={"suspend": False})
@@ -144,7 +144,7 @@ async def test_a_job_without_a_queue_is_none_of_its_business(worker: Bench) -> N
 
 @on_bench
 async def test_a_job_of_another_controller_is_queued_and_run_by_nobody(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit(spec={"managedBy": "example.com/other"})
@@ -156,7 +156,7 @@ async def test_a_job_of_another_controller_is_queued_and_run_by_nobody(worker: B
 
 @on_bench
 async def test_pods_that_are_not_needed_again_make_room(worker: Bench) -> None:
-    worker.furnish(cpu=2)
+    worker.apply_fixtures(cpu=2)
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit("waves", seconds=10, spec={"parallelism": 2, "completions": 3})
@@ -173,7 +173,7 @@ async def test_pods_that_are_not_needed_again_make_room(worker: Bench) -> None:
 
 @on_bench
 async def test_a_drained_queue_holds_its_jobs_until_it_runs_again(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit(seconds=10)
@@ -194,7 +194,7 @@ async def test_a_drained_queue_holds_its_jobs_until_it_runs_again(worker: Bench)
 
 @on_bench
 async def test_an_evicted_job_keeps_its_quota_while_its_pods_end(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     worker.submit()
     await anyio.sleep(2)
@@ -214,7 +214,7 @@ async def test_an_evicted_job_keeps_its_quota_while_its_pods_end(worker: Bench) 
 
 @on_bench
 async def test_a_deleted_workload_is_made_anew_once_its_job_is_held(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit(seconds=10)
@@ -228,7 +228,7 @@ async def test_a_deleted_workload_is_made_anew_once_its_job_is_held(worker: Benc
 
 @on_bench
 async def test_a_deleted_job_frees_its_quota(worker: Bench) -> None:
-    worker.furnish(cpu=1)
+    worker.apply_fixtures(cpu=1)
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit("first", seconds=100_000)
@@ -246,7 +246,7 @@ async def test_a_deleted_job_frees_its_quota(worker: Bench) -> None:
 
 @on_bench
 async def test_the_next_one_goes_on_where_it_died(worker: Bench) -> None:
-    worker.furnish(cpu=2)
+    worker.apply_fixtures(cpu=2)
     await worker.start_jobs()
     for number in range(6):
         worker.submit(f"job{number}", seconds=7)
@@ -263,7 +263,7 @@ async def test_the_next_one_goes_on_where_it_died(worker: Bench) -> None:
 
 @on_bench
 async def test_it_gives_nothing_out_twice_after_a_restart(worker: Bench) -> None:
-    worker.furnish(cpu=1)
+    worker.apply_fixtures(cpu=1)
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit("first", seconds=60)
@@ -277,7 +277,7 @@ async def test_it_gives_nothing_out_twice_after_a_restart(worker: Bench) -> None
 
 @on_bench
 async def test_queues_say_whether_they_work(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await anyio.sleep(1)
     assert active(worker.find(kinds.CLUSTER_QUEUES, "cq")) == ("True", "Ready")
@@ -290,7 +290,7 @@ async def test_queues_say_whether_they_work(worker: Bench) -> None:
 
 @on_bench
 async def test_figures_are_written_where_they_are_wanted(worker: Bench) -> None:
-    worker.furnish(cpu=1)
+    worker.apply_fixtures(cpu=1)
     await worker.start_kueue(figures=SECOND)
     await worker.start_jobs()
     for name in ("first", "second"):
@@ -305,7 +305,7 @@ async def test_figures_are_written_where_they_are_wanted(worker: Bench) -> None:
 
 @on_bench
 async def test_a_job_that_cannot_be_started_ends_with_the_reason(worker: Bench) -> None:
-    worker.furnish(flavor={"nodeLabels": {"pool": "blue"}})
+    worker.apply_fixtures(flavor={"nodeLabels": {"pool": "blue"}})
     await worker.start_kueue()
     template = job_body()["spec"]["template"] | {"metadata": {"labels": {"kueue.x-k8s.io/podset": "other"}}}
     worker.submit(spec={"template": template})

@@ -24,7 +24,7 @@ CONTROLLER = "example.com/check"
 @on_bench
 async def test_a_check_of_somebody_else_is_waited_for(worker: Bench) -> None:
     worker.check("check", CONTROLLER)
-    worker.furnish(checks=("check",))
+    worker.apply_fixtures(checks=("check",))
     await worker.start_kueue()
     await worker.start_jobs()
     worker.submit()
@@ -49,7 +49,7 @@ _EPOCH = "2030-01-01T00:00:00Z"
 @on_bench
 async def test_a_check_may_be_played_and_take_its_time(worker: Bench) -> None:
     worker.check("check", CONTROLLER)
-    worker.furnish(checks=("check",))
+    worker.apply_fixtures(checks=("check",))
     await worker.start_kueue(Behaviour(checks={CONTROLLER: lambda _w, _c: CheckAnswer(after=30 * SECOND)}))
     await worker.start_jobs()
     worker.submit()
@@ -66,7 +66,7 @@ async def test_a_check_may_want_another_try_and_then_reject(worker: Bench) -> No
         return CheckAnswer(state="Rejected") if tries else CheckAnswer(state="Retry", requeue_after_seconds=20)
 
     worker.check("check", CONTROLLER)
-    worker.furnish(checks=("check",))
+    worker.apply_fixtures(checks=("check",))
     await worker.start_kueue(Behaviour(checks={CONTROLLER: rule}))
     await worker.start_jobs()
     worker.submit()
@@ -82,7 +82,7 @@ async def test_a_check_may_want_another_try_and_then_reject(worker: Bench) -> No
 
 @on_bench
 async def test_admission_may_be_slow(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue(Behaviour(admission_delay=always(60 * SECOND)))
     await worker.start_jobs()
     worker.submit()
@@ -94,7 +94,7 @@ async def test_admission_may_be_slow(worker: Bench) -> None:
 
 @on_bench
 async def test_it_may_have_no_room_until_told_otherwise(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     kueue = await worker.start_kueue(Behaviour(refusal=lambda _workload: "no room today"))
     await worker.start_jobs()
     worker.submit()
@@ -111,7 +111,7 @@ async def test_it_may_evict_whom_it_admitted(worker: Bench) -> None:
     def once(workload: Workload) -> timedelta | None:
         return None if workload.status.scheduling_stats else 5 * SECOND
 
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue(Behaviour(preempted_after=once))
     await worker.start_jobs()
     worker.submit(seconds=10)
@@ -125,7 +125,7 @@ async def test_it_may_evict_whom_it_admitted(worker: Bench) -> None:
 
 @on_bench
 async def test_it_may_do_without_what_a_cluster_does_not_have(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue(without=RARE)
     await worker.start_jobs()
     worker.submit()

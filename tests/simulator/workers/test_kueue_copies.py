@@ -34,7 +34,7 @@ def copy_body(job: Object, name: str = "copy", *, queue: str = "main") -> Object
 
 @on_bench
 async def test_a_copy_gets_quota_and_then_its_job(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     held = worker.submit("other", queue=None)
@@ -56,7 +56,7 @@ async def test_a_copy_gets_quota_and_then_its_job(worker: Bench) -> None:
 
 @on_bench
 async def test_a_job_may_come_before_its_copy(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     job = worker.submit(labels={PREBUILT: "copy"})
@@ -69,7 +69,7 @@ async def test_a_job_may_come_before_its_copy(worker: Bench) -> None:
 
 @on_bench
 async def test_a_copy_that_does_not_fit_its_job_ends_out_of_sync(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     worker.site.create(kinds.WORKLOADS, copy_body(worker.submit("other", cpu=2, queue=None)))
@@ -81,7 +81,7 @@ async def test_a_copy_that_does_not_fit_its_job_ends_out_of_sync(worker: Bench) 
 
 @on_bench
 async def test_a_manager_has_a_copy_evicted(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()
     job = worker.submit(labels={PREBUILT: "copy"}, seconds=1000)
@@ -108,7 +108,7 @@ async def test_a_manager_has_a_copy_evicted(worker: Bench) -> None:
 
 @on_bench
 async def test_a_drained_copy_without_a_job_keeps_its_reservation(worker: Bench) -> None:
-    worker.furnish()
+    worker.apply_fixtures()
     await worker.start_kueue()
     worker.site.create(kinds.WORKLOADS, copy_body(worker.submit("other", queue=None)))
     await anyio.sleep(5)
@@ -120,7 +120,7 @@ async def test_a_drained_copy_without_a_job_keeps_its_reservation(worker: Bench)
 
 @on_bench
 async def test_a_copy_goes_at_once_when_it_is_deleted(worker: Bench) -> None:
-    worker.furnish(cpu=1)
+    worker.apply_fixtures(cpu=1)
     await worker.start_kueue()
     await worker.start_jobs()
     body = copy_body(worker.submit("other", queue=None))

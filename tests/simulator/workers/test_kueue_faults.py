@@ -44,7 +44,7 @@ def rough_life(seed: int) -> list[str]:
 
     @on_bench
     async def life(worker: Bench) -> None:
-        worker.furnish(cpu=3)
+        worker.apply_fixtures(cpu=3)
         worker.network.link("kueue", "worker").weather = ROUGH
         await worker.start_jobs(drawn_lives(seed, shortest=SECOND, longest=30 * SECOND))
         await worker.start_kueue()

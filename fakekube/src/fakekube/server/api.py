@@ -9,6 +9,7 @@ from datetime import datetime
 from fakekube.model.refusals import bad_request, method_not_allowed, not_found, unknown_path
 from fakekube.model.resources import Registry
 from fakekube.model.storage import Storage
+from fakekube.printers import discovery, openapi
 from fakekube.server import deletion, patching, reads, subresources, writes
 from fakekube.server.admission import Admission
 from fakekube.server.options import is_true
@@ -17,7 +18,6 @@ from fakekube.server.scale import scale
 from fakekube.server.server import LoopScheduler, Scheduler, Server, Virtual
 from fakekube.server.subresources import Subresource
 from fakekube.server.watches import Watches
-from fakekube.shown import discovery, openapi
 from fakekube.wire import Refused, Request, Response, Watch
 
 __all__ = ["Api"]

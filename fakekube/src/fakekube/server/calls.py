@@ -11,12 +11,12 @@ from fakekube.model.refusals import bad_request
 from fakekube.model.resources import Resource
 from fakekube.model.storage import Version
 from fakekube.patching import managed
+from fakekube.printers.tables import Form
 from fakekube.server import answers
 from fakekube.server.admission import Write, warning_header
 from fakekube.server.options import WriteOptions
 from fakekube.server.routes import Route
 from fakekube.server.server import Server
-from fakekube.shown.tables import Form
 from fakekube.wire import Object, Refused, Request, Response
 
 __all__ = ["Call"]

@@ -10,6 +10,7 @@ from fakekube.model.metadata import FOREGROUND, ORPHAN, timestamp
 from fakekube.model.refusals import conflict
 from fakekube.model.resources import Resource
 from fakekube.model.storage import Version
+from fakekube.printers.tables import wanted
 from fakekube.server import answers
 from fakekube.server.admission import Write, warning_header
 from fakekube.server.conversion import shown
@@ -18,7 +19,6 @@ from fakekube.server.reads import present
 from fakekube.server.routes import Route
 from fakekube.server.selection import selection
 from fakekube.server.server import Server
-from fakekube.shown.tables import wanted
 from fakekube.wire import Object, Request, Response
 
 __all__ = ["Outcome", "delete", "delete_many", "deleted"]

@@ -30,13 +30,13 @@ from fakekube.model.refusals import (
 )
 from fakekube.model.resources import Resource
 from fakekube.patching import managed, patches
+from fakekube.printers.tables import wanted
 from fakekube.server.calls import Call
 from fakekube.server.options import write_options
 from fakekube.server.places import placed
 from fakekube.server.routes import Route
 from fakekube.server.server import Server
 from fakekube.server.writes import Make, change, make
-from fakekube.shown.tables import wanted
 from fakekube.wire import Json, Object, Refused, Request, Response
 
 __all__ = ["patch"]

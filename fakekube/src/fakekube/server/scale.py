@@ -10,6 +10,7 @@ from fakekube.model.bodies import JSON_PATCH, MERGE_PATCH, media_type, parsed, u
 from fakekube.model.refusals import bad_request, invalid, invalid_value, method_not_allowed
 from fakekube.model.storage import Version
 from fakekube.patching import patches
+from fakekube.printers.tables import PLAIN
 from fakekube.server.calls import Call
 from fakekube.server.conversion import shown
 from fakekube.server.options import write_options
@@ -17,7 +18,6 @@ from fakekube.server.reads import present
 from fakekube.server.routes import Route
 from fakekube.server.server import Server
 from fakekube.server.writes import change
-from fakekube.shown.tables import PLAIN
 from fakekube.wire import Json, Object, Request, Response
 
 __all__ = ["scale"]

@@ -8,11 +8,11 @@ import msgspec
 
 from fakekube.model.bodies import body_object
 from fakekube.model.refusals import method_not_allowed
+from fakekube.printers.tables import wanted
 from fakekube.server import answers
 from fakekube.server.reads import present
 from fakekube.server.routes import Route
 from fakekube.server.server import Server, Virtual
-from fakekube.shown.tables import wanted
 from fakekube.wire import Request, Response
 
 __all__ = ["Subresource", "answered", "finalize", "log"]

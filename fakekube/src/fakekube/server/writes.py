@@ -10,6 +10,7 @@ from fakekube.model.bodies import body_object
 from fakekube.model.refusals import FieldLike, already_exists, conflict, invalid, invalid_value, modified
 from fakekube.model.storage import Version
 from fakekube.patching import managed
+from fakekube.printers.tables import wanted
 from fakekube.server.calls import Call
 from fakekube.server.conversion import kept, shown
 from fakekube.server.options import write_options
@@ -17,7 +18,6 @@ from fakekube.server.places import check_definition, check_namespace, placed
 from fakekube.server.reads import present
 from fakekube.server.routes import Route
 from fakekube.server.server import Server
-from fakekube.shown.tables import wanted
 from fakekube.wire import Object, Refused, Request, Response
 
 __all__ = ["Make", "change", "create", "make", "update"]

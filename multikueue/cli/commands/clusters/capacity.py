@@ -75,11 +75,11 @@ class Survey:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Capacity that does not count, and why, by ClusterQueue."""
-        said = (f"{each.queue}: {text}" for each in self.outlooks for text in _said(each.decision))
+        said = (f"{each.queue}: {text}" for each in self.outlooks for text in _reasons(each.decision))
         return (*self.problems, *said)
 
 
-def _said(decision: FollowedQuota) -> tuple[str, ...]:
+def _reasons(decision: FollowedQuota) -> tuple[str, ...]:
     return (decision.problem, *decision.notes) if decision.problem else decision.notes
 
 

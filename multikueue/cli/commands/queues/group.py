@@ -138,7 +138,7 @@ def show_queue(
     elif output is Format.NAME:
         print(f"{found.kind.kind.lower()}.kueue.x-k8s.io/{found.queue.metadata.name}")
     else:
-        _tell(found, line)
+        _print_queue(found, line)
 
 
 app.command("hold")(stopping.hold)
@@ -196,7 +196,7 @@ def _message(queue: LocalQueue | ClusterQueue) -> str:
     return active.message if active else "no manager has looked at it yet"
 
 
-def _tell(found: FoundQueue, line: Sequence[Workload]) -> None:
+def _print_queue(found: FoundQueue, line: Sequence[Workload]) -> None:
     queue, moment = found.queue, now()
     _, parent, pending, reserving, admitted, state, made, message = _row(queue, moment)
     title = "ClusterQueue" if found.kind.namespaced else "Cohort"

@@ -151,7 +151,7 @@ class _Call:
 
 async def _cancel(call: _Call, *, sure: bool) -> None:
     from multikueue.api.workload import FINISHED, any_owner_of
-    from multikueue.cli.workload.related_objects import Kin
+    from multikueue.cli.workload.related_objects import RelatedObjects
 
     async with call.found() as (client, workload):
         job = any_owner_of(workload)
@@ -160,7 +160,7 @@ async def _cancel(call: _Call, *, sure: bool) -> None:
         where = f" and its copy on {cluster}" if cluster else ""
         if not call.may_proceed(f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", ask=not sure):
             return
-        path = await Kin(client, workload).path()
+        path = await RelatedObjects(client, workload).path()
         uid = job.uid if job else workload.metadata.uid
         body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
         await client.request("DELETE", path, body=body)
@@ -213,7 +213,7 @@ async def _move(call: _Call, queue: str) -> None:
     from multikueue.api.kinds import LOCAL_QUEUES
     from multikueue.api.workload import QUEUE_LABEL, QUOTA_RESERVED, any_owner_of, workload_spec
     from multikueue.cli.terminal.nearest import there_are
-    from multikueue.cli.workload.related_objects import Kin
+    from multikueue.cli.workload.related_objects import RelatedObjects
 
     async with call.found() as (client, workload):
         _refuse_finished(workload)
@@ -230,7 +230,7 @@ async def _move(call: _Call, queue: str) -> None:
         if not call.may_proceed(f"Moves it from queue {workload_spec(workload).queue_name} to {queue}."):
             return
         body: dict[str, Any] = {"metadata": {"labels": {QUEUE_LABEL: queue}}} if job else {"spec": {"queueName": queue}}
-        await client.request("PATCH", await Kin(client, workload).path(), body=body, content_type=MERGE)
+        await client.request("PATCH", await RelatedObjects(client, workload).path(), body=body, content_type=MERGE)
         print(f"{workload.key} moved to {queue}")
 
 

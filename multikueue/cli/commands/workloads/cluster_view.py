@@ -20,8 +20,8 @@ from multikueue.cli.commands.workloads.pods import status as pod_status
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload import description
-from multikueue.cli.workload.related_objects import Kin
-from multikueue.cli.workload.session import Scene
+from multikueue.cli.workload.related_objects import RelatedObjects
+from multikueue.cli.workload.session import WorkloadSession
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
 
 __all__ = ["ClusterView", "look_around"]
@@ -59,7 +59,7 @@ class ClusterView:
         return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 
-async def look_around(scene: Scene) -> list[ClusterView]:
+async def look_around(scene: WorkloadSession) -> list[ClusterView]:
     """Views of the cluster where the workload is, else of those where its copies wait; read concurrently."""
     state = scene.workload.status
     roles = dict.fromkeys(state.nominated_cluster_names, "nominated")
@@ -74,7 +74,7 @@ async def look_around(scene: Scene) -> list[ClusterView]:
     return sights
 
 
-async def _look(scene: Scene, sight: ClusterView) -> None:
+async def _look(scene: WorkloadSession, sight: ClusterView) -> None:
     await _condition(scene, sight)
     try:
         with anyio.fail_after(PATIENCE):
@@ -89,7 +89,7 @@ async def _look(scene: Scene, sight: ClusterView) -> None:
         sight.problems.append(str(error))
 
 
-async def _look_by_the_manager(scene: Scene, sight: ClusterView) -> bool:
+async def _look_by_the_manager(scene: WorkloadSession, sight: ClusterView) -> bool:
     """Whether the manager shows pods and events of the winner, to a user without access to it."""
     if sight.role != "winner":
         return False
@@ -105,7 +105,7 @@ async def _look_by_the_manager(scene: Scene, sight: ClusterView) -> bool:
     return True
 
 
-async def _condition(scene: Scene, sight: ClusterView) -> None:
+async def _condition(scene: WorkloadSession, sight: ClusterView) -> None:
     """Notes as a problem that the manager has no connection, if the user may read that."""
     try:
         cluster = await scene.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", sight.cluster))
@@ -117,7 +117,7 @@ async def _condition(scene: Scene, sight: ClusterView) -> None:
 
 
 async def _look_there(workload: Workload, worker: ReachableWorker, sight: ClusterView) -> None:
-    kin = Kin(worker.client, workload)
+    kin = RelatedObjects(worker.client, workload)
     sight.copy = await _allowed(kin.copy(), sight, None)
     sight.is_seen = True
     sight.job = await kin.job()

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from multikueue.api.pods import PrintedEvent
     from multikueue.api.workload import Workload
     from multikueue.cli.access.worker_access import ReachableWorker
-    from multikueue.cli.workload.related_objects import Kin
-    from multikueue.cli.workload.session import Scene
+    from multikueue.cli.workload.related_objects import RelatedObjects
+    from multikueue.cli.workload.session import WorkloadSession
     from multikueue.cli.workload.view import WorkloadView
     from multikueue.kube.cluster_client import ClusterClient
 
@@ -92,9 +92,9 @@ def events(
 
 
 async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
-    from multikueue.cli.workload.session import nowhere, open_scene
+    from multikueue.cli.workload.session import nowhere, open_workload
 
-    async with open_scene(named, namespace, reach) as scene:
+    async with open_workload(named, namespace, reach) as scene:
         told = await at_home(scene)
         if scene.workload.status.cluster_name:
             told += await _where_it_is(scene)
@@ -111,7 +111,7 @@ async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: 
     print_items(listing, output)
 
 
-async def _where_it_is(scene: Scene) -> list[LocatedEvent]:
+async def _where_it_is(scene: WorkloadSession) -> list[LocatedEvent]:
     """Events of the worker. If they cannot be read, a note says so, and the manager's are still shown."""
     try:
         async with scene.winner() as view:
@@ -124,7 +124,7 @@ async def _where_it_is(scene: Scene) -> list[LocatedEvent]:
     return found
 
 
-async def at_home(scene: Scene) -> list[LocatedEvent]:
+async def at_home(scene: WorkloadSession) -> list[LocatedEvent]:
     """The manager's events of the workload and its owners; none, with a note, if the user may not list events."""
     try:
         found = await _fetch(scene.manager, scene.workload.metadata.namespace)
@@ -135,7 +135,7 @@ async def at_home(scene: Scene) -> list[LocatedEvent]:
     return [LocatedEvent(HOME, event, item) for item, event in found if event.involved_object.uid in ours]
 
 
-async def at_worker(worker: ReachableWorker, kin: Kin, namespace: str) -> list[LocatedEvent]:
+async def at_worker(worker: ReachableWorker, kin: RelatedObjects, namespace: str) -> list[LocatedEvent]:
     """A worker's events about the relatives that `kin` knows by now. Raises Forbidden."""
     found = await _fetch(worker.client, namespace)
     return [
@@ -177,10 +177,10 @@ async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output:
     from multikueue.api.pods import PRINTED_EVENTS
     from multikueue.cli.workload import description
     from multikueue.cli.workload.following import follow
-    from multikueue.cli.workload.session import open_scene
+    from multikueue.cli.workload.session import open_workload
 
     ticker = Ticker(COLUMNS, output)
-    async with open_scene(named, namespace, reach) as scene, anyio.create_task_group() as tasks:
+    async with open_workload(named, namespace, reach) as scene, anyio.create_task_group() as tasks:
         ours = _uids(scene.workload)
 
         async def take(event: PrintedEvent, gone: bool) -> None:

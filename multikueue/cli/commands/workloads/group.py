@@ -85,9 +85,9 @@ app.command("events")(events.events)
 
 async def _show(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     from multikueue.cli.commands.workloads.cluster_view import look_around
-    from multikueue.cli.workload.session import open_scene
+    from multikueue.cli.workload.session import open_workload
 
-    async with open_scene(named, namespace, reach) as scene:
+    async with open_workload(named, namespace, reach) as scene:
         workload = scene.workload
         if is_document(output):
             print_document(scene.item, output)
@@ -95,12 +95,12 @@ async def _show(named: str, namespace: str | None, reach: WorkerAccess, output: 
             print(f"workload.kueue.x-k8s.io/{workload.metadata.name}")
         else:
             sights, told = await look_around(scene), await events.at_home(scene)
-            _tell(workload)
-            _tell_where(sights, output)
-            _tell_events([*told, *(each for sight in sights for each in sight.told)], output)
+            _print_workload(workload)
+            _print_where(sights, output)
+            _print_events([*told, *(each for sight in sights for each in sight.told)], output)
 
 
-def _tell(workload: Workload) -> None:
+def _print_workload(workload: Workload) -> None:
     from multikueue.cli.workload import description
 
     print_facts(f"Workload {workload.key}", description.facts(workload))
@@ -113,7 +113,7 @@ def _tell(workload: Workload) -> None:
         note("No controller has looked at it yet: is the manager running?")
 
 
-def _tell_where(sights: list[ClusterView], output: Form) -> None:
+def _print_where(sights: list[ClusterView], output: Form) -> None:
     if not sights:
         return
     _section("Clusters")
@@ -125,7 +125,7 @@ def _tell_where(sights: list[ClusterView], output: Form) -> None:
         print_table(pods.COLUMNS, rows, output)
 
 
-def _tell_events(told: list[events.LocatedEvent], output: Form) -> None:
+def _print_events(told: list[events.LocatedEvent], output: Form) -> None:
     latest, moment = events.in_order(told)[-LATEST:], now()
     if latest:
         _section("Latest events" if len(told) > LATEST else "Events")

@@ -125,9 +125,9 @@ def logs(
 
 async def _print_all(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
     """Prints the present logs, one container after the other."""
-    from multikueue.cli.workload.session import open_scene
+    from multikueue.cli.workload.session import open_workload
 
-    async with open_scene(named, namespace, reach) as scene, scene.winner() as view:
+    async with open_workload(named, namespace, reach) as scene, scene.winner() as view:
         found = [pod for _, pod in await view.pods()]
         wanted = [(pod, container) for pod in found for container in wish.containers(pod)]
         if not wanted:
@@ -153,9 +153,9 @@ async def _follow(named: str, namespace: str | None, reach: WorkerAccess, wish: 
     """Follows the logs from cluster to cluster until the workload is finished."""
     from multikueue.api.workload import FINISHED
     from multikueue.cli.workload import description
-    from multikueue.cli.workload.session import open_scene
+    from multikueue.cli.workload.session import open_workload
 
-    async with open_scene(named, namespace, reach) as scene:
+    async with open_workload(named, namespace, reach) as scene:
         if scene.workload.has(FINISHED):
             await _print_all(named, namespace, reach, wish)
             return

@@ -65,9 +65,9 @@ def pods(
 
 
 async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
-    from multikueue.cli.workload.session import open_scene
+    from multikueue.cli.workload.session import open_workload
 
-    async with open_scene(named, namespace, reach) as scene, scene.winner() as view:
+    async with open_workload(named, namespace, reach) as scene, scene.winner() as view:
         found = await view.pods()
     moment = now()
     listing = PrintedList(
@@ -83,9 +83,9 @@ async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: 
 
 
 async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
-    from multikueue.cli.workload.session import open_scene
+    from multikueue.cli.workload.session import open_workload
 
-    async with open_scene(named, namespace, reach) as scene:
+    async with open_workload(named, namespace, reach) as scene:
         workload = await scene.stay(_Show(output))
     note(no_pods(workload))
 

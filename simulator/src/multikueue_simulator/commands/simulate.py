@@ -11,7 +11,7 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from multikueue_simulator.simulation.campaign import Result, Tally
+    from multikueue_simulator.simulation.batch import Result, Tally
 
 __all__ = ["simulate_faults"]
 
@@ -49,17 +49,17 @@ def simulate_faults(
     if story and seed is None:
         raise typer.BadParameter("--story tells of one life: say which with --seed")
     if seed is not None:
-        _tell(seed, everything=story)
+        _describe(seed, everything=story)
         return
     _live_all(range(first, first + seeds), processes=jobs or os.cpu_count() or 1)
 
 
 def _live_all(seeds: range, *, processes: int) -> None:
-    from multikueue_simulator.simulation.campaign import Tally, campaign
+    from multikueue_simulator.simulation.batch import Tally, run_batch
     from multikueue_simulator.simulation.story import phase_table
 
     tally = Tally()
-    for result in campaign(seeds, processes=processes):
+    for result in run_batch(seeds, processes=processes):
         tally.add(result)
         _report(result, tally, of=len(seeds))
     print(f"{len(tally.phases)} changes of phase were seen:")
@@ -79,8 +79,8 @@ def _report(result: Result, tally: Tally, *, of: int) -> None:
         note(f"{tally.seeds} of {of} seeds, {len(tally.failed)} failed, {spent:.0f} ms of CPU each")
 
 
-def _tell(seed: int, *, everything: bool) -> None:
-    from multikueue_simulator.simulation.campaign import told
+def _describe(seed: int, *, everything: bool) -> None:
+    from multikueue_simulator.simulation.batch import told
 
     lines, failed = told(seed, everything=everything)
     for line in lines:

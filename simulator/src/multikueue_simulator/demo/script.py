@@ -12,7 +12,7 @@ from typing import Literal
 
 from multikueue_simulator.world import Layout, Share
 
-__all__ = ["QUEUES", "Act", "Script", "Submission", "layout", "script"]
+__all__ = ["QUEUES", "Script", "ScriptedEvent", "Submission", "layout", "script"]
 
 QUEUES = ("research", "nightly")
 
@@ -41,7 +41,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ScriptedEvent:
     """An act on a worker, and its announcement. `seconds` is how long jobs of others fill the worker."""
 
     at: float
@@ -54,7 +54,7 @@ class Act:
 @dataclass(frozen=True, slots=True)
 class Script:
     submissions: tuple[Submission, ...]
-    acts: tuple[Act, ...]
+    acts: tuple[ScriptedEvent, ...]
     burst: int
     """The number of submissions in the burst."""
 
@@ -91,12 +91,12 @@ def _submission(rng: random.Random, number: int, at: float) -> Submission:
     )
 
 
-def _acts(workers: Sequence[str]) -> list[Act]:
+def _acts(workers: Sequence[str]) -> list[ScriptedEvent]:
     if len(workers) < 2:
         return []
     dies, fills = workers[-1], workers[-2]
     return [
-        Act(8.0, "die", dies, f"{dies} dies: API server, Kueue and nodes"),
-        Act(19.0, "return", dies, f"{dies} comes back, with what it had when it died"),
-        Act(24.0, "fill", fills, f"others fill {fills} up with work of their own", seconds=12.0),
+        ScriptedEvent(8.0, "die", dies, f"{dies} dies: API server, Kueue and nodes"),
+        ScriptedEvent(19.0, "return", dies, f"{dies} comes back, with what it had when it died"),
+        ScriptedEvent(24.0, "fill", fills, f"others fill {fills} up with work of their own", seconds=12.0),
     ]

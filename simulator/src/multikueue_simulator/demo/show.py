@@ -18,9 +18,9 @@ from anyio.abc import TaskGroup
 from rich.console import Console
 from rich.live import Live
 
-from fakekube.face.authority import Authority
-from fakekube.face.gate import Gate
-from fakekube.face.http import Face
+from fakekube.front_end.authority import Authority
+from fakekube.front_end.authorization import AuthorizationFilter
+from fakekube.front_end.http import FrontEnd
 from fakekube.model.storage import Change
 from fakekube.network.link import State
 from multikueue import registry
@@ -32,11 +32,11 @@ from multikueue.settings import Cluster, Dispatch, InForce, Quota, Settings, Str
 from multikueue.store.placements import PLACEMENT_ANNOTATION
 from multikueue_simulator import definitions, objects
 from multikueue_simulator.demo.board import Board
-from multikueue_simulator.demo.script import Act, Script, Submission, layout, script
+from multikueue_simulator.demo.script import Script, ScriptedEvent, Submission, layout, script
 from multikueue_simulator.demo.view import picture, story, summary
 from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.serve import merged
-from multikueue_simulator.world import NAMESPACE, Layout, Site, World
+from multikueue_simulator.world import NAMESPACE, ClusterHandle, Layout, World
 
 __all__ = ["Options", "play"]
 
@@ -117,7 +117,7 @@ class _Stage:
             self.board.announce(self.at, act.text)
             self._perform(act, tasks)
 
-    def _perform(self, act: Act, tasks: TaskGroup) -> None:
+    def _perform(self, act: ScriptedEvent, tasks: TaskGroup) -> None:
         worker = self.world.workers[act.worker]
         link = self.world.network.link(NAME, act.worker)
         match act.deed:
@@ -132,7 +132,7 @@ class _Stage:
             case "fill":
                 self._fill(worker.site, act.seconds / self.options.speed, cpu=self.board.stands[act.worker].cpu)
 
-    def _fill(self, site: Site, seconds: float, *, cpu: int) -> None:
+    def _fill(self, site: ClusterHandle, seconds: float, *, cpu: int) -> None:
         """Submit jobs directly on the worker, which fill it as the demo's own jobs end there."""
         queue = self.world.layout.queues[0].name
         for number in range(math.ceil(cpu / 2)):
@@ -168,7 +168,7 @@ async def play(options: Options, console: Console) -> bool:
     plan = layout(options.workers)
     names = [share.name for share in plan.workers]
     world = World(plan, clock=SystemClock(), seed=options.seed)
-    world.furnish(annotations={PLACEMENT_ANNOTATION: PLACEMENT} if options.strategy == "external" else None)
+    world.apply_fixtures(annotations={PLACEMENT_ANNOTATION: PLACEMENT} if options.strategy == "external" else None)
     if options.strategy == "external":
         _decide(world.manager, names, namespace=plan.secrets)
     manager = world.add_manager(NAME, InForce(_settings(options, plan)))
@@ -198,7 +198,7 @@ async def play(options: Options, console: Console) -> bool:
     return over
 
 
-def _decide(manager: Site, workers: Sequence[str], *, namespace: str) -> None:
+def _decide(manager: ClusterHandle, workers: Sequence[str], *, namespace: str) -> None:
     """Create OCM's decision for all workers."""
     manager.cluster.install(definitions.ocm())
     key, metadata = ObjectKey(namespace, f"{PLACEMENT}-decision-1"), {"name": PLACEMENT, "namespace": namespace}
@@ -274,7 +274,7 @@ def _expect_to_run(manager: ManagerProcess) -> None:
         raise manager.error or RuntimeError(f"{manager.name} ended too soon")
 
 
-def _is_ready(manager: Site) -> bool:
+def _is_ready(manager: ClusterHandle) -> bool:
     return bool(manager.all(kinds.MUTATING_WEBHOOKS)) and all(map(_is_active, manager.all(kinds.MULTIKUEUE_CLUSTERS)))
 
 
@@ -329,10 +329,10 @@ async def _served(world: World, *, keep: bool) -> AsyncIterator[Path | None]:
         for site in world.sites:
             users = site.cluster.users
             users.add("admin", "system:masters", token=secrets.token_hex(16))
-            gate = Gate(site.cluster.api, site.cluster.authorizer)
-            face = Face(gate, users, authority=authority, now=world.clock.now, name=site.name)
-            await stack.enter_async_context(face)
-            configs.append(face.kubeconfig("admin"))
+            authorization = AuthorizationFilter(site.cluster.api, site.cluster.authorizer)
+            front_end = FrontEnd(authorization, users, authority=authority, now=world.clock.now, name=site.name)
+            await stack.enter_async_context(front_end)
+            configs.append(front_end.kubeconfig("admin"))
         await anyio.Path(file).write_text(yaml.safe_dump(merged(configs), sort_keys=False))
         yield file
 

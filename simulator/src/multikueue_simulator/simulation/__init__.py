@@ -2,6 +2,6 @@
 
 `draw` makes a plan from a seed, with `adversaries` in some; `plan` has its types; `life` runs it, with `stage` to carry
 out its events and `recorder` to observe every write; `invariants` are checked at each write. `shrink` finds the
-smallest plan that still fails, `story` reports it, `campaign` runs many seeds in several processes. Production code
+smallest plan that still fails, `story` reports it, `batch` runs many seeds in several processes. Production code
 never imports this room.
 """

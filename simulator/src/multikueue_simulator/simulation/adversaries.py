@@ -54,13 +54,13 @@ class _OfTenant(Adversity):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OddJob(_OfTenant):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a hostile tenant has a Job {self.name} with {ODD_JOBS[self.what]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandMade(_OfTenant):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a hostile tenant makes a Workload {self.name} by hand, with {HAND_MADE[self.what]}"
 
 
@@ -70,7 +70,7 @@ class Squat(Adversity):
 
     name: str
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return (
             f"a hostile tenant has a Workload of somebody else's in the place that his Job {self.name} is about to need"
         )
@@ -82,7 +82,7 @@ class Flood(Adversity):
 
     name: str
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a hostile tenant patches his Job {self.name} without pause"
 
 
@@ -135,7 +135,7 @@ class _OfWorker(Adversity):
 class Slander(_OfWorker):
     """The worker admits no workload meanwhile; `what` selects the odd status of its copies."""
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.worker} has in all copies that it does not admit {SLANDERS[self.what]}"
 
 
@@ -150,7 +150,7 @@ class OddAnswers(_OfWorker):
         """Seconds after the event in which managers may avoid the worker, as its answers asked them to."""
         return ASKED_TO_WAIT if self.what.startswith("retry") else 0.0
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.worker} answers the managers with {ANSWERS[self.what]}"
 
 
@@ -161,7 +161,7 @@ class Impose(Adversity):
     worker: str
     count: int
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.worker} has {self.count} Workloads and Jobs with our origin that nobody made"
 
 
@@ -194,7 +194,7 @@ class SecondName(Adversity):
     worker: str
     configured: bool
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         where = "in the MultiKueueConfig too" if self.configured else "which no config names"
         return f"an admin has a second MultiKueueCluster for {self.worker}, {where}"
 
@@ -206,7 +206,7 @@ class DropCheck(Adversity):
     def control(self) -> None:
         return None
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"an admin takes the MultiKueue check out of ClusterQueue {self.queue}"
 
 
@@ -221,7 +221,7 @@ class MixUp(Adversity):
     def control(self) -> None:
         return None
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"an admin gives {self.worker} the kubeconfig of {self.other} while the managers are down"
 
 
@@ -234,7 +234,7 @@ class Mislay(Adversity):
     def control(self) -> None:
         return None
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"an admin deletes the {self.what} that is in use"
 
 
@@ -247,7 +247,7 @@ class Mangle(Adversity):
     def control(self) -> None:
         return None
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"an admin spoils the {self.what} that is in use"
 
 

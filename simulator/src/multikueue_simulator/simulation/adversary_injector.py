@@ -49,7 +49,7 @@ from multikueue_simulator.simulation.odd_objects import (
 )
 from multikueue_simulator.simulation.plan import Adversity
 from multikueue_simulator.time import the_loop
-from multikueue_simulator.world import NAMESPACE, Site, World
+from multikueue_simulator.world import NAMESPACE, ClusterHandle, World
 
 __all__ = ["AdversaryInjector"]
 
@@ -78,7 +78,7 @@ class AdversaryInjector:
     told: list[tuple[Kind[Any], ObjectKey]] = field(default_factory=list)
     _whole: dict[str, Object] = field(default_factory=dict)
 
-    def furnish(self) -> None:
+    def apply_fixtures(self) -> None:
         """Give the hostile tenant a namespace, and queues with a quota of their own, like any other tenant."""
         for what in acts.IN_USE:
             kind, key = self._in_use(what)
@@ -334,7 +334,7 @@ class AdversaryInjector:
         }
         return places[what]
 
-    def _decent(self, site: Site, kind: Kind[Any], body: Object) -> Object:
+    def _decent(self, site: ClusterHandle, kind: Kind[Any], body: Object) -> Object:
         """The body as the API server would store it, ready to be spoiled."""
         path = kind.collection(body["metadata"].get("namespace", ""))
         return site.call("POST", path, body, query={"dryRun": "All"})
@@ -375,12 +375,12 @@ def _storage(kind: Kind[Any]) -> str:
     return f"{kind.plural}.{kind.group}"
 
 
-def _store(site: Site, kind: Kind[Any], body: Object) -> None:
+def _store(site: ClusterHandle, kind: Kind[Any], body: Object) -> None:
     metadata = body["metadata"] | {"generation": body["metadata"].get("generation", 0) + 1}
     name = key_of(metadata.get("namespace", ""), metadata["name"])
     site.cluster.storage.put(_storage(kind), name, {**body, "metadata": metadata})
 
 
-def _drop(site: Site, kind: Kind[Any], key: ObjectKey) -> None:
+def _drop(site: ClusterHandle, kind: Kind[Any], key: ObjectKey) -> None:
     if site.stored(kind, key) is not None:
         site.cluster.storage.remove(_storage(kind), key_of(key.namespace, key.name))

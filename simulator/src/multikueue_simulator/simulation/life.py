@@ -67,17 +67,17 @@ class Outcome:
     trace: Trace = field(default_factory=Trace)
 
 
-def live(plan: Plan, *, tell: bool = False) -> Outcome:
+def live(plan: Plan, *, describe: bool = False) -> Outcome:
     """Run a plan. `tell` keeps its trace. A plan with only adversaries is compared with the same plan without them."""
-    outcome = _lived(plan, tell=tell)
+    outcome = _lived(plan, describe=describe)
     without = control(plan)
     if without is not None and outcome.violation is None:
-        outcome.violation = held_up(plan, outcome.courses, _lived(without, tell=False).courses)
+        outcome.violation = held_up(plan, outcome.courses, _lived(without, describe=False).courses)
     return outcome
 
 
-def _lived(plan: Plan, *, tell: bool) -> Outcome:
-    outcome = Outcome(plan.seed, trace=Trace(is_told=tell))
+def _lived(plan: Plan, *, describe: bool) -> Outcome:
+    outcome = Outcome(plan.seed, trace=Trace(is_told=describe))
     random.seed(plan.seed)
     with _without_collector():
         run(lambda: _live(plan, outcome))
@@ -87,7 +87,7 @@ def _lived(plan: Plan, *, tell: bool) -> Outcome:
 async def _live(plan: Plan, outcome: Outcome) -> None:
     clock = VirtualClock()
     world = World(plan.layout, clock=clock, seed=plan.seed)
-    world.furnish(annotations=None)
+    world.apply_fixtures(annotations=None)
     over = anyio.Event()
 
     def crashed(text: str) -> None:
@@ -105,7 +105,7 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
                 world, injector, lambda invariant, text: invariants.broken(invariant, anyio.current_time(), text)
             )
             if plan.adversaries:
-                adversary_injector.furnish()
+                adversary_injector.apply_fixtures()
             stage = Stage(world, plan, injector, adversary_injector, outcome.trace)
             invariants = Invariants(world, plan, injector, on_violation=over.set)
             recorder = RunRecorder(world, stage, invariants, outcome.trace)

@@ -78,11 +78,11 @@ class JobPlan:
         """CPUs of all parallel pods."""
         return self.pods * self.cpu
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         size = f"{self.pods} pods of {self.cpu} CPU for {self.seconds:g} s"
         return f"a user submits job {self.name} to queue {self.queue}: {size}{', which fail' if self.fails else ''}"
 
-    def tell_room(self) -> str:
+    def describe_room(self) -> str:
         """The event at `room_at`, in words."""
         return f"an admin gives {self.room} the {self.total} CPU that job {self.name} needs"
 
@@ -98,7 +98,7 @@ class Event:
     """Whether it happens just before the write is carried out, not just after."""
     lasts: float = 0.0
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         """The event in words, without time and duration."""
         raise NotImplementedError
 
@@ -128,19 +128,19 @@ class _OfReplica(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash(_OfReplica):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.replica} dies"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(_OfReplica):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.replica} is asked to stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze(_OfReplica):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.replica} is frozen"
 
 
@@ -157,13 +157,13 @@ class _OfLink(Event):
 class Break(_OfLink):
     state: State
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the link from {self.replica} to {self.host} is in state {self.state.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut(_OfLink):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the open connections from {self.replica} to {self.host} break"
 
 
@@ -171,7 +171,7 @@ class Cut(_OfLink):
 class Storm(_OfLink):
     weather: Weather
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         names = (
             "lost_request",
             "lost_answer",
@@ -198,7 +198,7 @@ class _OfHost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage(_OfHost):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the API server of {self.host} is down, for everybody"
 
 
@@ -208,13 +208,13 @@ class Restore(_OfHost):
 
     age: float
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.host} is down, to be restored from a backup {self.age:g} s old"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compact(_OfHost):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.host} forgets its history: who watches from an old version must list again"
 
 
@@ -222,7 +222,7 @@ class Compact(_OfHost):
 class Quota(_OfHost):
     cpu: int
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the quota on {self.host} becomes {self.cpu} CPU"
 
 
@@ -230,7 +230,7 @@ class Quota(_OfHost):
 class StopQueue(_OfHost):
     policy: Literal["Hold", "HoldAndDrain"]
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the ClusterQueue on {self.host} is stopped: {self.policy}"
 
 
@@ -248,13 +248,13 @@ class Revoke(_OfWorker):
 
     rotated: bool
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.worker} refuses the manager's token{' until it gets another one' if self.rotated else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartKueue(_OfWorker):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the Kueue of {self.worker} is away"
 
 
@@ -262,31 +262,31 @@ class RestartKueue(_OfWorker):
 class SlowAdmission(_OfWorker):
     seconds: float
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.worker} takes {self.seconds:g} s to look at a workload"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoseLocalQueue(_OfWorker):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.worker} has no LocalQueue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveConfig(_OfWorker):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.worker} is taken out of the MultiKueueConfig"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetCluster(_OfWorker):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the MultiKueueCluster of {self.worker} is deleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoseSecret(_OfWorker):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the kubeconfig Secret of {self.worker} is deleted"
 
 
@@ -301,19 +301,19 @@ class _OfRemote(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preempt(_OfRemote):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"{self.worker} evicts the workload of {self.job}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteCopy(_OfRemote):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a stranger deletes the copy of {self.job}'s workload on {self.worker}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRemoteJob(_OfRemote):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a stranger deletes the copy of {self.job} itself on {self.worker}"
 
 
@@ -321,7 +321,7 @@ class DeleteRemoteJob(_OfRemote):
 class TakeOver(_OfRemote):
     """The foreign job lasts until the event ends."""
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a stranger puts a job of his own in the place of the copy of {self.job} on {self.worker}"
 
 
@@ -331,7 +331,7 @@ class EditCopy(_OfRemote):
 
     what: Literal["inactive", "priority", "annotation"]
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a stranger edits the copy of {self.job}'s workload on {self.worker}: {self.what}"
 
 
@@ -341,7 +341,7 @@ class Foreign(_OfRemote):
 
     what: Literal["job", "workload"] = "job"
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a user of {self.worker} has a {self.what} with the name that {self.job}'s has"
 
 
@@ -355,7 +355,7 @@ class _OfJob(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteJob(_OfJob):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a user deletes job {self.job}"
 
 
@@ -363,13 +363,13 @@ class DeleteJob(_OfJob):
 class Recreate(_OfJob):
     """Deletes the job, and submits it again when the event ends."""
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a user deletes job {self.job}, to submit another one of that name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend(_OfJob):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a user suspends job {self.job}"
 
 
@@ -377,19 +377,19 @@ class Suspend(_OfJob):
 class EditJob(_OfJob):
     what: Literal["annotation", "parallelism", "queue"]
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a user edits job {self.job}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteWorkload(_OfJob):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a user deletes the workload of job {self.job}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deactivate(_OfJob):
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"a user deactivates the workload of job {self.job}"
 
 
@@ -401,7 +401,7 @@ class StrategyChange(Event):
     name: str
     options: Mapping[str, object] = field(default_factory=dict)
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the AdmissionCheck asks for the strategy {self.name} {dict(self.options) or ''}".rstrip()
 
 
@@ -409,7 +409,7 @@ class StrategyChange(Event):
 class Decide(Event):
     clusters: tuple[str, ...]
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         return f"the Placement decides for {', '.join(self.clusters) or 'nobody'}"
 
 

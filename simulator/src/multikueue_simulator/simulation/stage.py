@@ -42,7 +42,7 @@ class Stage:
     plan: Plan
     injector: FaultInjector
     adversary_injector: AdversaryInjector
-    tell: Tell
+    describe: Tell
     _armed: list[_Armed] = field(default_factory=list)
     _undo: dict[int, tuple[Event, Undo]] = field(default_factory=dict)
     _number: int = 0
@@ -77,11 +77,11 @@ class Stage:
             self._go_on(replica)
 
     def _submit(self, job: JobPlan) -> None:
-        self.tell(job.tell())
+        self.describe(job.describe())
         self.injector.submit(job)
 
     def _make_room(self, job: JobPlan) -> None:
-        self.tell(job.tell_room())
+        self.describe(job.describe_room())
         self.injector.make_room(job)
 
     def arriving(self, request: Request) -> None:
@@ -124,7 +124,7 @@ class Stage:
         if self._healed:
             return
         event = self.injector.placed(event)
-        self.tell(event.tell() + (f", for {event.lasts:g} s" if event.lasts else ""))
+        self.describe(event.describe() + (f", for {event.lasts:g} s" if event.lasts else ""))
         undo = attempted(lambda: self._do(event))
         if undo is None:
             return
@@ -136,7 +136,7 @@ class Stage:
     def _over(self, number: int) -> None:
         event, undo = self._undo.pop(number, (None, None))
         if event is not None and undo is not None:
-            self.tell(f"no more: {event.tell()}")
+            self.describe(f"no more: {event.describe()}")
             attempted(undo)
 
     @singledispatchmethod
@@ -199,5 +199,5 @@ class Stage:
     def _revive(self, replica: str) -> None:
         process = self.world.managers[replica]
         if not process.is_running and replica not in self._down:
-            self.tell(f"{replica} starts")
+            self.describe(f"{replica} starts")
             process.begin(self.injector.tasks)

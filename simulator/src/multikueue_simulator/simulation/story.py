@@ -52,14 +52,14 @@ def _replica(replica: Replica) -> str:
 
 
 def _planned(plan: Plan) -> Iterator[str]:
-    told = [(job.at, job.tell()) for job in plan.jobs] + [
-        (event.at, _tell(event)) for event in (*plan.events, *plan.adversaries)
+    told = [(job.at, job.describe()) for job in plan.jobs] + [
+        (event.at, _describe(event)) for event in (*plan.events, *plan.adversaries)
     ]
     yield from (f"{at:10.3f}  {text}" for at, text in sorted(told, key=lambda each: each[0]))
 
 
-def _tell(event: Event) -> str:
-    text = event.tell()
+def _describe(event: Event) -> str:
+    text = event.describe()
     if event.lasts:
         text += f", for {event.lasts:g} s"
     if event.write:

@@ -30,7 +30,7 @@ from multikueue.api.workload import (
 )
 from multikueue.jobs.batch_job import slices
 from multikueue.jobs.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
-from multikueue.jobs.batch_job.pod_set_info import BATCH_PLACING
+from multikueue.jobs.batch_job.pod_set_info import BATCH_POD_SET_INFO
 from multikueue.jobs.batch_job.size import pods_count
 from multikueue.jobs.framework import pod_set_info
 from multikueue.jobs.framework.actions import (
@@ -110,7 +110,7 @@ def ending(workload: Workload, job: Job | None, flavors: Mapping[str, ResourceFl
         message = "The prebuilt workload is out of sync with its user job"
         return Finish(reason=OUT_OF_SYNC, message=message) if prebuilt else None
     patch = BATCH_JOB.start_patch(job) if starts else None
-    return pod_set_info.failed_start(job, patch, BATCH_PLACING, workload, flavors) or finish
+    return pod_set_info.failed_start(job, patch, BATCH_POD_SET_INFO, workload, flavors) or finish
 
 
 # --- the Workload of the job ----------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def _decide_run(view: JobView, workload: Workload) -> tuple[Action, ...]:
 def _start(job: Job, workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> tuple[Action, ...]:
     """Start the job, unless a flavor is missing or the pod settings conflict: then the job waits."""
     with suppress(pod_set_info.BadPodSetInfo):
-        patch = pod_set_info.start_patch(job, BATCH_JOB.start_patch(job) or {}, BATCH_PLACING, workload, flavors)
+        patch = pod_set_info.start_patch(job, BATCH_JOB.start_patch(job) or {}, BATCH_POD_SET_INFO, workload, flavors)
         return (PatchJob(patch),) if patch is not None else ()
     return ()
 
@@ -272,7 +272,7 @@ def _stop(job: Job, workload: Workload | None) -> tuple[Action, ...]:
         annotated = True
     if job_status(job).start_time is not None:
         actions.append(PatchJobStatus({"metadata": uid, "status": {"startTime": None}}))
-    restored = BATCH_PLACING.restoring(job, workload) if workload is not None else {}
+    restored = BATCH_POD_SET_INFO.restoring(job, workload) if workload is not None else {}
     if annotated or restored:
         unmark = {"annotations": {STOPPING_ANNOTATION: None}} if annotated else {}
         actions.append(PatchJob({"metadata": uid | unmark} | ({"spec": restored} if restored else {})))

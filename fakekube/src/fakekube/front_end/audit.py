@@ -13,7 +13,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from fakekube.face.attributes import Attributes, attributes
+from fakekube.front_end.attributes import Attributes, attributes
 from fakekube.wire import Request
 
 __all__ = ["Call", "Event", "Log", "Record", "event"]

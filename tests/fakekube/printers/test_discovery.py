@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from fakekube.model.resources import Registry
-from fakekube.shown import discovery
+from fakekube.printers import discovery
 from fakekube.wire import Request
-from tests.fakekube.faces import CONFIG_MAPS, JOBS, PODS, TOYS, registry, resource
+from tests.fakekube.front_ends import CONFIG_MAPS, JOBS, PODS, TOYS, registry, resource
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KUBECTL = f"{AGGREGATED},{AGGREGATED.replace('v2', 'v2beta1')},application/json"

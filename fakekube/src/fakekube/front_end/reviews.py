@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from fakekube.face.attributes import Attributes, attributes
-from fakekube.face.rbac import Authorizer, Decision
-from fakekube.face.users import Users
+from fakekube.front_end.attributes import Attributes, attributes
+from fakekube.front_end.rbac import Authorizer, Decision
+from fakekube.front_end.users import Users
 from fakekube.model.refusals import bad_request, invalid, invalid_value
 from fakekube.server.server import Virtual
 from fakekube.wire import Json, Object, Request, User

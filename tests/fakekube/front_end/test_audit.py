@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fakekube.face import audit
-from fakekube.face.audit import Call, Event, Log
+from fakekube.front_end import audit
+from fakekube.front_end.audit import Call, Event, Log
 from fakekube.wire import Request, User
 from testbed.audit import Audit, Mark
 from testbed.audit import Call as RealCall
-from tests.fakekube.faces import NOW
+from tests.fakekube.front_ends import NOW
 
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fakekube.face.authority import Certificate
+from fakekube.front_end.authority import Certificate
 from fakekube.model.storage import Storage, key_of
 from fakekube.wire import Object, Refused, User
 

@@ -1,7 +1,7 @@
-"""Health checks, authorization and impersonation in front of an API. A gate is a handler like the API.
+"""Health checks, authorization and impersonation in front of an API. The filter is a handler like the API.
 
-gate = Gate(api, Authorizer(storage, enforced=True))
-answer = await gate.handle(request)
+authorization = AuthorizationFilter(api, Authorizer(storage, enforced=True))
+answer = await authorization.handle(request)
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from fakekube.face.attributes import Attributes, attributes
-from fakekube.face.rbac import Authorizer, refusal
-from fakekube.face.users import ANONYMOUS, AUTHENTICATED
+from fakekube.front_end.attributes import Attributes, attributes
+from fakekube.front_end.rbac import Authorizer, refusal
+from fakekube.front_end.users import ANONYMOUS, AUTHENTICATED
 from fakekube.wire import Refused, Request, Response, User, Watch
 
-__all__ = ["Gate", "Handler"]
+__all__ = ["AuthorizationFilter", "Handler"]
 
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _OK = Response(body=b"ok", content_type="text/plain; charset=utf-8")
@@ -29,7 +29,7 @@ class Handler(Protocol):
     async def handle(self, request: Request) -> Response | Watch: ...
 
 
-class Gate:
+class AuthorizationFilter:
     """Passes authorized requests to the API, and refuses the others."""
 
     def __init__(self, api: Handler, authorizer: Authorizer) -> None:

@@ -18,7 +18,7 @@ from multikueue_simulator.simulation.recorder import Changes
 from multikueue_simulator.simulation.shrink import invariant_broken_by, shrunk
 from multikueue_simulator.simulation.story import story
 
-__all__ = ["Result", "Tally", "alike", "campaign", "one", "told"]
+__all__ = ["Result", "Tally", "alike", "one", "run_batch", "told"]
 
 CHUNK = 8
 """Seeds per task of a process."""
@@ -57,7 +57,7 @@ class Tally:
             self.failed.append(result)
 
 
-def campaign(seeds: Iterable[int], *, processes: int) -> Iterator[Result]:
+def run_batch(seeds: Iterable[int], *, processes: int) -> Iterator[Result]:
     """The results, in the order of completion."""
     with alike(processes, tasks=LIVES_OF_A_PROCESS // CHUNK) as pool:
         yield from pool.imap_unordered(one, seeds, chunksize=CHUNK)
@@ -100,7 +100,7 @@ def _told(seed: int, everything: bool) -> tuple[list[str], bool]:  # the form th
     invariant = invariant_broken_by(plan)
     if invariant and everything:
         plan = shrunk(plan, lambda smaller: invariant_broken_by(smaller) == invariant)
-    outcome = live(plan, tell=everything)
+    outcome = live(plan, describe=everything)
     return list(story(plan, outcome)), bool(invariant)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakekube.face.protobuf import _MESSAGES, _messages, decoded
+from fakekube.front_end.protobuf import _MESSAGES, _messages, decoded
 from fakekube.wire import Refused
 
 RECORDED = (

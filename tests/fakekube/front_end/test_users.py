@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakekube.face.authority import Authority, Certificate
-from fakekube.face.users import ANONYMOUS, AUTHENTICATED, Users, certified, kubeconfig
+from fakekube.front_end.authority import Authority, Certificate
+from fakekube.front_end.users import ANONYMOUS, AUTHENTICATED, Users, certified, kubeconfig
 from fakekube.model.storage import Storage
 from fakekube.wire import Object, Refused, User
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
-from tests.fakekube.faces import NOW, item, stored
+from tests.fakekube.front_ends import NOW, item, stored
 
 ANNE = {"subject": ((("organizationName", "staff"),), (("organizationName", "ops"),), (("commonName", "anne"),))}
 

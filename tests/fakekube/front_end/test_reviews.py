@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from fakekube.face.rbac import Authorizer
-from fakekube.face.reviews import AUTHENTICATION, AUTHORIZATION, reviews, token_request
-from fakekube.face.users import AUTHENTICATED, Users
+from fakekube.front_end.rbac import Authorizer
+from fakekube.front_end.reviews import AUTHENTICATION, AUTHORIZATION, reviews, token_request
+from fakekube.front_end.users import AUTHENTICATED, Users
 from fakekube.model.storage import Storage
 from fakekube.wire import Object, Refused, Request, User
-from tests.fakekube.faces import NOW, item, stored
+from tests.fakekube.front_ends import NOW, item, stored
 
 RBAC = "rbac.authorization.k8s.io"
 ANNE = User("anne", ("staff", AUTHENTICATED), "u1")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from cryptography import x509
 
-from fakekube.face.authority import Authority, Certificate
+from fakekube.front_end.authority import Authority, Certificate
 from testbed.certificates import CertificateAuthority
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from multikueue_simulator.simulation.campaign import Result, Tally, _fixed_hashes
+from multikueue_simulator.simulation.batch import Result, Tally, _fixed_hashes
 
 
 def result(seed: int, invariant: str = "") -> Result:

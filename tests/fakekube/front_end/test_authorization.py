@@ -3,12 +3,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fakekube.face.gate import Gate
-from fakekube.face.rbac import Authorizer
-from fakekube.face.users import ANONYMOUS, AUTHENTICATED
+from fakekube.front_end.authorization import AuthorizationFilter
+from fakekube.front_end.rbac import Authorizer
+from fakekube.front_end.users import ANONYMOUS, AUTHENTICATED
 from fakekube.model.storage import Storage
 from fakekube.wire import Refused, Request, Response, User, Watch
-from tests.fakekube.faces import item, stored
+from tests.fakekube.front_ends import item, stored
 
 pytestmark = pytest.mark.anyio
 
@@ -23,11 +23,11 @@ class Api:
         return Response(body=request.path.encode())
 
 
-def gate(*, enforced: bool, storage: Storage | None = None) -> Gate:
-    return Gate(Api(), Authorizer(storage or Storage(), enforced=enforced))
+def authorization(*, enforced: bool, storage: Storage | None = None) -> AuthorizationFilter:
+    return AuthorizationFilter(Api(), Authorizer(storage or Storage(), enforced=enforced))
 
 
-async def ask(before: Gate, path: str, user: User) -> Response:
+async def ask(before: AuthorizationFilter, path: str, user: User) -> Response:
     answer = await before.handle(Request(method="GET", path=path, user=user))
     assert isinstance(answer, Response)
     return answer
@@ -36,14 +36,14 @@ async def ask(before: Gate, path: str, user: User) -> Response:
 @pytest.mark.parametrize("enforced", [False, True])
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 async def test_health_is_for_everybody(path: str, enforced: bool) -> None:
-    answer = await ask(gate(enforced=enforced), path, ANONYMOUS)
+    answer = await ask(authorization(enforced=enforced), path, ANONYMOUS)
     assert (answer.status, answer.body) == (200, b"ok")
 
 
 @pytest.mark.parametrize("enforced", [False, True])
 async def test_nobody_else_may_go_without_a_name(enforced: bool) -> None:
-    assert (await ask(gate(enforced=enforced), "/version", ANONYMOUS)).status == 200
-    answer = await ask(gate(enforced=enforced), "/api/v1/namespaces", ANONYMOUS)
+    assert (await ask(authorization(enforced=enforced), "/version", ANONYMOUS)).status == 200
+    answer = await ask(authorization(enforced=enforced), "/api/v1/namespaces", ANONYMOUS)
     message = msgspec.json.decode(answer.body)["message"]
     assert answer.status == 403
     assert message == (
@@ -53,15 +53,15 @@ async def test_nobody_else_may_go_without_a_name(enforced: bool) -> None:
 
 
 async def test_every_user_may_do_everything_unless_rules_are_enforced() -> None:
-    assert (await ask(gate(enforced=False), "/api/v1/pods", ANNE)).body == b"/api/v1/pods"
-    assert (await ask(gate(enforced=True), "/api/v1/pods", ANNE)).status == 403
-    assert (await ask(gate(enforced=True), "/api/v1/pods", ROOT)).status == 200
+    assert (await ask(authorization(enforced=False), "/api/v1/pods", ANNE)).body == b"/api/v1/pods"
+    assert (await ask(authorization(enforced=True), "/api/v1/pods", ANNE)).status == 403
+    assert (await ask(authorization(enforced=True), "/api/v1/pods", ROOT)).status == 200
 
 
 def test_one_may_act_for_others_if_allowed_to() -> None:
-    assert gate(enforced=True).acting(ROOT, "anne", ["staff"]) == User("anne", ("staff", AUTHENTICATED))
+    assert authorization(enforced=True).acting(ROOT, "anne", ["staff"]) == User("anne", ("staff", AUTHENTICATED))
     with pytest.raises(Refused, match='users "bob" is forbidden: User "anne" cannot impersonate resource "users"'):
-        gate(enforced=True).acting(ANNE, "bob", [])
+        authorization(enforced=True).acting(ANNE, "bob", [])
 
 
 def test_acting_for_a_group_is_allowed_by_group() -> None:
@@ -70,7 +70,7 @@ def test_acting_for_a_group_is_allowed_by_group() -> None:
     stored(storage, "clusterroles", group, item("r", rules=[rule]))
     subjects, reference = [{"kind": "User", "name": "anne"}], {"kind": "ClusterRole", "name": "r"}
     stored(storage, "clusterrolebindings", group, item("b", roleRef=reference, subjects=subjects))
-    before = gate(enforced=True, storage=storage)
+    before = authorization(enforced=True, storage=storage)
     assert before.acting(ANNE, "bob", []).name == "bob"
     with pytest.raises(Refused, match='groups "system:masters" is forbidden'):
         before.acting(ANNE, "bob", ["system:masters"])

@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from fakekube.model.resources import GroupVersion, Registry, Resource
-from fakekube.shown.discovery import VERSION, subresource
-from fakekube.shown.explained import META, PREFIX, explained, object_meta
+from fakekube.printers.discovery import VERSION, subresource
+from fakekube.printers.explained import META, PREFIX, explained, object_meta
 from fakekube.wire import Object, Request, Response
 
 __all__ = ["answer"]

@@ -21,15 +21,15 @@ import uvloop
 import yaml
 
 from fakekube.cluster import Cluster
-from fakekube.face.audit import Event
-from fakekube.face.authority import Authority
-from fakekube.face.gate import Gate
-from fakekube.face.http import Face
+from fakekube.front_end.audit import Event
+from fakekube.front_end.authority import Authority
+from fakekube.front_end.authorization import AuthorizationFilter
+from fakekube.front_end.http import FrontEnd
 from fakekube.wire import Object
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import from_kubeconfig
 from multikueue.runtime.clock import SystemClock
-from tests.fakekube.face.test_protobuf import body, entry, field
+from tests.fakekube.front_end.test_protobuf import body, entry, field
 
 pytestmark = pytest.mark.anyio
 
@@ -47,8 +47,8 @@ class Server:
         self.cluster.users.add("admin", "system:masters", token="t-admin")
         self.cluster.users.add("anne", token="t-anne")
         self.events: list[Event] = []
-        self.face = Face(
-            Gate(self.cluster.api, self.cluster.authorizer),
+        self.front_end = FrontEnd(
+            AuthorizationFilter(self.cluster.api, self.cluster.authorizer),
             self.cluster.users,
             authority=AUTHORITY,
             now=now,
@@ -60,7 +60,9 @@ class Server:
         headers = options.pop("headers", {}) | ({"Authorization": f"Bearer {token}"} if token else {})
         context = options.pop("context", None) or trusting()
         connector = aiohttp.TCPConnector(ssl=context)
-        async with aiohttp.ClientSession(self.face.url, connector=connector, headers=headers, **options) as session:
+        async with aiohttp.ClientSession(
+            self.front_end.url, connector=connector, headers=headers, **options
+        ) as session:
             yield session
 
 
@@ -79,7 +81,7 @@ def trusting(user: str = "", *groups: str) -> ssl.SSLContext:
 @asynccontextmanager
 async def serving(*, rbac: bool = False) -> AsyncIterator[Server]:
     made = Server(rbac=rbac)
-    async with made.face:
+    async with made.front_end:
         yield made
     made.cluster.close()
 
@@ -300,33 +302,33 @@ async def test_reader_and_server_may_end_a_watch_at_the_same_time(
 async def test_stopping_ends_all_watches_and_starting_again_keeps_the_port(server: Server) -> None:
     async with server.session() as session:
         await create(session, "a")
-        port = server.face.port
+        port = server.front_end.port
         async with session.get(MAPS, params=WATCH | {"resourceVersion": "0"}) as response:
             await line(response)
             async with asyncio.timeout(5):
-                await server.face.stop()
+                await server.front_end.stop()
                 assert await response.content.read() == b""
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.get(MAPS)
-        await server.face.start()
-        assert server.face.port == port
+        await server.front_end.start()
+        assert server.front_end.port == port
         async with session.get(f"{MAPS}/a") as response:
             assert response.status == 200
 
 
 async def test_the_port_is_taken_only_once(server: Server) -> None:
     other = Server()
-    other.face.port = server.face.port
+    other.front_end.port = server.front_end.port
     with pytest.raises(OSError, match="address"):
-        await other.face.start()
-    await other.face.stop()
+        await other.front_end.start()
+    await other.front_end.stop()
     other.cluster.close()
 
 
 async def test_who_goes_before_a_write_is_stored_has_changed_nothing(server: Server) -> None:
     body = msgspec.json.encode({"metadata": {"name": "late"}})
     head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t-admin\r\nContent-Length: {len(body)}\r\n\r\n"
-    _, writer = await asyncio.open_connection(server.face.host, server.face.port, ssl=trusting())
+    _, writer = await asyncio.open_connection(server.front_end.host, server.front_end.port, ssl=trusting())
     writer.write(head.encode() + body)
     await writer.drain()
     writer.transport.abort()
@@ -355,10 +357,10 @@ async def test_each_call_is_recorded(server: Server) -> None:
 
 
 async def test_our_own_client_gets_along_with_it(server: Server) -> None:
-    for config in (server.face.kubeconfig("admin"), server.face.certified_kubeconfig("bob", "staff")):
+    for config in (server.front_end.kubeconfig("admin"), server.front_end.certified_kubeconfig("bob", "staff")):
         async with Client.connect(await from_kubeconfig(config), cluster="one") as client:
             assert client is not None
-    cluster = server.face.kubeconfig()["clusters"][0]["cluster"]
+    cluster = server.front_end.kubeconfig()["clusters"][0]["cluster"]
     assert b64decode(cluster["certificate-authority-data"]) == AUTHORITY.pem
 
 
@@ -376,6 +378,6 @@ def test_it_works_on_uvloop_too(tmp_path: Path) -> None:
             await create(session, "a")
             async with session.get(MAPS, params=WATCH) as response:
                 assert (await line(response))["type"] == "ADDED"
-                await server.face.stop()
+                await server.front_end.stop()
 
     uvloop.run(work())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fakekube.face.attributes import Attributes
+from fakekube.front_end.attributes import Attributes
 from fakekube.model.storage import Storage, key_of
 from fakekube.wire import Object, Refused, User
 

@@ -1,7 +1,7 @@
 """An HTTPS server for one API on a loopback port: tokens, client certificates, watches, and audit events.
 
-    async with Face(gate, users, authority=authority) as face:
-        print(face.url, face.kubeconfig("admin"))
+    async with FrontEnd(authorization, users, authority=authority) as front_end:
+        print(front_end.url, front_end.kubeconfig("admin"))
 
 Request bodies are JSON, YAML or protobuf; answers are JSON or YAML, large ones compressed. A watch is written at the
 pace of its reader; the API decides when a slow reader loses it.
@@ -24,16 +24,16 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
-from fakekube.face import audit
-from fakekube.face.authority import Authority
-from fakekube.face.gate import Gate
-from fakekube.face.protobuf import PROTOBUF, decoded
-from fakekube.face.users import Users, kubeconfig
+from fakekube.front_end import audit
+from fakekube.front_end.authority import Authority
+from fakekube.front_end.authorization import AuthorizationFilter
+from fakekube.front_end.protobuf import PROTOBUF, decoded
+from fakekube.front_end.users import Users, kubeconfig
 from fakekube.model.bodies import BODY_LIMIT
 from fakekube.model.refusals import too_large
 from fakekube.wire import JSON, Object, Refused, Request, Response, User, Watch
 
-__all__ = ["Face"]
+__all__ = ["FrontEnd"]
 
 _WORTH_COMPRESSING = 128 * 2**10
 _PIECE = 256 * 2**10
@@ -47,12 +47,12 @@ _STORE_SECONDS = 0.003
 because its request was delayed on the way, has changed nothing."""
 
 
-class Face:
+class FrontEnd:
     """Serves one API on one port, as an asynchronous context manager."""
 
     def __init__(
         self,
-        gate: Gate,
+        authorization: AuthorizationFilter,
         users: Users,
         *,
         authority: Authority,
@@ -63,7 +63,7 @@ class Face:
         record: audit.Record | None = None,
     ) -> None:
         self.name, self.host, self.port = name, host, port
-        self._gate, self._users, self._authority = gate, users, authority
+        self._authorization, self._users, self._authority = authorization, users, authority
         self._now, self._record = now, record
         self._watches: set[Watch] = set()
         self._runner: web.ServerRunner | None = None
@@ -142,7 +142,7 @@ class Face:
             return _complete(asked, refused.response())
         if request.method in _WRITES:
             await asyncio.sleep(_STORE_SECONDS)  # cancelled when the connection ends
-        answer = await self._gate.handle(request)
+        answer = await self._authorization.handle(request)
         self._note(request, answer, received)
         if isinstance(answer, Watch):
             return await self._stream(asked, answer)
@@ -175,7 +175,7 @@ class Face:
         acting = asked.headers.get("Impersonate-User")
         if acting is None:
             return user
-        return self._gate.acting(user, acting, asked.headers.getall("Impersonate-Group", ()))
+        return self._authorization.acting(user, acting, asked.headers.getall("Impersonate-Group", ()))
 
     def _note(self, request: Request, answer: Response | Watch, received: datetime) -> None:
         if self._record is None:

@@ -4,10 +4,10 @@ import pytest
 
 from fakekube.builtins.columns import BUILT_IN
 from fakekube.model.resources import Column
-from fakekube.shown import tables
-from fakekube.shown.tables import PLAIN, Form, Lines, wanted
+from fakekube.printers import tables
+from fakekube.printers.tables import PLAIN, Form, Lines, wanted
 from fakekube.wire import Refused
-from tests.fakekube.faces import JOBS, NOW, TOYS, ago, item, resource
+from tests.fakekube.front_ends import JOBS, NOW, TOYS, ago, item, resource
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"

@@ -10,20 +10,20 @@ from multikueue.errors import ApiError
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.explain import Explanation
 
-__all__ = ["Told", "told"]
+__all__ = ["ManagerExplanation", "fetch_explanation"]
 
 
-class Told(msgspec.Struct, frozen=True):
+class ManagerExplanation(msgspec.Struct, frozen=True):
     """`quota` is None unless the workload waits for quota; `workers` is empty while it does."""
 
     quota: Explanation | None = None
     workers: tuple[Prospect, ...] = ()
 
 
-async def told(client: ClusterClient, key: ObjectKey) -> Told:
+async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExplanation:
     """Raises ApiError without such an API, a right to it, or a readable answer, and errors of `Client.request`."""
     path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/{key.namespace}/workloads/{key.name}/explanation"
     try:
-        return msgspec.json.decode(await client.request("GET", path), type=Told)
+        return msgspec.json.decode(await client.request("GET", path), type=ManagerExplanation)
     except msgspec.DecodeError as error:
         raise ApiError(502, "BadGateway", f"an explanation of another form: {error}") from None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakekube.face.attributes import Attributes, attributes
+from fakekube.front_end.attributes import Attributes, attributes
 from fakekube.wire import Request
 
 JOBS = "/apis/batch/v1/namespaces/team/jobs"

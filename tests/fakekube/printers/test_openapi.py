@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from fakekube.model.resources import Registry
-from fakekube.shown import openapi
+from fakekube.printers import openapi
 from fakekube.wire import Request
-from tests.fakekube.faces import JOBS, NAMESPACES, TOYS, registry, resource
+from tests.fakekube.front_ends import JOBS, NAMESPACES, TOYS, registry, resource
 
 
 def ask(served: Registry, path: str) -> Any:

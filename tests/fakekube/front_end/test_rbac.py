@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from fakekube.face.attributes import Attributes
-from fakekube.face.rbac import Authorizer, refusal
-from fakekube.face.users import ANONYMOUS, AUTHENTICATED
+from fakekube.front_end.attributes import Attributes
+from fakekube.front_end.rbac import Authorizer, refusal
+from fakekube.front_end.users import ANONYMOUS, AUTHENTICATED
 from fakekube.model.storage import Storage
 from fakekube.wire import Object, User
-from tests.fakekube.faces import item, stored
+from tests.fakekube.front_ends import item, stored
 
 GROUP = "rbac.authorization.k8s.io"
 ANNE = User("anne", ("staff", AUTHENTICATED))

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from fakekube.builtins.builtin_schemas import schema_of
-from fakekube.shown.explained import META, PREFIX, explained, object_meta
-from tests.fakekube.faces import resource
+from fakekube.printers.explained import META, PREFIX, explained, object_meta
+from tests.fakekube.front_ends import resource
 
 JOBS = resource("jobs", "Job", "batch", schema=schema_of("batch", "v1", "Job"))
 

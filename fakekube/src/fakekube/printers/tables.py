@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fakekube.builtins.columns import BUILT_IN, CREATED_AT, NAME, Cell, since
 from fakekube.model.resources import Column, Resource
-from fakekube.shown import jsonpath
+from fakekube.printers import jsonpath
 from fakekube.wire import JSON, Json, Object, Refused
 
 __all__ = ["PLAIN", "Form", "Lines", "many", "one", "partial", "partial_list", "table", "wanted"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakekube.shown.jsonpath import Unreadable, compiled, printed
+from fakekube.printers.jsonpath import Unreadable, compiled, printed
 
 CONDITIONS = [{"type": "Ready", "status": "True", "n": 1}, {"type": "Done", "status": "False", "n": 2}]
 
