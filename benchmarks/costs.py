@@ -22,9 +22,9 @@ from multikueue.api.kinds import PODS
 from multikueue.api.meta import Object, ObjectKey, ObjectMeta, is_true
 from multikueue.api.multikueue import ACTIVE
 from multikueue.api.pod import GROUP_LABEL, Pod
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.integrations.frameworks import Adapters
-from multikueue.jobs.pods.pod import PLAIN_POD
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import Cache
 from multikueue.store.queues import Key, Queue

@@ -25,7 +25,7 @@ __all__ = ["GROUP", "Root"]
 GROUP = "multikueue.commands"
 
 PLACES: Mapping[str, str] = {
-    "run": "run:run",
+    "run": "process.run:run",
     "why": "why:why",
     "submit": "submit:submit",
     "logs": "workloads.logs:logs",
@@ -35,13 +35,13 @@ PLACES: Mapping[str, str] = {
     "workloads": "workloads.group:app",
     "queues": "queues.group:app",
     "clusters": "clusters.group:app",
-    "strategies": "strategies:app",
-    "settings": "settings:app",
+    "strategies": "process.strategies:app",
+    "settings": "process.settings:app",
     "objects": "objects:app",
-    "webhook": "webhook:app",
-    "completion": "completion:completion",
-    "version": "version:version",
-    "help": "help:help_",
+    "webhook": "process.webhook:app",
+    "completion": "shell.completion:completion",
+    "version": "shell.version:version",
+    "help": "shell.help:help_",
 }
 """Modules below `commands`, in the order of the help. A function is a command, an app a group."""
 

@@ -36,7 +36,7 @@ from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.queueing.queue_manager import QueueManager
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting
 from multikueue.quota.scheduler.scheduler import Scheduler
-from multikueue.quota.view import QuotaView
+from multikueue.quota.visibility.view import QuotaView
 
 Concerned = Iterable[str]
 """ClusterQueues whose status may differ now, besides those that were observed themselves."""

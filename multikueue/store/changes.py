@@ -20,7 +20,7 @@ from multikueue.api.workload import (
 )
 from multikueue.dispatch.fit import is_suspected
 from multikueue.jobs.framework.nesting import is_whole
-from multikueue.jobs.pods.members import able
+from multikueue.jobs.kinds.pods.members import able
 from multikueue.quota.cache.status import check_names
 from multikueue.store.nesting import controllers
 from multikueue.store.state import State

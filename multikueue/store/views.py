@@ -28,8 +28,8 @@ from multikueue.dispatch.group import (
     attempt_of,
 )
 from multikueue.dispatch.slices import NO_SLICE
-from multikueue.jobs.batch_job.slices import remote_patch
-from multikueue.jobs.pods.members import has_missing
+from multikueue.jobs.kinds.batch_job.slices import remote_patch
+from multikueue.jobs.kinds.pods.members import has_missing
 from multikueue.store.sight import EVERYWHERE, Lack
 from multikueue.store.state import config_of, pod_set_info_of, workers_named_by
 from multikueue.store.store import Store

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from multikueue.api.meta import Object, ObjectKey, OwnerReference, render_time
 from multikueue.dispatch.prospects import Prospect
-from multikueue.quota.explain import Explanation
 from multikueue.quota.queueing.pending_workload import PendingWorkload
+from multikueue.quota.visibility.explain import Explanation
 
 GROUP = "visibility.kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")

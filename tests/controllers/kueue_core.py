@@ -15,8 +15,8 @@ import msgspec
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey, decoder, encode
 from multikueue.api.shared import KUEUE_ADMISSION, SHARED_CONDITIONS
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue_simulator.world import ClusterHandle
 from tests.cluster import plain
 from tests.controllers.table import CHECK, NAMESPACE, Body, Table

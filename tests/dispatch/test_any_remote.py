@@ -18,7 +18,7 @@ from multikueue.api.workload import Workload, WorkloadStatus
 from multikueue.dispatch.decide import is_holding
 from multikueue.dispatch.group import Group, JobState, Remote, Unfit
 from multikueue.dispatch.phases import choose
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.testing import NOW
 from tests.dispatch.builders import (
     ATTEMPT,

@@ -10,8 +10,8 @@ import msgspec
 from multikueue.api.job import AnyJob, Job
 from multikueue.api.meta import Object, decoder, encode
 from multikueue.api.workload import Workload, WorkloadSpec
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, job
 
 J = TypeVar("J", bound=AnyJob)

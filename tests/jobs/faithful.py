@@ -12,14 +12,14 @@ import msgspec
 
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.jobs.declared.adapter import DeclaredJob
-from multikueue.jobs.declared.declaration import Declaration
-from multikueue.jobs.declared.pod_sets import Pods
 from multikueue.jobs.framework.adapter import MANAGED, Adapter
 from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.jobs.kinds.declared.declaration import Declaration
+from multikueue.jobs.kinds.declared.pod_sets import Pods
 from multikueue.jobs.trees import paths
+from tests.jobs.all_kinds import leaves, put
 from tests.jobs.builders import stored
-from tests.jobs.kinds import leaves, put
 from tests.jobs.shapes import of_schema
 
 __all__ = ["NAME", "at", "drawn_job", "exactly", "is_faithful", "merged", "placed", "without_nulls"]

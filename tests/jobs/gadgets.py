@@ -8,8 +8,8 @@ from typing import Any
 from multikueue.api.job import AnyJob, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectMeta
-from multikueue.jobs.batch_job.adapter import BATCH_JOB, BatchJob
 from multikueue.jobs.integrations.frameworks import Adapters
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, BatchJob
 
 GADGETS: Kind[Any] = Kind("example.com", "v1", "gadgets", "Gadget", True, job_type("Gadget"))
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakekube.builtins.builtin_schemas import schema_of
-from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from tests.jobs.faithful import drawn_job, is_faithful, placed
-from tests.jobs.pods.faithful import drawn_pod, is_faithful_group, is_faithful_pod
+from tests.jobs.kinds.pods.faithful import drawn_pod, is_faithful_group, is_faithful_pod
 
 BATCH: Any = schema_of("batch", "v1", "Job")
 TEMPLATE = BATCH["properties"]["spec"]["properties"]["template"]

@@ -15,14 +15,14 @@ from multikueue.api.meta import decoder, encode
 from multikueue.api.workload import Finish
 from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.controllers.job_kinds.declarations import declaration_of
-from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.roles import adapters_of
 from multikueue.settings import Settings, read_kind
+from tests.jobs.all_kinds import template
 from tests.jobs.builders import plain, with_status
-from tests.jobs.kinds import template
 
 DOCS = Path(__file__).parents[2] / "docs" / "jobs.md"
 BLOCKS = [each for each in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "declared:" in each]

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakekube.builtins.builtin_schemas import schema_of
-from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from testbed.crds import definitions
 from tests.jobs.faithful import drawn_job, is_faithful
-from tests.jobs.pods.faithful import drawn_pod, is_faithful_group, is_faithful_pod
+from tests.jobs.kinds.pods.faithful import drawn_pod, is_faithful_group, is_faithful_pod
 from tests.real.skipping import needs_programs
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180), needs_programs("the definitions are in its modules")]

@@ -9,17 +9,17 @@ import anyio
 import pytest
 
 from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
-from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.trees import paths
 from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
 from testbed.objects import WORKLOAD, Object
+from tests.jobs.all_kinds import RUNTIME, body, leaves, running, succeeded, value
 from tests.jobs.builders import plain
-from tests.jobs.kinds import RUNTIME, body, leaves, running, succeeded, value
 from tests.real.harness import Team
 from tests.real.skipping import needs_programs
 

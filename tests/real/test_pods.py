@@ -12,7 +12,7 @@ import pytest
 from multikueue.api.meta import decoder, encode
 from multikueue.api.pod import Pod
 from multikueue.jobs.framework.priority import Priority
-from multikueue.jobs.pods.pod import PLAIN_POD
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually

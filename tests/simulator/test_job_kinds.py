@@ -13,13 +13,13 @@ from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CONTROLLER_NAME
-from multikueue.jobs.declared.adapter import DeclaredJob
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.trees import paths
 from multikueue.settings import Cluster, InForce, Integrations, Settings
 from multikueue_simulator.world import NAMESPACE, Layout, Share, World
-from tests.jobs.kinds import RUNTIME, body, running, succeeded
+from tests.jobs.all_kinds import RUNTIME, body, running, succeeded
 from tests.simulator.stage import perform
 
 LAYOUT = Layout(queues=(Share("main", 64),), workers=(Share("w1", 64), Share("w2", 64)))

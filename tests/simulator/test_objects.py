@@ -9,7 +9,7 @@ import pytest
 
 from multikueue.api.job import Job
 from multikueue.api.meta import decoder, encode
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.kube.kubeconfig import parse
 from multikueue_simulator import objects
 from multikueue_simulator.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION

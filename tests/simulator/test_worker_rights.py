@@ -37,9 +37,9 @@ from multikueue.store.expectations import CONFLICT_MEMORY
 from multikueue.store.sight import NAMESPACES_ANNOTATION
 from multikueue_simulator import objects
 from multikueue_simulator.world import NAMESPACE, Layout, Share, Worker, World, token
-from tests.jobs.kinds import body as body_of
-from tests.jobs.pods.builders import body as pod_body
-from tests.jobs.stateful_set.test_adapter import body as stateful_set_body
+from tests.jobs.all_kinds import body as body_of
+from tests.jobs.kinds.pods.builders import body as pod_body
+from tests.jobs.kinds.stateful_set.test_adapter import body as stateful_set_body
 from tests.simulator.rights import Asked, Verb, account, guard, verbs, without
 from tests.simulator.stage import perform
 from tests.simulator.test_job_kinds import adapter_of, definition, until

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multikueue.quota.capacity import WorkerQueues
+from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.store.ceilings import Ceilings
 from multikueue.testing import cluster_queue, local_queue, workload
 

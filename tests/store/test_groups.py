@@ -14,7 +14,7 @@ from multikueue.api.workload import ATTEMPT_ANNOTATION
 from multikueue.store.cache import Cache
 from multikueue.store.groups import Groups, group_key
 from multikueue.testing import NOW
-from tests.jobs.pods.builders import member, pod
+from tests.jobs.kinds.pods.builders import member, pod
 
 KEY = ObjectKey("default", "g")
 

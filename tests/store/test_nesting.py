@@ -8,14 +8,14 @@ import pytest
 from multikueue.api.job import AnyJob, Job
 from multikueue.api.kinds import JOBS, PODS, STATEFUL_SETS, Kind
 from multikueue.api.meta import OwnerReference
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.nesting import MOST_HOPS, Nested
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.store.jobs import JobCaches
 from multikueue.store.nesting import CONTROLLER, Nesting, controllers
 from multikueue.testing import JobBuilder, job
 from tests.jobs.gadgets import GADGETS, GadgetJob, gadget
-from tests.jobs.pods import builders as pods
+from tests.jobs.kinds.pods import builders as pods
 
 ALL = Adapters((BATCH_JOB, GadgetJob(), FRAMEWORKS["pod"], FRAMEWORKS["statefulset"]), unclear=("Thing.example.com",))
 CRON = Kind("batch", "v1", "cronjobs", "CronJob", True, Job)

@@ -10,7 +10,7 @@ from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
 from multikueue.store.jobs import JobCaches
 from multikueue.store.runtimes import Runtimes
 from multikueue.testing import job
-from tests.jobs.kinds import RUNTIME, body
+from tests.jobs.all_kinds import RUNTIME, body
 
 TRAIN_JOB = FRAMEWORKS["trainer.kubeflow.org/trainjob"]
 ADAPTERS = Adapters((FRAMEWORKS["batch/job"], TRAIN_JOB))

@@ -7,8 +7,8 @@ import msgspec
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.pods import WORKLOAD_ANNOTATION
 from multikueue.api.workload import Workload, WorkloadSpec
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.pod_set_info import placement
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.quota.engine import Engine
 from multikueue.store.cache import ByName
 from multikueue.store.state import CLUSTERS_ANNOTATION, clusters_of

@@ -20,13 +20,13 @@ from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.stateful_set import StatefulSet
 from multikueue.api.workload import FAILED_ON, ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.dispatch.plan import Absent, Plan
-from multikueue.jobs.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import Adapters
-from multikueue.jobs.pods.group import POD_GROUP
-from multikueue.jobs.pods.pod import PLAIN_POD
-from multikueue.jobs.stateful_set.adapter import STATEFUL_SET
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
+from multikueue.jobs.kinds.pods.group import POD_GROUP
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD
+from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
 from multikueue.quota.engine import Engine
 from multikueue.quota.requests.amounts import Demand
 from multikueue.store.store import Store
@@ -47,7 +47,7 @@ from multikueue.testing import (
 )
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.builders import with_status
-from tests.jobs.pods.builders import member
+from tests.jobs.kinds.pods.builders import member
 from tests.store.known import KEY, Noted, grouped, local, stored
 
 

@@ -12,16 +12,16 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
 from multikueue.dispatch.group import Asked
 from multikueue.dispatch.plan import Copied, Plan
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.integrations.frameworks import Adapters
-from multikueue.jobs.pods.pod import PLAIN_POD
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.quota.engine import Engine
 from multikueue.store import changes, concerned
 from multikueue.store.changes import Change
 from multikueue.store.store import Store
 from multikueue.store.triggers import Row, To, keys_after
 from multikueue.testing import NOW, job, workload
-from tests.jobs.pods.builders import member, pod
+from tests.jobs.kinds.pods.builders import member, pod
 from tests.store.known import KEY, Noted, stored
 
 

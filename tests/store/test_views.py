@@ -11,9 +11,9 @@ from multikueue.api.meta import ObjectKey, decoder
 from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.dispatch.group import MAX_NOMINATED, Asked, Reach, Unfit
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import Adapters
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.store.views import Views
 from multikueue.testing import NOW, job, multikueue_cluster, multikueue_config, workload
 from tests.store.known import KEY, grouped, local, stored

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.explain import Ending, Explanation
 from multikueue.quota.queueing.pending_workload import PendingWorkload
+from multikueue.quota.visibility.explain import Ending, Explanation
 from multikueue.testing import NOW, workload
 from multikueue.web.visibility import (
     ELSEWHERE,

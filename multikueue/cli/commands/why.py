@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multikueue.cli.workload.explanation import ManagerExplanation
     from multikueue.dispatch.prospects import Prospect
     from multikueue.kube.cluster_client import ClusterClient
-    from multikueue.quota.explain import Explanation, Shortage
+    from multikueue.quota.visibility.explain import Explanation, Shortage
 
 __all__ = ["why"]
 
@@ -308,7 +308,7 @@ def _workloads(objects: Objects, namespace: str) -> list[tuple[dict[str, Any], W
 def _explained(objects: Objects, workload: Workload, config: Path | None) -> Explanation | None:
     from multikueue import settings
     from multikueue.manager.engine import engine_of
-    from multikueue.quota.explain import explain
+    from multikueue.quota.visibility.explain import explain
 
     engine = engine_of(settings.load(config).quota)
     for values in objects.values():

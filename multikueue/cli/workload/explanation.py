@@ -8,7 +8,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.prospects import Prospect
 from multikueue.errors import ApiError
 from multikueue.kube.cluster_client import ClusterClient
-from multikueue.quota.explain import Explanation
+from multikueue.quota.visibility.explain import Explanation
 
 __all__ = ["ManagerExplanation", "fetch_explanation"]
 

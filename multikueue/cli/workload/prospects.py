@@ -26,7 +26,7 @@ from multikueue.cli.workload.related_objects import RelatedObjects
 from multikueue.dispatch.fit import named_in
 from multikueue.dispatch.prospects import Prospect, State
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
-from multikueue.quota.capacity import WorkerQueues
+from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.store.ceilings import Ceilings
 from multikueue.store.sight import namespaces_of

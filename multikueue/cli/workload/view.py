@@ -17,10 +17,10 @@ from multikueue.api.meta import Object, decoder
 from multikueue.api.pods import PODS, PRINTED_EVENTS, PrintedEvent, PrintedPod
 from multikueue.api.workload import Workload
 from multikueue.cli.access.connection import fetch_pairs, with_kind
+from multikueue.cli.access.following import follow
 from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
-from multikueue.cli.workload.following import follow
 from multikueue.cli.workload.related_objects import RelatedObjects
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound, ServerError
 

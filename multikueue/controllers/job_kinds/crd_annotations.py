@@ -14,8 +14,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of
 from multikueue.controllers.reconcile.events import Recorder, log_state
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.declared.adapter import DeclaredJob
-from multikueue.jobs.declared.declaration import Declaration
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
 from multikueue.settings import read_kind

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multikueue.jobs.declared.declaration import Declaration
-from multikueue.jobs.declared.pod_sets import DeclaredContainer, Pods
-from multikueue.jobs.declared.status import state_of
 from multikueue.jobs.integrations.external import plural
+from multikueue.jobs.kinds.declared.declaration import Declaration
+from multikueue.jobs.kinds.declared.pod_sets import DeclaredContainer, Pods
+from multikueue.jobs.kinds.declared.status import state_of
 from multikueue.settings import DeclaredKind, DeclaredPods
 
 __all__ = ["NOTHING", "Annotated", "declaration_of"]

@@ -1,6 +1,6 @@
 """Lets the nominal quotas of ClusterQueues follow those of their workers.
 
-The workers are read at an interval, and the decisions of `quota.following` are written. A ClusterQueue follows only if
+The workers are read at an interval, and the decisions of `quota.capacity.following` are written. A ClusterQueue follows only if
 told to, and only the workers of such queues are read. A worker that refuses the read stays as good as before for all
 else.
 """
@@ -20,8 +20,7 @@ from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
 from multikueue.controllers.reconcile.context import World
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.kube.cluster_client import FIELD_MANAGER, ClusterClient, Page
-from multikueue.quota.capacity import Feeders, Offer, Record, WorkerQueues, offer
-from multikueue.quota.following import (
+from multikueue.quota.capacity.following import (
     FollowedQuota,
     Rules,
     WorkerReserve,
@@ -30,6 +29,7 @@ from multikueue.quota.following import (
     json_patch,
     reserve_of,
 )
+from multikueue.quota.capacity.offers import Feeders, Offer, Record, WorkerQueues, offer
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.runtime import supervise
 from multikueue.settings import CapacityFollow

@@ -29,8 +29,8 @@ from multikueue.dispatch.group import Group
 from multikueue.dispatch.prospects import prospects
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
 from multikueue.kube.cluster_client import ClusterClient
-from multikueue.quota.explain import explain
 from multikueue.quota.queueing.pending_workload import PendingWorkload
+from multikueue.quota.visibility.explain import explain
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger

@@ -47,7 +47,7 @@ from multikueue.errors import (
     Unauthorized,
 )
 from multikueue.jobs.framework.workloads import LONGEST_NAME
-from multikueue.jobs.pods.members import members_of, missing
+from multikueue.jobs.kinds.pods.members import members_of, missing
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
 from multikueue.runtime import AGAIN, DONE, Result

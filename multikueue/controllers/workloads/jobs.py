@@ -18,7 +18,6 @@ from multikueue.controllers.reconcile.context import World
 from multikueue.dispatch.decide import is_holding
 from multikueue.dispatch.group import Remote, attempt_of, is_of_attempt
 from multikueue.errors import AlreadyExists, Conflict, NotFound
-from multikueue.jobs.batch_job.slices import is_sliced
 from multikueue.jobs.framework.actions import (
     CreateWorkload,
     DeleteJob,
@@ -31,7 +30,8 @@ from multikueue.jobs.framework.actions import (
 )
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.workloads import is_owned, may_be_its, prebuilt_name
-from multikueue.jobs.pods.members import members_of, parts
+from multikueue.jobs.kinds.batch_job.slices import is_sliced
+from multikueue.jobs.kinds.pods.members import members_of, parts
 from multikueue.jobs.reconciler.case import is_over
 from multikueue.jobs.reconciler.decide import Decide, JobView, decide, resolve_priority
 from multikueue.runtime import Result

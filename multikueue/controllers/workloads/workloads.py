@@ -38,7 +38,7 @@ from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Group
 from multikueue.dispatch.phases import Phase, choose, phase_of, view
 from multikueue.errors import Forbidden, Invalid, NotFound
-from multikueue.jobs.pods.members import replaceable
+from multikueue.jobs.kinds.pods.members import replaceable
 from multikueue.quota.workload import lifecycle
 from multikueue.quota.workload.backoff import backoff
 from multikueue.quota.workload.protection import INVALID_ANNOTATION, non_preemptible_problem

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from multikueue.jobs.app_wrapper.pod_sets import Components
-from multikueue.jobs.declared.declaration import Declaration, Rule
-from multikueue.jobs.declared.pod_sets import Pods
-from multikueue.jobs.declared.status import StateRule, condition
-from multikueue.jobs.train_job.pod_sets import RuntimePods
-from multikueue.jobs.train_job.runtimes import TrainingRuntimes
+from multikueue.jobs.kinds.app_wrapper.pod_sets import Components
+from multikueue.jobs.kinds.declared.declaration import Declaration, Rule
+from multikueue.jobs.kinds.declared.pod_sets import Pods
+from multikueue.jobs.kinds.declared.status import StateRule, condition
+from multikueue.jobs.kinds.train_job.pod_sets import RuntimePods
+from multikueue.jobs.kinds.train_job.runtimes import TrainingRuntimes
 from multikueue.jobs.trees import paths
 
 __all__ = ["DECLARATIONS"]

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from multikueue.api.job import AnyJob
-from multikueue.jobs.declared.adapter import DeclaredJob, is_different
-from multikueue.jobs.declared.declaration import Declaration
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob, is_different
+from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.trees import paths
 
 __all__ = ["ExternalJob", "external", "plural"]

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from multikueue.api.job import AnyJob, JobKey
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
-from multikueue.jobs.declared.adapter import DeclaredJob
-from multikueue.jobs.deployment import DEPLOYMENT
 from multikueue.jobs.framework.adapter import Adapter, Admitting
 from multikueue.jobs.integrations.declarations import DECLARATIONS
-from multikueue.jobs.pods.group import POD_GROUP
-from multikueue.jobs.pods.pod import PLAIN_POD
-from multikueue.jobs.stateful_set.adapter import STATEFUL_SET
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.jobs.kinds.deployment import DEPLOYMENT
+from multikueue.jobs.kinds.pods.group import POD_GROUP
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD
+from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
 
 __all__ = ["BATCH_ONLY", "FRAMEWORKS", "GATED", "TEMPLATES", "Adapters"]
 

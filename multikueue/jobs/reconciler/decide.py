@@ -17,8 +17,6 @@ from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.workload import QUOTA_RESERVED, UNDISPATCHABLE_ANNOTATION, Workload, owner_of, workload_spec
-from multikueue.jobs.batch_job import slices
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework import priority as priorities
 from multikueue.jobs.framework.actions import (
     JobDecision,
@@ -33,6 +31,8 @@ from multikueue.jobs.framework.workloads import (
     prebuilt_name,
     workload_priority_class,
 )
+from multikueue.jobs.kinds.batch_job import slices
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler import ensure_workload
 from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case, JobView
 from multikueue.jobs.reconciler.elastic import decide_elastic

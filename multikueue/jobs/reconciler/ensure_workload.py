@@ -15,11 +15,11 @@ from multikueue.api.workload import (
     admission_gates,
     workload_spec,
 )
-from multikueue.jobs.batch_job import slices
 from multikueue.jobs.framework import priority as priorities
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import free_name, is_owned, is_referred_to_by_name, renamed
+from multikueue.jobs.kinds.batch_job import slices
 from multikueue.jobs.reconciler import labels
 from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case
 from multikueue.jobs.reconciler.run import decide_run

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from multikueue.api.job import AnyJob
-from multikueue.jobs.pods.members import members_of
+from multikueue.jobs.kinds.pods.members import members_of
 
 __all__ = ["copied", "disagreement", "labelled"]
 

@@ -7,9 +7,9 @@ import pytest
 
 from multikueue.api.workload import Finish
 from multikueue.controllers.job_kinds.declarations import declaration_of
-from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.settings import DeclaredKind, DeclaredPods
-from tests.jobs.kinds import template
+from tests.jobs.all_kinds import template
 
 
 def adapter(**said: object) -> DeclaredJob:

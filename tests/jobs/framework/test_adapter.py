@@ -6,12 +6,12 @@ import pytest
 
 from multikueue.api.job import AnyJob
 from multikueue.api.workload import Workload
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.adapter import Adapter, is_local
-from multikueue.jobs.pods.pod import PLAIN_POD
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.testing import job, workload
 from tests.jobs.builders import ours
-from tests.jobs.pods.builders import pod
+from tests.jobs.kinds.pods.builders import pod
 
 NOBODYS = job("j").queue("main").build()
 ADMITTED = workload("w").reserved().admitted().build()

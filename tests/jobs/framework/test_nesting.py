@@ -7,7 +7,7 @@ import pytest
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.nesting import MOST_HOPS, Ancestor, Nested, is_whole, nested
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
-from multikueue.jobs.pods.group import POD_GROUP
+from multikueue.jobs.kinds.pods.group import POD_GROUP
 
 PLAIN = Ancestor(is_in_queue=False, is_admitted=False)
 WAITING = Ancestor(is_in_queue=True, is_admitted=False)

@@ -10,8 +10,6 @@ import pytest
 
 from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
 from multikueue.api.workload import Finish
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
-from multikueue.jobs.batch_job.pod_set_info import BATCH_POD_SET_INFO
 from multikueue.jobs.framework.pod_set_info import (
     BadPodSetInfo,
     PodSetInfo,
@@ -23,6 +21,8 @@ from multikueue.jobs.framework.pod_set_info import (
     placement,
     restored,
 )
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO
 from multikueue.testing import WorkloadBuilder, flavor, job
 from tests.jobs.builders import become, workload_of
 from tests.jobs.places import FLAVORS, TOLERATION, admitted, told

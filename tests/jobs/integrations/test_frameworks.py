@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.testing import job, workload
 
 

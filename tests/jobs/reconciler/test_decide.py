@@ -16,7 +16,6 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.actions import (
     CreateWorkload,
     PatchWorkloadStatus,
@@ -24,6 +23,7 @@ from multikueue.jobs.framework.actions import (
     UpdateWorkloadSpec,
 )
 from multikueue.jobs.framework.priority import Priority, workload_class_ref
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import JobView, decide, resolve_priority
 from multikueue.testing import NOW, flavor, job, workload_priority_class
 from tests.jobs.builders import Tree, become, ours, plain, stored, tree, with_spec, with_status, workload_of

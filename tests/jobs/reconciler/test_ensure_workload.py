@@ -16,7 +16,6 @@ from multikueue.api.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     Workload,
 )
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.actions import (
     CreateWorkload,
     DeleteWorkload,
@@ -25,6 +24,7 @@ from multikueue.jobs.framework.actions import (
 )
 from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority, workload_class_ref
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.testing import NOW, WorkloadBuilder, job
 from tests.jobs.builders import become, leaving, ours, plain, workload_of

@@ -11,7 +11,7 @@ from multikueue.api.workload import JOB_UID_LABEL
 from multikueue.jobs.reconciler.labels import copied, disagreement, labelled
 from multikueue.testing import job
 from tests.jobs.builders import ours
-from tests.jobs.pods.builders import FRESH, group, member
+from tests.jobs.kinds.pods.builders import FRESH, group, member
 
 KEYS = ("team", "example.com/cost")
 LABELLED = ours().labels(team="a", other="b").build()

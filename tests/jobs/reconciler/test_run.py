@@ -14,12 +14,12 @@ from multikueue.api.job import Job
 from multikueue.api.workload import (
     Workload,
 )
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.actions import (
     JobDecision,
     PatchJob,
     PatchJobStatus,
 )
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import JobView, decide, mirror
 from multikueue.testing import NOW, job
 from tests.jobs import places

@@ -21,8 +21,8 @@ from multikueue.controllers.quota.capacity import CORDONED, read_queues, why_unr
 from multikueue.errors import ClusterUnreachable, MultiKueueError
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.kubeconfig import check_worker_kubeconfig
-from multikueue.quota.capacity import Feeders, Record, offer
-from multikueue.quota.following import Figure, FollowedQuota, Rules, follow, follow_problem, reserve_of
+from multikueue.quota.capacity.following import Figure, FollowedQuota, Rules, follow, follow_problem, reserve_of
+from multikueue.quota.capacity.offers import Feeders, Record, offer
 from multikueue.registration.preflight import Routes, routes
 from multikueue.store.sight import namespaces_of
 

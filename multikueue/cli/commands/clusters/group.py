@@ -204,7 +204,7 @@ async def watch_clusters(target: ContextChoice, *, headers: bool) -> None:
     """Prints all clusters, then each change."""
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
     from multikueue.cli.access import worker_clusters
-    from multikueue.cli.workload.following import follow
+    from multikueue.cli.access.following import follow
 
     ticker = Ticker(worker_clusters.COLUMNS, Format.TABLE, headers=headers)
 

@@ -18,7 +18,7 @@ from multikueue.cli.terminal.output import Column, PrintedList
 from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
 from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
-from multikueue.jobs.declared.adapter import DeclaredJob
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions
 from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig

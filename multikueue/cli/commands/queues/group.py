@@ -149,7 +149,7 @@ async def watch_queues(
     target: ContextChoice, namespace: str | None, kind: Kind[Any], output: Form, *, headers: bool
 ) -> None:
     """Prints all queues, then each change. An empty `namespace` means all namespaces."""
-    from multikueue.cli.workload.following import follow
+    from multikueue.cli.access.following import follow
 
     async with target.connect_in(namespace) as (client, meant):
         where = "" if namespace == "" else meant

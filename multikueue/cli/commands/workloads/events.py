@@ -175,8 +175,8 @@ async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output:
     import anyio
 
     from multikueue.api.pods import PRINTED_EVENTS
+    from multikueue.cli.access.following import follow
     from multikueue.cli.workload import description
-    from multikueue.cli.workload.following import follow
     from multikueue.cli.workload.session import open_workload
 
     ticker = Ticker(COLUMNS, output)

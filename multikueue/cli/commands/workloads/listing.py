@@ -187,7 +187,7 @@ async def watch_workloads(
 ) -> None:
     """Prints the workloads, then each change; a workload that leaves the selection is shown once more."""
     from multikueue.api.kinds import WORKLOADS
-    from multikueue.cli.workload.following import follow
+    from multikueue.cli.access.following import follow
 
     async with target.connect_in(namespace) as (client, meant):
         where = "" if namespace == "" else meant

@@ -48,7 +48,6 @@ from multikueue.api.workload import (
     WorkloadStatus,
 )
 from multikueue.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.actions import (
     CreateWorkload,
     DeleteWorkload,
@@ -57,6 +56,7 @@ from multikueue.jobs.framework.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.quota.workload import lifecycle
 from multikueue.quota.workload.outcome import Verdict

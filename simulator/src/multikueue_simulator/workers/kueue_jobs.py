@@ -28,10 +28,6 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
-from multikueue.jobs.batch_job import slices
-from multikueue.jobs.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
-from multikueue.jobs.batch_job.pod_set_info import BATCH_POD_SET_INFO
-from multikueue.jobs.batch_job.size import pods_count
 from multikueue.jobs.framework import pod_set_info
 from multikueue.jobs.framework.actions import (
     Action,
@@ -44,6 +40,10 @@ from multikueue.jobs.framework.actions import (
 )
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import prebuilt_name, workload_priority_class
+from multikueue.jobs.kinds.batch_job import slices
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
+from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO
+from multikueue.jobs.kinds.batch_job.size import pods_count
 from multikueue.jobs.reconciler.updates import adoption, spec_update
 
 __all__ = [

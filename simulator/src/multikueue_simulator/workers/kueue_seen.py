@@ -16,9 +16,9 @@ from multikueue.api.meta import Object, ObjectKey, controller_of
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus, queue_of
-from multikueue.jobs.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import prebuilt_name
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import resolve_priority
 from multikueue.quota.engine import Engine
 from multikueue.runtime import WorkQueue

@@ -1,0 +1,88 @@
+"""The pods of an AppWrapper: those of the wrapped objects, as it declares them or as inferred from their kinds.
+
+Rules: Kueue 0.16 with AppWrapper 1.1. The Workload gets a template without the fields that decide nothing there, and
+with an API server's defaults, since no API server has seen it yet (quota-engine 6.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from multikueue.api.workload import ReclaimablePod
+from multikueue.jobs.framework.workloads import positive
+from multikueue.jobs.kinds.app_wrapper.inference import KNOWN
+from multikueue.jobs.kinds.app_wrapper.template_defaults import completed
+from multikueue.jobs.kinds.declared.pod_sets import number, pod_set
+from multikueue.jobs.trees import paths
+from multikueue.jobs.trees.templates import part
+
+__all__ = ["Components"]
+
+Tree = dict[str, Any]
+
+_TOPOLOGY = "workload.codeflare.dev.appwrapper/tas-"
+_STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
+_OWN_PATH = re.compile(r"template((\.[^.\[]+)|(\[[0-9]+\]))*")
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Each pod set of each component, named after the AppWrapper and numbered."""
+
+    over: ClassVar[str] = ""
+
+    def pod_sets(self, job: Tree) -> Iterator[Tree]:
+        name = job["metadata"]["name"]
+        found = (each for component in paths.found(job, "spec.components[*]") for each in _of_component(component))
+        for index, each in enumerate(found):
+            yield each | {"name": f"{name}-{index}".lower()}
+
+    def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:  # noqa: ARG002  # an AppWrapper reports none
+        return iter(())
+
+    def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:  # noqa: ARG002  # what it wraps is not ours to change
+        return iter(())
+
+    def paths(self) -> Iterator[str]:
+        yield "spec.components[*]"
+
+
+def _of_component(component: Any) -> Iterator[Tree]:
+    template = paths.only(component, "template")
+    if not isinstance(template, dict):
+        return
+    declared = [each for each in paths.found(component, "podSets[*]") if isinstance(each, dict)]
+    known = KNOWN.get((str(template.get("apiVersion")), str(template.get("kind"))), ())
+    inferred = (each for pods in known for each in pods.pod_sets({"component": component}))
+    for each in (_declared(own, template) for own in declared) if declared else inferred:
+        if each is not None and isinstance(each["template"].get("spec"), dict):
+            yield each | {"template": completed(each["template"])}
+
+
+def _declared(own: Tree, template: Tree) -> Tree | None:
+    found = _at(template, str(own.get("path")))
+    if not isinstance(found, dict):
+        return None
+    annotations = {str(key).removeprefix(_TOPOLOGY): value for key, value in part(own, "annotations").items()}
+    group, size = annotations.get("sub-group-index-label"), positive(str(annotations.get("sub-group-count", "")))
+    return pod_set(
+        "",
+        count=number(own.get("replicas")),
+        template=found,
+        index=annotations.get("pod-index-label", ""),
+        groups=(group, size) if group and size else None,
+    )
+
+
+def _at(template: Tree, path: str) -> Any:
+    """The value at a path such as `template.spec.jobs[0].template`; None if there is none."""
+    found: Any = template if _OWN_PATH.fullmatch(path) else None
+    for field, index in _STEP.findall(path):
+        if field:
+            found = found.get(field) if isinstance(found, dict) else None
+        else:
+            found = found[int(index)] if isinstance(found, list) and int(index) < len(found) else None
+    return found

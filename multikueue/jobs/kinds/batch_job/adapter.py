@@ -1,0 +1,209 @@
+"""batch/v1 Job: its Workload, its copy on a worker, and the status copied back (quota-engine 6, contract 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from multikueue.api.job import AnyJob, Job, job_spec, job_status
+from multikueue.api.kinds import JOBS, Kind
+from multikueue.api.meta import Condition, decoder, encode
+from multikueue.api.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
+from multikueue.jobs.framework import webhook, workloads
+from multikueue.jobs.framework.adapter import MANAGED
+from multikueue.jobs.framework.default_adapter import DefaultAdapter
+from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
+from multikueue.jobs.kinds.batch_job import status as batch_status
+from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO, is_partially_admitted
+from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count
+from multikueue.jobs.kinds.batch_job.template import is_same_pod_set, pod_set, remote_spec
+from multikueue.jobs.trees.canonical import merge_patch
+from multikueue.jobs.trees.templates import tree_of
+
+Tree = dict[str, Any]
+
+STOPPING_ANNOTATION = "kueue.x-k8s.io/stopping"
+"""On a Job that Kueue is stopping, until its template is restored: a crash between these steps must not lose the
+restoration."""
+
+_UNMARKED: Tree = {"annotations": {STOPPING_ANNOTATION: None}}
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    priority_class_name: str = ""
+
+
+class _Template(msgspec.Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+_template: Callable[[msgspec.Raw], _Template] = decoder(_Template)
+
+
+class _Shape(msgspec.Struct, frozen=True, rename="camel"):
+    completion_mode: str = ""
+    completions: int | None = None
+
+
+_shape: Callable[[msgspec.Raw], _Shape] = decoder(_Shape)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob(DefaultAdapter):
+    """The adapter of batch/v1 Job; has no state."""
+
+    @property
+    def kind(self) -> Kind[Job]:
+        return JOBS
+
+    @property
+    def pod_set_info(self) -> PodSetInfoWriter:
+        return BATCH_POD_SET_INFO
+
+    def submitted(self, raw: msgspec.Raw) -> webhook.Submitted:
+        return webhook.read_job(raw)
+
+    def refusal(self, job: webhook.Submitted, old: webhook.Submitted | None = None) -> str | None:
+        return webhook.refusal(job, old)
+
+    def defaults(self, job: webhook.Submitted, *, queue_uses_multikueue: bool) -> list[Tree]:
+        return webhook.default_job(job, queue_uses_multikueue=queue_uses_multikueue)
+
+    def unmanaged_reason(self, job: AnyJob) -> str | None:
+        manager = job_spec(job).managed_by or ""
+        return None if manager == MANAGED else f'Expecting spec.managedBy to be "{MANAGED}" not "{manager}"'
+
+    def pod_priority_class(self, job: AnyJob) -> str:
+        return _template(job_spec(job).template).spec.priority_class_name
+
+    def pod_sets(self, job: AnyJob) -> list[Tree]:
+        return [pod_set(job)]
+
+    def remote_fields(self, job: AnyJob) -> Tree:
+        return {"spec": remote_spec(job)}
+
+    def is_equivalent(self, job: AnyJob, workload: Workload) -> bool:
+        """Compares counts, containers, execution time, and tolerations until admission.
+
+        A start adds to the template only tolerations and a smaller number of pods among these.
+        """
+        spec = workload_spec(workload)
+        if not workloads.may_be_of(workload, spec, job):
+            return False
+        if len(spec.pod_sets) != 1:
+            return False
+        theirs = spec.pod_sets[0]
+        if pods_count(job) != theirs.count and not is_partially_admitted(job, workload):
+            return False
+        return is_same_pod_set(job, theirs, ignore_tolerations=workload.has("Admitted"))
+
+    # --- the status --------------------------------------------------------------------------------------------------
+
+    def finished(self, job: AnyJob) -> Finish | None:
+        end = batch_status.end_of(tree_of(job.status))
+        if end is None:
+            return None
+        reason = SUCCEEDED if end["type"] == batch_status.COMPLETE else FAILED
+        return Finish(reason=reason, message=end.get("message") or "")
+
+    def is_suspended(self, job: AnyJob) -> bool:
+        return job_spec(job).suspend
+
+    def may_be_copied(self, job: AnyJob) -> bool:
+        return self.is_suspended(job) and not _is_stopping(job)
+
+    def is_active(self, job: AnyJob) -> bool:
+        status = job_status(job)
+        return status.active > 0 or status.terminating > 0
+
+    def ready_pods(self, job: AnyJob) -> int:
+        status, wanted = job_status(job), pods_count(job)
+        ready = min(wanted, status.ready + status.succeeded + len(status.uncounted_terminated_pods.succeeded))
+        fewest = fewest_pods(job)
+        return ready if ready >= (wanted if fewest is None else fewest) else 0
+
+    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
+        succeeded = job_status(job).succeeded
+        if not succeeded:  # the usual case, without decoding the much longer spec
+            return ()
+        spec = job_spec(job)
+        remaining = (spec.parallelism if spec.completions is None else spec.completions) - succeeded
+        if spec.parallelism == 1 or remaining >= spec.parallelism:
+            return ()
+        return (ReclaimablePod(name="main", count=spec.parallelism - remaining),)
+
+    def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
+        """The status for the local job, if it is new and may be written now (contract 5.3).
+
+        Never for a finished job, nor for one not managed by us: another controller writes these. While the local job is
+        suspended and idle, only an end is written: a startTime there would freeze the template. While neither job has
+        started, nothing is written.
+        """
+        if self.unmanaged_reason(local) or self.finished(local):
+            return None
+        suspended = self.is_suspended(local)
+        ours, theirs = tree_of(local.status), tree_of(remote.status)
+        if batch_status.end_of(theirs) is None:
+            never_started = not ours.get("startTime") and not theirs.get("startTime")
+            if never_started or (suspended and not self.is_active(local)):
+                return None
+        return _news(local, ours, theirs)
+
+    def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
+        """The counters stay as last seen: the final ones are unknown."""
+        if self.unmanaged_reason(local) or self.finished(local):
+            return None
+        type_ = batch_status.COMPLETE if end.reason == SUCCEEDED else batch_status.FAILED
+        said = msgspec.structs.replace(end, type=type_, observed_generation=0)
+        ours = tree_of(local.status)
+        return _news(local, ours, ours | {"conditions": [tree_of(msgspec.Raw(encode(said)))]})
+
+    def reset_status_patch(self, job: AnyJob) -> Tree | None:
+        """Only for a suspended, unfinished job managed by us. The counters of finished pods stay: they may not
+        decrease."""
+        if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
+            return None
+        status = tree_of(job.status)
+        clean = batch_status.reset(status)
+        if batch_status.comparable(clean) == batch_status.comparable(status):
+            return None
+        return workloads.precisely(job) | {"status": merge_patch(status, clean)}
+
+    # --- start and stop ----------------------------------------------------------------------------------------------
+
+    def start_patch(self, job: AnyJob) -> Tree | None:
+        return workloads.precisely(job) | {"spec": {"suspend": False}} if self.is_suspended(job) else None
+
+    def stop_patch(self, job: AnyJob) -> Tree | None:
+        """Also removes the mark of a Kueue that was uninstalled while it stopped the job: no other controller will."""
+        if self.may_be_copied(job):
+            return None
+        # The UID keeps the patch from a new job of the same name.
+        mark = _UNMARKED if _is_stopping(job) else {}
+        return {"metadata": {"uid": job.metadata.uid} | mark, "spec": {"suspend": True}}
+
+
+BATCH_JOB = BatchJob()
+
+
+def _is_stopping(job: AnyJob) -> bool:
+    return job.metadata.annotations.get(STOPPING_ANNOTATION) == "true"
+
+
+def _news(local: AnyJob, ours: Tree, theirs: Tree) -> msgspec.Raw | None:
+    """The status `theirs` as far as the local job, whose status is `ours`, may have it; None if it may not, or nothing
+    is new."""
+    suspended = job_spec(local).suspend
+    status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
+    if status is None or batch_status.comparable(status) == batch_status.comparable(ours):
+        return None
+    return msgspec.Raw(encode(status))
+
+
+def _is_elastic_index(job: AnyJob) -> bool:
+    """Whether the indexes of the job may be scaled down: the one case in which `succeeded` may decrease."""
+    shape = _shape(job.spec)
+    return shape.completion_mode == "Indexed" and shape.completions == job_spec(job).parallelism

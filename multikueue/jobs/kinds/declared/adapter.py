@@ -1,0 +1,226 @@
+"""The adapter of declared kinds: a declaration says where the fields are.
+
+For all these kinds (contract 5.2, 5.6), the copy is the object without its managedBy, suspended so that the worker's
+Kueue starts it, and the copy's whole status is written back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from multikueue.api.canonical import canonical
+from multikueue.api.job import AnyJob, CustomJob, job_type
+from multikueue.api.kinds import Kind
+from multikueue.api.meta import Condition, encode
+from multikueue.api.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
+from multikueue.jobs.framework import webhook, workloads
+from multikueue.jobs.framework.adapter import MANAGED, Runtimes
+from multikueue.jobs.framework.default_adapter import DefaultAdapter
+from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
+from multikueue.jobs.kinds.declared.declaration import Declaration
+from multikueue.jobs.kinds.declared.pod_set_info import DeclaredPodSetInfoWriter
+from multikueue.jobs.kinds.declared.pod_sets import number
+from multikueue.jobs.kinds.declared.status import with_end
+from multikueue.jobs.trees import paths
+from multikueue.jobs.trees.templates import tree_of
+
+__all__ = ["DeclaredJob", "is_different"]
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredJob(DefaultAdapter):
+    """The adapter of a declared kind; has no state."""
+
+    declared: Declaration
+    kind: Kind[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = self.declared
+        kind = Kind(own.group, own.version, own.plural, own.kind, True, job_type(own.kind))
+        object.__setattr__(self, "kind", kind)
+
+    @property
+    def runtimes(self) -> Runtimes | None:
+        return self.declared.runtimes
+
+    @property
+    def pod_set_info(self) -> PodSetInfoWriter | None:
+        return DeclaredPodSetInfoWriter(self.declared.pods)
+
+    def submitted(self, raw: msgspec.Raw) -> webhook.SubmittedCustom:
+        own = self.declared
+        return webhook.read_custom(
+            raw, suspend=_in_spec(own.suspend), managed_by=self._managed_by(), managers=own.managers
+        )
+
+    def refusal(self, job: webhook.SubmittedCustom, old: webhook.SubmittedCustom | None = None) -> str | None:
+        """Refused by the rules for all kinds and those of its own. Violations that `old` has too are allowed, or it
+        could not be repaired step by step."""
+        known = self._problems(old) if old is not None else []
+        own = [problem for problem in self._problems(job) if problem not in known]
+        return "; ".join(filter(None, (webhook.refusal_of_any(job, old), *own))) or None
+
+    def _problems(self, job: webhook.SubmittedCustom) -> list[str]:
+        if not job.queue or paths.fields_of(job.spec) is None:
+            return []
+        tree = {"metadata": {"name": ""}, "spec": tree_of(job.spec)}
+        found = [problem for rule in self.declared.rules if (problem := rule.problem(tree))]
+        names = [each["name"] for pods in self.declared.pods for each in pods.pod_sets(tree)]
+        if len(names) > workloads.MOST_POD_SETS:
+            found.append(f"expected at most {workloads.MOST_POD_SETS} different groups of pods, got {len(names)}")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        return [*found, *(f"expected a name of its own for each group of pods, got {name!r} twice" for name in twice)]
+
+    def defaults(self, job: webhook.SubmittedCustom, *, queue_uses_multikueue: bool) -> list[Tree]:
+        return webhook.default_custom(
+            job,
+            suspend=_in_spec(self.declared.suspend),
+            managed_by=self._managed_by(),
+            queue_uses_multikueue=queue_uses_multikueue,
+        )
+
+    def unmanaged_reason(self, job: AnyJob) -> str | None:
+        path = self.declared.managed_by
+        found = self._peek(job, path) if path else MANAGED
+        manager = found if isinstance(found, str) else ""
+        return None if manager == MANAGED else f'Expecting {path} to be "{MANAGED}" not "{manager}"'
+
+    def pod_priority_class(self, job: AnyJob) -> str:
+        own = paths.only(_tree(job), self.declared.priority) if self.declared.priority else None
+        return str(own) if own else DefaultAdapter.pod_priority_class(self, job)
+
+    # --- the Workload ------------------------------------------------------------------------------------------------
+
+    def is_equivalent(self, job: AnyJob, workload: Workload) -> bool:
+        if self.runtimes is not None and self.runtimes.problem(job) is not None:
+            # The runtime is not in the store now, which is no reason to stop a running job.
+            return workloads.may_be_of(workload, workload_spec(workload), job)
+        return DefaultAdapter.is_equivalent(self, job, workload)
+
+    def pod_sets(self, job: AnyJob) -> list[Tree]:
+        tree = _tree(job)
+        return [each for pods in self.declared.pods for each in pods.pod_sets(tree)]
+
+    # --- the copy on a worker ----------------------------------------------------------------------------------------
+
+    def remote_fields(self, job: AnyJob) -> Tree:
+        """All fields, except those that the declaration drops."""
+        others = paths.fields_of(job.others) if isinstance(job, CustomJob) else None
+        return (others or {}) | {"spec": self._remote_spec(job.spec)}
+
+    def _remote_spec(self, spec: msgspec.Raw) -> Any:
+        for path in filter(None, (self.declared.managed_by, *self.declared.dropped)):
+            spec = _raw(paths.without(spec, _in_spec(path)))
+        return paths.with_value(spec, _in_spec(self.declared.suspend), True)
+
+    # --- the status --------------------------------------------------------------------------------------------------
+
+    def finished(self, job: AnyJob) -> Finish | None:
+        tree: Tree | None = None
+        for state, reason in ((self.declared.succeeded, SUCCEEDED), (self.declared.failed, FAILED)):
+            if state is None:
+                continue
+            tree = tree or {"status": tree_of(job.status)}
+            if state.is_true(tree):
+                return Finish(reason=reason, message=str(paths.only(tree, state.message, "") if state.message else ""))
+        return None
+
+    def is_suspended(self, job: AnyJob) -> bool:
+        return self._peek(job, self.declared.suspend) is True
+
+    def is_active(self, job: AnyJob) -> bool:
+        tree = {"status": tree_of(job.status)}
+        counts = (count for path in self.declared.active_counts for count in paths.found(tree, path))
+        return any(isinstance(count, int) and count > 0 for count in counts) or any(
+            state.is_true(tree) for state in self.declared.active_states
+        )
+
+    def ready_pods(self, job: AnyJob) -> int:
+        return sum(each["count"] for each in self.pod_sets(job)) if self._is_ready(job) else 0
+
+    def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
+        told = [pods for pods in self.declared.pods if pods.over]
+        if not told:
+            return ()
+        tree = _with_status(job)
+        return tuple(freed for pods in told for freed in pods.reclaimed(tree))
+
+    def _is_ready(self, job: AnyJob) -> bool:
+        own, tree = self.declared, _with_status(job)
+        if own.ready is not None:
+            return own.ready.is_true(tree)
+        if not own.ready_counts:
+            return self.is_active(job)
+        counted = sum(number(each, 0) for path in own.ready_counts for each in paths.found(tree, path))
+        return counted >= sum(number(each) for each in paths.found(tree, own.ready_of))
+
+    def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
+        """The whole remote status whenever it is new. While the local job is suspended and idle, only an end is
+        written. While neither job has begun, nothing is written."""
+        if self.unmanaged_reason(local) or self.finished(local):
+            return None
+        if not self.finished(remote):
+            not_begun = self._is_idle(remote) and not canonical(tree_of(local.status))
+            if not_begun or self._is_idle(local):
+                return None
+        return remote.status if is_different(local.status, remote.status) else None
+
+    def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:
+        state = self.declared.succeeded if end.reason == SUCCEEDED else self.declared.failed
+        if state is None or self.unmanaged_reason(local) or self.finished(local):
+            return None
+        return _raw(with_end(tree_of(local.status), state, end))
+
+    def reset_status_patch(self, job: AnyJob) -> Tree | None:
+        """Clears the whole status: nothing of it holds for the next run."""
+        if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
+            return None
+        return workloads.precisely(job) | {"status": None} if canonical(tree_of(job.status)) else None
+
+    # --- start and stop ----------------------------------------------------------------------------------------------
+
+    def start_patch(self, job: AnyJob) -> Tree | None:
+        return workloads.precisely(job) | self._suspended(False) if self.is_suspended(job) else None
+
+    def stop_patch(self, job: AnyJob) -> Tree | None:
+        return None if self.is_suspended(job) else {"metadata": {"uid": job.metadata.uid}} | self._suspended(True)
+
+    def _suspended(self, suspend: bool) -> Tree:
+        return paths.nested(paths.keys_of(self.declared.suspend), suspend)
+
+    def _is_idle(self, job: AnyJob) -> bool:
+        return self.is_suspended(job) and not self.is_active(job)
+
+    def _managed_by(self) -> paths.Keys:
+        return _in_spec(self.declared.managed_by) if self.declared.managed_by else ()
+
+    def _peek(self, job: AnyJob, path: str) -> Any:
+        return paths.peek(job.spec, _in_spec(path))
+
+
+def _tree(job: AnyJob) -> Tree:
+    """The parts of the object that declarations read before it runs, and its runtime, if it has one."""
+    runtime = msgspec.json.decode(job.runtime) if isinstance(job, CustomJob) else None
+    known = {"runtime": runtime} if runtime is not None else {}
+    return {"metadata": {"name": job.metadata.name}, "spec": tree_of(job.spec), **known}
+
+
+def _with_status(job: AnyJob) -> Tree:
+    return _tree(job) | {"status": tree_of(job.status)}
+
+
+def _in_spec(path: str) -> paths.Keys:
+    return paths.keys_of(path)[1:]
+
+
+def _raw(tree: Any) -> msgspec.Raw:
+    return tree if isinstance(tree, msgspec.Raw) else msgspec.Raw(encode(tree))
+
+
+def is_different(ours: msgspec.Raw, theirs: msgspec.Raw) -> bool:
+    return bytes(ours) != bytes(theirs) and bool(canonical(tree_of(ours)) != canonical(tree_of(theirs)))

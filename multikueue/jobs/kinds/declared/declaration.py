@@ -1,0 +1,85 @@
+"""The declaration of a job kind that needs no code: where the fields are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from multikueue.jobs.framework.adapter import Runtimes
+from multikueue.jobs.kinds.declared.pod_sets import PodsOf
+from multikueue.jobs.kinds.declared.status import StateRule
+from multikueue.jobs.trees import paths
+
+__all__ = ["Declaration", "Rule"]
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A state that a job in a queue must not have (or must have, if `is_needed`), and the reason, for its user."""
+
+    state: StateRule
+    why: str
+    is_needed: bool = False
+
+    def problem(self, job: Tree) -> str | None:
+        return f"{self.state.at}: {self.why}" if self.state.is_true(job) != self.is_needed else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """One kind. All paths start at the object.
+
+    `framework` is the name of its integration in Kueue's configuration. `managers` are the values of managedBy that are
+    no choice of the user. A kind without managedBy, `managed_by` empty, is always managed by us, so its own controller
+    must not run on the manager cluster. `succeeded` and `failed` are its ends; `active_counts` count the running pods,
+    `active_states` show that some run. All pods are ready in the state `ready`, or when the sum of the `ready_counts`
+    reaches the sum of the values at `ready_of`; without either, as soon as some run. `priority` is the path of a
+    PriorityClass that takes precedence over those of the pods. `dropped` fields are left out of the copy. `rules` are
+    checked by the webhook for a job in a queue. `runtimes` describes the pods of jobs that only name such an object.
+    """
+
+    framework: str
+    group: str
+    version: str
+    plural: str
+    kind: str
+    pods: tuple[PodsOf, ...]
+    suspend: str = "spec.suspend"
+    managed_by: str = "spec.managedBy"
+    managers: tuple[str, ...] = ()
+    succeeded: StateRule | None = None
+    failed: StateRule | None = None
+    active_counts: tuple[str, ...] = ()
+    active_states: tuple[StateRule, ...] = ()
+    ready: StateRule | None = None
+    ready_counts: tuple[str, ...] = ()
+    ready_of: str = ""
+    priority: str = ""
+    dropped: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    runtimes: Runtimes | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an invalid path."""
+        for path in (self.suspend, *filter(None, (self.managed_by,)), *self.dropped):
+            if paths.keys_of(path)[0] != "spec":
+                raise ValueError(f"expected a field of the spec, got {path}")
+        for path in self._paths():
+            paths.only({}, path)
+
+    def _paths(self) -> Iterator[str]:
+        for pods in self.pods:
+            yield from pods.paths()
+        for state in (
+            self.succeeded,
+            self.failed,
+            self.ready,
+            *self.active_states,
+            *(rule.state for rule in self.rules),
+        ):
+            yield from state.paths() if state is not None else ()
+        yield from (*self.active_counts, *self.ready_counts)
+        yield from filter(None, (self.priority, self.ready_of))

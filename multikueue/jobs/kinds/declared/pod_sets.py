@@ -1,0 +1,179 @@
+"""Where a job of a declared kind describes its pods, and the pod sets that Kueue makes of them (quota-engine 6.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from multikueue.api.workload import ReclaimablePod
+from multikueue.jobs.framework import workloads
+from multikueue.jobs.kinds.declared.status import StateRule
+from multikueue.jobs.trees import paths
+from multikueue.jobs.trees.templates import in_workload, part
+
+__all__ = ["DeclaredContainer", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
+
+Tree = dict[str, Any]
+
+
+_PLACEMENT = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
+_JAVA_AMOUNT = re.compile(r"([0-9]+)([kmgt])b?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredContainer:
+    """The only container of pods that fields describe instead of a template: its name, and the paths of its requests
+    and limits.
+
+    The template made of it also takes the part's scheduling fields that have the names they have in a pod.
+    """
+
+    name: str = "main"
+    requests: tuple[tuple[str, str], ...] = ()
+    limits: tuple[tuple[str, str], ...] = ()
+
+    def __call__(self, found: Tree) -> Tree:
+        resources = {"requests": _amounts(found, self.requests), "limits": _amounts(found, self.limits)}
+        container = {"name": self.name, "resources": {key: amounts for key, amounts in resources.items() if amounts}}
+        placement = {key: found[key] for key in _PLACEMENT if found.get(key)}
+        return {"spec": {"containers": [container], **placement}}
+
+    def paths(self) -> Iterator[str]:
+        yield from (path for _, path in (*self.requests, *self.limits))
+
+
+def _amounts(found: Tree, at: tuple[tuple[str, str], ...]) -> Tree:
+    said = {resource: paths.only(found, path) for resource, path in at}
+    return {resource: _amount(resource, value) for resource, value in said.items() if value is not None}
+
+
+def _amount(resource: str, value: Any) -> str:
+    """The quantity as Kubernetes writes it. A lower-case unit of memory is Java's: 512m are megabytes of 1024
+    kilobytes."""
+    java = _JAVA_AMOUNT.fullmatch(str(value)) if resource == "memory" else None
+    return f"{java[1]}{java[2].upper()}i" if java else str(value)
+
+
+class PodsOf(Protocol):
+    """The pod sets of a job from its metadata and spec, and their finished pods from its status too.
+
+    `over` is the path of the latter, empty if the kind reports none. `paths` are all paths it reads, for validation.
+    """
+
+    @property
+    def over(self) -> str: ...
+
+    def pod_sets(self, job: Tree) -> Iterator[Tree]: ...
+
+    def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:
+        """The templates inside the job, by pod set: mutable parts of the given tree."""
+        ...
+
+    def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]: ...
+
+    def paths(self) -> Iterator[str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """Pods of one shape, or of several if `at` is a path to several parts, each of which is a pod set.
+
+    `name` is the pod set's, in lower case; `name_at` is its path within the part. The other paths start at the part
+    too. The number of pods is `count` times the smallest of `each`. A missing `count`, or a missing first of `each`, is
+    one. `over` is a path from the object to parts that report, by the name of the pod set, how many of `count` have
+    `succeeded`. `index` is the label that numbers the pods; `group` numbers the groups that `count` counts. A part
+    without a template has no pods, or those of the template that `otherwise` makes of it; `template` is empty if no
+    part has one. Without the state `when`, the job has none of these pods.
+    """
+
+    at: str
+    template: str = "template"
+    name: str = "main"
+    name_at: str = ""
+    count: str = "replicas"
+    each: tuple[str, ...] = ()
+    over: str = ""
+    index: str = ""
+    group: str = ""
+    otherwise: Callable[[Tree], Tree | None] | None = None
+    when: StateRule | None = None
+
+    def pod_sets(self, job: Tree) -> Iterator[Tree]:
+        if self.when is not None and not self.when.is_true(job):
+            return
+        for found in paths.found(job, self.at):
+            template = paths.only(found, self.template) if self.template else None
+            if template is None and self.otherwise is not None and isinstance(found, dict):
+                template = self.otherwise(found)
+            if template is not None:
+                yield self._pod_set(found, template)
+
+    def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:
+        for found in (
+            paths.found(job, self.at) if self.template and (self.when is None or self.when.is_true(job)) else ()
+        ):
+            template = paths.only(found, self.template)
+            if isinstance(template, dict):
+                yield self._name(found).lower(), template
+
+    def paths(self) -> Iterator[str]:
+        yield from filter(None, (self.at, self.template, self.name_at, self.count, *self.each, self.over))
+        yield from self.when.paths() if self.when is not None else ()
+        yield from self.otherwise.paths() if isinstance(self.otherwise, DeclaredContainer) else ()
+
+    def _pod_set(self, found: Any, template: Any) -> Tree:
+        count = number(paths.only(found, self.count))
+        return pod_set(
+            self._name(found),
+            count=count * self._per_count(found),
+            template=template if isinstance(template, dict) else {},
+            index=self.index,
+            groups=(self.group, count) if self.group else None,
+        )
+
+    def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:
+        replicas = (
+            (self._name(found), number(paths.only(found, self.count)), self._per_count(found))
+            for found in paths.found(job, self.at)
+        )
+        return reclaimed(replicas, paths.found(job, self.over), name_at=self.name_at)
+
+    def _name(self, found: Any) -> str:
+        return str(paths.only(found, self.name_at) if self.name_at else self.name).lower()
+
+    def _per_count(self, found: Any) -> int:
+        least = [number(paths.only(found, path)) for path in self.each[:1]]
+        least += [number(each) for path in self.each[1:] for each in paths.found(found, path)]
+        return min(least, default=1)
+
+
+def pod_set(name: str, *, count: int, template: Tree, index: str = "", groups: tuple[str, int] | None = None) -> Tree:
+    """A pod set of a Workload. `index` and `groups` as for `workloads.topology_request`."""
+    given = part(part(template, "metadata"), "annotations")
+    annotations = {key: text for key, text in given.items() if isinstance(text, str)}
+    topology = workloads.topology_request(annotations, pod_index_label=index, groups=groups)
+    return {
+        "name": name.lower(),
+        "count": count,
+        "template": in_workload(template),
+        **({"topologyRequest": topology} if topology else {}),
+    }
+
+
+Replicas = tuple[str, int, int]
+"""The name of a pod set, its number of replicas, and the number of pods per replica."""
+
+
+def reclaimed(replicas: Iterable[Replicas], told: Iterable[Tree], *, name_at: str = "name") -> Iterator[ReclaimablePod]:
+    """The pods of succeeded replicas, reported by pod set name in `told`. An impossible count is ignored."""
+    succeeded = {str(paths.only(each, name_at)).lower(): number(paths.only(each, "succeeded"), 0) for each in told}
+    for name, count, pods in replicas if succeeded else ():
+        if 0 < succeeded.get(name, 0) <= count:
+            yield ReclaimablePod(name=name, count=succeeded[name] * pods)
+
+
+def number(value: Any, otherwise: int = 1) -> int:
+    """A count; `otherwise` if the value is missing or no count."""
+    return value if isinstance(value, int) and value >= 0 else otherwise

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.jobs.kinds.app_wrapper.pod_sets import Components
+from tests.jobs.all_kinds import body, ended, template, value
+from tests.jobs.builders import with_status
+
+Tree = dict[str, Any]
+
+
+def pod_sets(*components: Any) -> list[Tree]:
+    return list(Components().pod_sets({"metadata": {"name": "Aw"}, "spec": {"components": list(components)}}))
+
+
+def wrapped(api_version: str, kind: str, spec: Any) -> Tree:
+    return {"template": {"apiVersion": api_version, "kind": kind, "spec": spec}}
+
+
+def images(found: list[Tree]) -> list[tuple[int, str]]:
+    return [(each["count"], each["template"]["spec"]["containers"][0]["image"]) for each in found]
+
+
+@pytest.mark.parametrize("api_version", ["v1", "example.com/v1"])
+def test_what_nobody_knows_has_no_pods(api_version: str) -> None:
+    assert pod_sets(wrapped(api_version, "Job", {"template": template("x")})) == []
+
+
+def test_they_are_numbered_over_all_components() -> None:
+    pod = wrapped("v1", "Pod", template("p")["spec"])
+    assert [each["name"] for each in pod_sets(pod, wrapped("v1", "ConfigMap", {}), pod)] == ["aw-0", "aw-1"]
+
+
+SWEEP = wrapped("example.com/v1", "Sweep", {"jobs": [{}, {"template": template("second")}]})
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("template.spec.jobs[1].template", [(4, "second")]),
+        ("template.spec.jobs[2].template", []),
+        ("template.spec.jobs[0].template", []),
+        ("template.spec.jobs.template", []),
+        ("spec.jobs[1].template", []),
+        ("template.spec.jobs[*].template", []),
+        ("", []),
+    ],
+)
+def test_where_its_author_says_they_are_they_are(path: str, expected: list[tuple[int, str]]) -> None:
+    assert images(pod_sets(SWEEP | {"podSets": [{"replicas": 4, "path": path}]})) == expected
+
+
+def test_the_author_says_what_numbers_them() -> None:
+    prefix = "workload.codeflare.dev.appwrapper/tas-"
+    annotations = {
+        f"{prefix}pod-index-label": "i",
+        f"{prefix}sub-group-index-label": "g",
+        f"{prefix}sub-group-count": "2",
+    }
+    own = {"path": "template.spec.jobs[1].template", "annotations": annotations}
+    (found,) = pod_sets(SWEEP | {"podSets": [own]})
+    assert found["topologyRequest"] == {"podIndexLabel": "i", "subGroupIndexLabel": "g", "subGroupCount": 2}
+    assert found["count"] == 1
+
+
+@pytest.mark.parametrize("size", ["", "two", "-1", "9" * 5000, str(2**31)])
+def test_a_size_that_is_none_makes_no_groups(size: str) -> None:
+    prefix = "workload.codeflare.dev.appwrapper/tas-"
+    annotations = {f"{prefix}sub-group-index-label": "g", f"{prefix}sub-group-count": size}
+    own = {"path": "template.spec.jobs[1].template", "annotations": annotations}
+    (found,) = pod_sets(SWEEP | {"podSets": [own]})
+    assert "subGroupCount" not in found.get("topologyRequest", {})
+
+
+def test_a_template_goes_without_what_decides_nothing_and_with_the_usual_defaults() -> None:
+    container = {"name": "c", "image": "c:1", "env": [{"name": "A"}], "ports": [{"containerPort": 1}]}
+    spec = {"containers": [container], "volumes": [{"name": "v"}], "schedulerName": "own", "nodeSelector": {"a": "b"}}
+    (found,) = pod_sets({"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}})
+    assert found["template"] == {
+        "metadata": {},
+        "spec": {
+            "containers": [
+                {
+                    "name": "c",
+                    "image": "c:1",
+                    "resources": {},
+                    "terminationMessagePath": "/dev/termination-log",
+                    "terminationMessagePolicy": "File",
+                    "imagePullPolicy": "IfNotPresent",
+                }
+            ],
+            "restartPolicy": "Always",
+            "dnsPolicy": "ClusterFirst",
+            "securityContext": {},
+            "schedulerName": "own",
+            "preemptionPolicy": "PreemptLowerPriority",
+            "nodeSelector": {"a": "b"},
+            "terminationGracePeriodSeconds": 30,
+        },
+    }
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["spec", "template", "metadata", "annotations", "containers", "env", "ports", "resources", "name"]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=25,
+)
+
+
+@settings(max_examples=150)
+@given(spec=_json, path=st.sampled_from(["template", "template.spec", "template.spec.template", "template[0]"]))
+def test_no_template_breaks_anything(spec: Any, path: str) -> None:
+    """Its schema lets through whatever there is."""
+    known = [wrapped(api_version, kind, spec) for api_version, kind in (("v1", "Pod"), ("batch/v1", "Job"))]
+    pod_sets(*known, {"podSets": [{"path": path}], **known[0]}, spec)
+
+
+def test_one_that_failed_is_over_once_nothing_of_it_is_left() -> None:
+    adapter = FRAMEWORKS["workload.codeflare.dev/appwrapper"]
+    job = value(adapter, body(adapter))  # type: ignore[arg-type]
+    failed = {"phase": "Failed"}
+    assert adapter.finished(with_status(job, failed | ended("ResourcesDeployed"))) is None
+    assert adapter.finished(with_status(job, failed)) is not None

@@ -1,0 +1,455 @@
+"""Every declared kind by the same tables, from the Workload to the end: one file, so a new kind is one more row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multikueue.api.job import AnyJob
+from multikueue.api.meta import Condition, encode
+from multikueue.api.workload import Finish
+from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.integrations.declarations import DECLARATIONS
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.jobs.kinds.declared.declaration import Declaration
+from multikueue.jobs.kinds.declared.pod_sets import Pods
+from multikueue.jobs.kinds.declared.status import condition
+from multikueue.jobs.trees.paths import keys_of, peek
+from multikueue.kube.decode import object_of
+from tests.jobs.all_kinds import POD_SETS, SPECS, body, ended, failed, leaves, put, running, succeeded, template, value
+from tests.jobs.builders import plain, stored, tree, with_status
+
+ADAPTERS = {each.kind: DeclaredJob(each) for each in DECLARATIONS}
+EACH = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS)
+ENDING = [adapter for adapter in ADAPTERS.values() if adapter.declared.succeeded]
+EACH_ENDING = pytest.mark.parametrize("adapter", ENDING, ids=[adapter.kind.kind for adapter in ENDING])
+JOB_SET, PYTORCH = ADAPTERS["JobSet"], ADAPTERS["PyTorchJob"]
+
+
+def said(adapter: DeclaredJob, words: str) -> str:
+    """Those words, if the kind has a place for some."""
+    return words if adapter.declared.succeeded and adapter.declared.succeeded.message else ""
+
+
+def remote(adapter: DeclaredJob, made: dict[str, Any]) -> dict[str, Any]:
+    """The copy, as the worker's API server receives it."""
+    job = value(adapter, made)
+    return plain(adapter.remote_body(job, workload_name="wl", origin="mk", attempt="now", queue="main"))  # type: ignore[no-any-return]
+
+
+def test_each_declaration_has_its_example() -> None:
+    assert SPECS.keys() == POD_SETS.keys() == ADAPTERS.keys()
+
+
+# The Workload.
+
+
+@EACH
+def test_the_pod_sets_are_those_of_kueue(adapter: DeclaredJob) -> None:
+    job = value(adapter, body(adapter))
+    made = plain(adapter.workload_body(job, priority=Priority()))
+    assert [(each["name"], each["count"]) for each in made["spec"]["podSets"]] == POD_SETS[adapter.kind.kind]
+    assert all(each["template"]["spec"]["containers"] for each in made["spec"]["podSets"])
+    assert made["metadata"]["ownerReferences"][0]["kind"] == adapter.kind.kind
+    assert made["metadata"]["name"].startswith(f"{adapter.kind.kind.lower()}-job-")
+    assert made["spec"]["queueName"] == "main"
+
+
+def test_the_topology_of_a_job_set_knows_its_groups() -> None:
+    made = plain(JOB_SET.workload_body(value(JOB_SET, body(JOB_SET)), priority=Priority()))
+    assert made["spec"]["podSets"][1]["topologyRequest"] == {
+        "podIndexLabel": "batch.kubernetes.io/job-completion-index",
+        "subGroupIndexLabel": "jobset.sigs.k8s.io/job-index",
+        "subGroupCount": 2,
+    }
+
+
+def test_where_nothing_numbers_the_pods_no_topology_is_asked_for() -> None:
+    made = ADAPTERS["RayCluster"]
+    pod_sets = made.workload_body(value(made, body(made)), priority=Priority())["spec"]["podSets"]
+    assert all("topologyRequest" not in each for each in pod_sets)
+
+
+@EACH
+def test_the_workload_matches_its_job_until_a_template_or_a_count_changes(adapter: DeclaredJob) -> None:
+    made = body(adapter)
+    job = value(adapter, made)
+    seen = stored(adapter.workload_body(job, priority=Priority()))
+    assert adapter.is_equivalent(job, seen)
+    for path, leaf in list(leaves(made["spec"])):
+        if path[-1] == "image" or (path[-1] == "replicas" and leaf > 1):
+            changed = body(adapter)
+            at: Any = changed["spec"]
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = "other" if path[-1] == "image" else leaf + 1
+            assert not adapter.is_equivalent(value(adapter, changed), seen), path
+
+
+def test_the_class_of_the_run_policy_comes_before_that_of_the_pods() -> None:
+    made = body(PYTORCH)
+    made["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["priorityClassName"] = "workers"
+    assert PYTORCH.pod_priority_class(value(PYTORCH, made)) == "workers"
+    put(made, "spec.runPolicy.schedulingPolicy.priorityClass", "policy")
+    assert PYTORCH.pod_priority_class(value(PYTORCH, made)) == "policy"
+
+
+# The copy.
+
+
+@EACH
+def test_the_copy_is_the_object_but_for_what_is_dropped_and_its_marks(adapter: DeclaredJob) -> None:
+    made, copy = body(adapter, suspend=False), remote(adapter, body(adapter, suspend=False))
+    dropped = {keys_of(path) for path in (adapter.declared.managed_by, *adapter.declared.dropped)}
+    wanted = dict(leaves({"spec": made["spec"]}))
+    lost = {path for path in wanted if path not in dict(leaves(copy))}
+    assert {path[: len(keys)] for path in lost for keys in dropped if path[: len(keys)] == keys} <= dropped
+    assert all(any(path[: len(keys)] == keys for keys in dropped) for path in lost)
+    assert peek(msgspec.Raw(encode(copy)), keys_of(adapter.declared.suspend)) is True
+    assert copy["metadata"] == {
+        "name": "job",
+        "namespace": "default",
+        "labels": made["metadata"]["labels"]
+        | {"kueue.x-k8s.io/multikueue-origin": "mk", "kueue.x-k8s.io/prebuilt-workload-name": "wl"},
+        "annotations": {"note": "kept", "multikueue.dev/attempt": "now"},
+    }
+
+
+def test_what_else_is_at_the_top_of_an_object_travels_and_its_status_does_not() -> None:
+    whole = body(JOB_SET) | {"data": {"a": [1, None]}, "seed": 7, "status": ended("Completed")}
+    decode: Callable[[bytes], AnyJob] = object_of(JOB_SET.kind.type)  # type: ignore[arg-type]  # hashable, being a type
+    job = decode(encode(whole))
+    copy = plain(JOB_SET.remote_body(job, workload_name="wl", origin="mk", attempt="now"))
+    assert copy.keys() == {"apiVersion", "kind", "metadata", "spec", "data", "seed"}
+    assert (copy["data"], copy["seed"]) == ({"a": [1, None]}, 7)
+
+
+QUICK = settings(max_examples=25)
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=10,
+)
+_fields = st.dictionaries(st.text(min_size=1, max_size=8).map("x{}".format), _json, max_size=4)
+
+
+@EACH
+@QUICK
+@given(top=_fields, inner=_fields)
+def test_whatever_else_a_spec_has_travels(adapter: DeclaredJob, top: dict[str, Any], inner: dict[str, Any]) -> None:
+    made = body(adapter)
+    made["spec"] |= top
+    *way, _ = keys_of(adapter.declared.managed_by)
+    at = made
+    for key in way:
+        at = at[key]
+    at |= inner
+    copy = remote(adapter, made)
+    for path in (adapter.declared.managed_by, *adapter.declared.dropped):
+        assert peek(msgspec.Raw(encode(copy)), keys_of(path)) is None
+    assert top.items() <= copy["spec"].items() or way == ["spec"]
+    assert (top | inner if way == ["spec"] else inner).items() <= _at(copy, way).items()
+
+
+def _at(made: dict[str, Any], way: list[str]) -> dict[str, Any]:
+    for key in way:
+        made = made[key]
+    return made
+
+
+@EACH
+@QUICK
+@given(
+    spec=_fields
+    | st.fixed_dictionaries(
+        {
+            "replicatedJobs": _json,
+            "runPolicy": _json,
+            "workerGroupSpecs": _json,
+            "components": _json,
+            "trainer": _json,
+            "rayClusterSpec": _json,
+        }
+    )
+)
+def test_a_spec_of_any_shape_breaks_nothing(adapter: DeclaredJob, spec: dict[str, Any]) -> None:
+    job = value(adapter, body(adapter) | {"spec": spec, "status": spec})
+    seen = stored(adapter.workload_body(value(adapter, body(adapter)), priority=Priority()))
+    adapter.workload_body(job, priority=Priority())
+    adapter.is_equivalent(job, seen)
+    adapter.remote_body(job, workload_name="wl", origin="mk", attempt="a")
+    adapter.status_to_copy(job, job)
+    adapter.reset_status_patch(job)
+    adapter.pod_priority_class(job)
+    adapter.refusal(adapter.submitted(msgspec.Raw(encode(body(adapter) | {"spec": spec}))))
+
+
+# Who runs it.
+
+
+@EACH
+def test_a_job_is_ours_if_its_manager_is(adapter: DeclaredJob) -> None:
+    assert adapter.unmanaged_reason(value(adapter, body(adapter))) is None
+    own = body(adapter, managed=False)
+    put(own, adapter.declared.managed_by, adapter.declared.managers[0])
+    for made in (body(adapter, managed=False), own):
+        assert adapter.declared.managed_by in str(adapter.unmanaged_reason(value(adapter, made)))
+
+
+@EACH
+def test_starting_and_stopping_are_patches_of_the_one_field(adapter: DeclaredJob) -> None:
+    held, free = value(adapter, body(adapter)), value(adapter, body(adapter, suspend=False))
+    assert (adapter.start_patch(free), adapter.stop_patch(held)) == (None, None)
+    started, stopped = adapter.start_patch(held), adapter.stop_patch(free)
+    assert started is not None
+    assert stopped is not None
+    assert started["metadata"] == {"uid": "uid-job", "resourceVersion": held.metadata.resource_version}
+    assert stopped["metadata"] == {"uid": "uid-job"}
+    way = keys_of(adapter.declared.suspend)
+    assert peek(msgspec.Raw(encode(started)), way) is False
+    assert peek(msgspec.Raw(encode(stopped)), way) is True
+
+
+# The status.
+
+
+@EACH_ENDING
+def test_it_is_over_when_its_status_says_so(adapter: DeclaredJob) -> None:
+    job = value(adapter, body(adapter))
+    assert adapter.finished(job) is None
+    assert adapter.finished(with_status(job, running(adapter))) is None
+    words = said(adapter, "so it is")
+    assert adapter.finished(with_status(job, succeeded(adapter))) == Finish(reason="Succeeded", message=words)
+    assert adapter.finished(with_status(job, failed(adapter))) == Finish(reason="Failed", message=words)
+
+
+@EACH_ENDING
+def test_the_status_of_all_stages_comes_home_whole_and_once(adapter: DeclaredJob) -> None:
+    local, far = value(adapter, body(adapter, suspend=False)), value(adapter, body(adapter, suspend=False))
+    for stage in (running(adapter), running(adapter) | failed(adapter)):
+        there = with_status(far, stage)
+        status = adapter.status_to_copy(local, there)
+        assert status is not None
+        assert tree(status) == stage
+        patch = plain(adapter.status_patch(local, status))
+        assert patch["metadata"] == {"uid": "uid-job", "resourceVersion": "7"}
+        assert adapter.status_to_copy(with_status(local, stage), there) is None
+
+
+@EACH_ENDING
+def test_while_the_job_is_held_only_an_end_is_news(adapter: DeclaredJob) -> None:
+    held, far = value(adapter, body(adapter)), value(adapter, body(adapter, suspend=False))
+    assert adapter.status_to_copy(held, with_status(far, running(adapter))) is None
+    assert adapter.status_to_copy(held, with_status(far, failed(adapter))) is not None
+    stopped = with_status(held, running(adapter))
+    assert adapter.is_active(stopped)
+    assert adapter.reset_status_patch(stopped) == {
+        "metadata": {"uid": "uid-job", "resourceVersion": "7"},
+        "status": None,
+    }
+    assert adapter.reset_status_patch(held) is None
+
+
+def test_a_copy_that_has_not_begun_is_no_news() -> None:
+    local, far = value(JOB_SET, body(JOB_SET, suspend=False)), value(JOB_SET, body(JOB_SET))
+    said = {"conditions": [{"type": "Suspended", "status": "True"}]}
+    assert JOB_SET.status_to_copy(local, with_status(far, said)) is None
+    ran = with_status(local, running(JOB_SET))
+    assert JOB_SET.status_to_copy(ran, with_status(far, said)) is not None
+
+
+@EACH_ENDING
+@pytest.mark.parametrize("reason", ["Succeeded", "Failed"])
+def test_an_end_that_only_the_workload_tells_is_told(adapter: DeclaredJob, reason: str) -> None:
+    job = value(adapter, body(adapter, suspend=False))
+    end = Condition(type="Finished", status="True", reason=reason, message="it was so")
+    status = adapter.status_of_end(job, end)
+    assert status is not None
+    told = with_status(job, tree(status))
+    assert adapter.finished(told) == Finish(reason=reason, message=said(adapter, "it was so"))
+    assert adapter.status_of_end(told, end) is None
+
+
+# A kind of somebody's own.
+
+
+MINI_CLUSTER = Declaration(
+    framework="flux-framework.org/minicluster",
+    group="flux-framework.org",
+    version="v1alpha2",
+    plural="miniclusters",
+    kind="MiniCluster",
+    pods=(Pods(at="spec", template="pod", count="size"),),
+    succeeded=condition("JobFinished"),
+)
+
+
+def test_a_kind_is_added_by_declaring_it() -> None:
+    adapter = DeclaredJob(MINI_CLUSTER)
+    made = {"metadata": {"name": "m"}, "spec": {"size": 4, "pod": template(), "suspend": True}}
+    (pods,) = adapter.workload_body(value(adapter, made), priority=Priority())["spec"]["podSets"]
+    assert (pods["name"], pods["count"]) == ("main", 4)
+
+
+@pytest.mark.parametrize("path", ["spec.items[*].suspend", "spec..suspend", "status.suspend"])
+def test_a_declaration_with_a_bad_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        replace(MINI_CLUSTER, suspend=path)
+
+
+# Ray.
+
+RAY_CLUSTER, RAY_JOB = ADAPTERS["RayCluster"], ADAPTERS["RayJob"]
+
+
+@pytest.mark.parametrize(
+    ("deployment", "job", "finish"),
+    [
+        pytest.param("Running", "SUCCEEDED", None, id="the job is done, its cluster is not"),
+        pytest.param("Complete", "SUCCEEDED", "Succeeded", id="both are"),
+        pytest.param("Complete", "FAILED", "Failed", id="done, and not well"),
+        pytest.param("Complete", "STOPPED", "Failed", id="stopped by somebody"),
+        pytest.param("Failed", "RUNNING", "Failed", id="what runs it gave up"),
+        pytest.param("Failed", "SUCCEEDED", "Succeeded", id="it gave up too late"),
+        pytest.param("Suspended", "", None, id="held"),
+    ],
+)
+def test_a_ray_job_is_over_with_its_deployment(deployment: str, job: str, finish: str | None) -> None:
+    seen = with_status(value(RAY_JOB, body(RAY_JOB)), {"jobDeploymentStatus": deployment, "jobStatus": job})
+    found = RAY_JOB.finished(seen)
+    assert (found.reason if found else None) == finish
+
+
+@pytest.mark.parametrize(
+    ("status", "active"),
+    [("", False), ("Initializing", True), ("Retrying", True), ("Suspending", True), ("Suspended", False)],
+)
+def test_a_ray_job_has_pods_from_its_start_until_it_is_held(status: str, active: bool) -> None:
+    seen = with_status(value(RAY_JOB, body(RAY_JOB)), {"jobDeploymentStatus": status})
+    assert RAY_JOB.is_active(seen) is active
+
+
+def submitter(**changes: Any) -> dict[str, Any] | None:
+    made = body(RAY_JOB)
+    made["spec"] |= changes
+    found = RAY_JOB.workload_body(value(RAY_JOB, made), priority=Priority())["spec"]["podSets"]
+    return next((each for each in found if each["name"] == "submitter"), None)
+
+
+def test_the_pod_that_submits_a_ray_job_is_counted_where_there_is_one() -> None:
+    own = template("own")
+    said, silent = submitter(submitterPodTemplate=own), submitter()
+    assert said is not None
+    assert silent is not None
+    assert said["template"]["spec"]["containers"][0]["image"] == "own"
+    assert silent["template"]["spec"]["containers"][0]["image"] == "head", "that of the head"
+    assert silent["template"]["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
+    assert submitter(submissionMode="HTTPMode") is None
+
+
+# What the webhook refuses.
+
+
+def refusal(adapter: DeclaredJob, made: dict[str, Any], old: dict[str, Any] | None = None) -> str | None:
+    before = adapter.submitted(msgspec.Raw(encode(old))) if old else None
+    return adapter.refusal(adapter.submitted(msgspec.Raw(encode(made))), before)
+
+
+@EACH
+def test_nothing_is_wrong_with_the_examples(adapter: DeclaredJob) -> None:
+    assert refusal(adapter, body(adapter)) is None
+
+
+def _groups(*names: str) -> list[dict[str, Any]]:
+    return [{"groupName": name, "template": template()} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "wrong", "said"),
+    [
+        pytest.param(
+            "RayJob", "spec.clusterSelector", {"a": "b"}, "spec.clusterSelector", id="a cluster that is there"
+        ),
+        pytest.param("RayJob", "spec.rayClusterSpec", None, "spec.rayClusterSpec", id="no cluster"),
+        pytest.param("RayJob", "spec.shutdownAfterJobFinishes", False, "expected true", id="a cluster that stays"),
+        pytest.param(
+            "RayJob", "spec.rayClusterSpec.enableInTreeAutoscaling", True, "spec.rayClusterSpec.enable", id="scaled job"
+        ),
+        pytest.param("RayCluster", "spec.enableInTreeAutoscaling", True, "replicas it names", id="scaled cluster"),
+        pytest.param("RayCluster", "spec.workerGroupSpecs", _groups(*"abcdefgh"), "at most 8", id="too many groups"),
+        pytest.param("RayCluster", "spec.workerGroupSpecs", _groups("Head"), "'head' twice", id="a second head"),
+    ],
+)
+def test_what_can_never_run_in_a_queue_is_refused(kind: str, path: str, wrong: Any, said: str) -> None:
+    adapter, made = ADAPTERS[kind], body(ADAPTERS[kind])
+    put(made, path, wrong)
+    assert said in str(refusal(adapter, made))
+    assert refusal(adapter, made, old=made) is None, "or nothing about it could be changed"
+    assert said in str(refusal(adapter, made, old=body(adapter)))
+    made["metadata"]["labels"] = {}
+    assert refusal(adapter, made) is None, "not in a queue"
+
+
+# Whether the pods are ready.
+
+READY: dict[str, dict[str, Any]] = {
+    "JobSet": {"replicatedJobsStatus": [{"name": "Driver", "succeeded": 1}, {"name": "worker", "ready": 2}]},
+    "RayCluster": {"state": "ready"},
+    "RayJob": {"rayClusterStatus": {"state": "ready"}},
+    "AppWrapper": ended("PodsReady"),
+    "RayService": ended("Ready"),
+    "TrainJob": {
+        "jobsStatus": [{"name": "log", "succeeded": 1}, {"name": "node", "ready": 1}, {"name": "d", "ready": 1}]
+    },
+}
+"""As their controllers say it; the others have a condition Running."""
+
+
+@EACH
+def test_all_pods_are_ready_when_the_kind_says_so(adapter: DeclaredJob) -> None:
+    status = READY.get(adapter.kind.kind, ended("Running"))
+    job, all_ = value(adapter, body(adapter)), sum(count for _, count in POD_SETS[adapter.kind.kind])
+    assert adapter.ready_pods(job) == 0
+    assert adapter.ready_pods(with_status(job, status)) == all_
+
+
+def test_a_job_set_is_ready_when_all_of_its_jobs_are() -> None:
+    status = {"replicatedJobsStatus": [{"name": "Driver", "ready": 1}, {"name": "worker", "ready": 1, "active": 2}]}
+    assert JOB_SET.ready_pods(with_status(value(JOB_SET, body(JOB_SET)), status)) == 0
+
+
+def test_where_nothing_is_said_of_it_what_runs_is_ready() -> None:
+    silent = DeclaredJob(replace(PYTORCH.declared, ready=None))
+    job = value(silent, body(silent))
+    assert silent.ready_pods(with_status(job, running(silent))) == 4
+    assert silent.ready_pods(job) == 0
+
+
+# Pods that are over.
+
+RECLAIMED: dict[str, tuple[list[dict[str, Any]], list[tuple[str, int]]]] = {
+    "as many pods as each of its jobs has": ([{"name": "worker", "succeeded": 1}], [("worker", 3)]),
+    "all of a pod set": ([{"name": "Driver", "succeeded": 1}, {"name": "worker"}], [("driver", 1)]),
+    "more than there are is no news": ([{"name": "worker", "succeeded": 3}], []),
+    "of another name": ([{"name": "other", "succeeded": 1}], []),
+    "nothing is over": ([{"name": "worker", "active": 2}], []),
+}
+
+
+@pytest.mark.parametrize(("told", "expected"), RECLAIMED.values(), ids=RECLAIMED.keys())
+def test_jobs_of_a_set_that_are_over_give_their_quota_back(
+    told: list[dict[str, Any]], expected: list[tuple[str, int]]
+) -> None:
+    job = with_status(value(JOB_SET, body(JOB_SET)), {"replicatedJobsStatus": told})
+    assert [(pods.name, pods.count) for pods in JOB_SET.reclaimable(job)] == expected
+
+
+def test_kinds_that_say_nothing_of_it_keep_their_quota_to_the_end() -> None:
+    assert PYTORCH.reclaimable(with_status(value(PYTORCH, body(PYTORCH)), running(PYTORCH))) == ()

@@ -1,0 +1,154 @@
+"""What the webhook makes of Pods with a queue, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multikueue.api.meta import encode
+from multikueue.api.pod import (
+    ADMISSION_GATE,
+    GROUP_COUNT_ANNOTATION,
+    GROUP_LABEL,
+    MANAGED_LABEL,
+    POD_FINALIZER,
+    POD_INDEX_LABEL,
+    POD_INDEX_LABEL_ANNOTATION,
+    ROLE_HASH_ANNOTATION,
+    TOPOLOGY_GATE,
+)
+from multikueue.api.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL, QUEUE_LABEL
+from multikueue.jobs.kinds.pods.webhook import SubmittedPod, default_pod, read_pod, refusal
+from tests.jobs.kinds.pods import builders as pods
+
+Tree = dict[str, Any]
+
+
+def bare(**metadata: Any) -> Tree:
+    """A Pod as a user writes it."""
+    return {
+        "metadata": {"name": "p", "namespace": "default", "labels": {QUEUE_LABEL: "main"}} | metadata,
+        "spec": pods.spec(gated=False),
+    }
+
+
+def seen(body: Tree) -> SubmittedPod:
+    return read_pod(encode(body))
+
+
+def patched(body: Tree) -> Tree:
+    """What the patch says, by place."""
+    patches = default_pod(seen(body))
+    assert {patch["op"] for patch in patches} <= {"add"}
+    return {patch["path"]: patch["value"] for patch in patches}
+
+
+def test_a_pod_is_held_marked_and_kept_until_its_end_was_seen() -> None:
+    patch = patched(bare())
+
+    assert patch["/spec/schedulingGates"] == [{"name": ADMISSION_GATE}, {"name": TOPOLOGY_GATE}]
+    assert patch["/metadata/labels"] == {QUEUE_LABEL: "main", MANAGED_LABEL: "true"}
+    assert patch["/metadata/finalizers"] == [POD_FINALIZER]
+    assert len(patch["/metadata/annotations"][ROLE_HASH_ANNOTATION]) == 8
+
+
+def test_what_is_there_stays() -> None:
+    body = bare(finalizers=["a/b"], annotations={"note": "x", ROLE_HASH_ANNOTATION: "cafe"})
+    body["spec"]["schedulingGates"] = [{"name": "mine"}]
+    patch = patched(body)
+
+    assert patch["/metadata/finalizers"] == ["a/b", POD_FINALIZER]
+    assert [gate["name"] for gate in patch["/spec/schedulingGates"]] == ["mine", ADMISSION_GATE, TOPOLOGY_GATE]
+    assert "/metadata/annotations" not in patch
+
+
+def test_a_pod_that_says_all_that_by_itself_is_left_as_it_is() -> None:
+    body = pods.body()
+    body["metadata"]["annotations"] = {ROLE_HASH_ANNOTATION: "cafe"}
+
+    assert default_pod(seen(body)) == []
+
+
+def test_one_without_a_queue_is_left_alone() -> None:
+    assert default_pod(seen(bare(labels=None))) == []
+
+
+def test_the_label_that_numbers_it_is_told_by_its_name() -> None:
+    body = bare(annotations={POD_INDEX_LABEL_ANNOTATION: "rank"}, labels={QUEUE_LABEL: "main", "rank": "3"})
+
+    assert patched(body)["/metadata/labels"][POD_INDEX_LABEL] == "3"
+
+
+def test_who_controls_it_is_read() -> None:
+    owners = [{"apiVersion": "v1", "kind": "X"}, {"apiVersion": "batch/v1", "kind": "Job", "controller": True}]
+
+    controller = seen(bare(ownerReferences=owners)).controller
+    assert controller is not None
+    assert (controller.api_version, controller.kind) == ("batch/v1", "Job")
+    assert seen(bare()).controller is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ({}, None),
+        ({MANAGED_LABEL: "true"}, None),
+        ({MANAGED_LABEL: "yes"}, "expected 'true', got 'yes'"),
+        ({QUEUE_LABEL: "Main"}, "expected a DNS subdomain name"),
+        ({GROUP_LABEL: "g"}, "expected a number greater than 0, got None"),
+    ],
+    ids=[
+        "nothing more",
+        "marked",
+        "marked otherwise",
+        "a queue that is none",
+        "a member of a group of nobody knows how many",
+    ],
+)
+def test_what_must_not_be_is_refused(labels: Tree, told: str | None) -> None:
+    why = refusal(seen(bare(labels={QUEUE_LABEL: "main"} | labels)))
+
+    assert why is None if told is None else why is not None and told in why
+
+
+def test_the_queue_of_a_pod_changes_only_while_it_is_held() -> None:
+    def moved(*, gated: bool, queue: str) -> SubmittedPod:
+        return seen(pods.body(gated=gated, labels={QUEUE_LABEL: queue}))
+
+    assert refusal(moved(gated=True, queue="b"), moved(gated=True, queue="a")) is None
+    assert "immutable" in (refusal(moved(gated=False, queue="b"), moved(gated=False, queue="a")) or "")
+
+
+@pytest.mark.parametrize(
+    ("labels", "total", "told"),
+    [
+        ({GROUP_LABEL: "g"}, "2", None),
+        ({GROUP_LABEL: "g"}, "0", "expected a number greater than 0"),
+        ({GROUP_LABEL: "G"}, "2", "expected a DNS subdomain name"),
+        ({}, "2", "required with"),
+        ({GROUP_LABEL: "g", PREBUILT_LABEL: "g"}, "2", "a group has the Workload that is made for it"),
+    ],
+    ids=["a group of two", "of none", "of no name", "without a name", "with a Workload of one's own"],
+)
+def test_a_group_has_a_name_and_a_number(labels: Tree, total: str, told: str | None) -> None:
+    body = bare(labels={QUEUE_LABEL: "main"} | labels, annotations={GROUP_COUNT_ANNOTATION: total})
+    why = refusal(seen(body))
+
+    assert why is None if told is None else why is not None and told in why
+
+
+def test_a_group_does_not_name_a_workload_by_annotation_either() -> None:
+    annotations = {GROUP_COUNT_ANNOTATION: "2", PREBUILT_ANNOTATION: "g"}
+    why = refusal(seen(bare(labels={QUEUE_LABEL: "main", GROUP_LABEL: "g"}, annotations=annotations)))
+
+    assert why is not None
+    assert f"annotations[{PREBUILT_ANNOTATION}]: a group has the Workload that is made for it" in why
+
+
+def test_a_member_stays_in_its_group() -> None:
+    def of(group: str) -> SubmittedPod:
+        return seen(bare(labels={QUEUE_LABEL: "main", GROUP_LABEL: group}, annotations={GROUP_COUNT_ANNOTATION: "2"}))
+
+    assert refusal(of("a"), of("a")) is None
+    assert "immutable" in (refusal(of("b"), of("a")) or "")
