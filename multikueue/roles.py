@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from math import inf
 from typing import Any, TypeVar
 
@@ -51,8 +52,8 @@ from multikueue.telemetry.metrics import Metrics
 
 __all__ = ["DEPLOYMENTS", "Loop", "Runnables", "Task", "Watch", "adapters_of", "compose"]
 
-FIRST_CONTACT = 3.0
-"""Seconds for the workers to connect before the first decision. An unreachable worker must not hold up the others."""
+FIRST_CONTACT_TIMEOUT = timedelta(seconds=3)
+"""The time for the workers to connect before the first decision. An unreachable worker must not hold up the others."""
 
 STRIDE = 500
 """Keys that the sweep adds between two checkpoints."""
@@ -282,7 +283,7 @@ async def _first_reports(reports: Reports, placements: PlacementWatch) -> None:
 async def _first_contact(store: Store, clusters: Clusters, placements: PlacementWatch) -> None:
     """Wait a moment for the workers, so that workloads do not report missing workers after each restart."""
     await placements.contact()
-    with anyio.move_on_after(FIRST_CONTACT):
+    with anyio.move_on_after(FIRST_CONTACT_TIMEOUT.total_seconds()):
         for cluster in store.clusters:
             await clusters.contact(cluster.metadata.name)
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from time import monotonic
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -83,7 +84,7 @@ _PIECE = 2**18
 """Bytes of the pieces in which aiohttp sends a stream. A longer body is a stream: a connection has a buffer for TLS as long
 as it lives, of the size of the largest piece."""
 
-_CLOSING_TIME = 5.0
+_CLOSING_TIMEOUT = timedelta(seconds=5)
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -287,7 +288,7 @@ class Client:
                 on_undecodable=on_undecodable,
             )
         finally:
-            with anyio.move_on_after(_CLOSING_TIME, shield=True):
+            with anyio.move_on_after(_CLOSING_TIMEOUT.total_seconds(), shield=True):
                 await calls.close()
                 await streams.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 
 import msgspec
@@ -22,7 +23,7 @@ from multikueue.errors import (
 )
 from multikueue.kube.decode import UNREADABLE
 
-__all__ = ["BY_REASON", "BY_STATUS", "LONGEST_AFTER", "Status", "error_from_answer", "error_from_status"]
+__all__ = ["BY_REASON", "BY_STATUS", "LONGEST_RETRY_AFTER", "Status", "error_from_answer", "error_from_status"]
 
 BY_STATUS: Mapping[int, type[ApiError]] = {
     400: Invalid,
@@ -39,8 +40,8 @@ BY_STATUS: Mapping[int, type[ApiError]] = {
 BY_REASON: Mapping[str, type[ApiError]] = {"AlreadyExists": AlreadyExists, "Expired": Expired, "Gone": Expired}
 """Exception class by reason. It takes precedence over the status, which is less specific."""
 
-LONGEST_AFTER = 120.0
-"""Upper limit of a Retry-After, in seconds. A longer one is cut to this."""
+LONGEST_RETRY_AFTER = timedelta(minutes=2)
+"""Upper limit of a Retry-After. A longer one is cut to this."""
 
 _LONGEST_REASON = 64
 
@@ -106,7 +107,7 @@ def _shown(content_type: str, body: bytes) -> str:
 def _retry_after(headers: Mapping[str, str], answer: Status) -> float | None:
     text = headers.get("Retry-After", "").strip()
     if text.isdecimal():
-        return min(float(text), LONGEST_AFTER)
+        return min(float(text), LONGEST_RETRY_AFTER.total_seconds())
     return _seconds_until(text, headers.get("Date", "")) if text else _details_after(answer)
 
 
@@ -116,9 +117,9 @@ def _seconds_until(when: str, date: str) -> float | None:
         wait = (parsedate_to_datetime(when) - parsedate_to_datetime(date)).total_seconds()
     except (TypeError, ValueError, OverflowError):
         return None
-    return min(max(0.0, wait), LONGEST_AFTER)
+    return min(max(0.0, wait), LONGEST_RETRY_AFTER.total_seconds())
 
 
 def _details_after(answer: Status) -> float | None:
     seconds = answer.details.retry_after_seconds if answer.details else None
-    return min(seconds, LONGEST_AFTER) if seconds and seconds > 0 else None
+    return min(seconds, LONGEST_RETRY_AFTER.total_seconds()) if seconds and seconds > 0 else None

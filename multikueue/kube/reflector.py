@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 import anyio
@@ -53,20 +54,20 @@ T = TypeVar("T", bound=Object)
 
 OnState = Callable[[bool, str], None]
 
-_LONGEST_PAUSE = 30.0
-_SHORTEST_PAUSE = 0.1
-_ABSENT_PAUSE = 30.0
-"""Longest pause, in seconds, between two lists of a kind that the server does not have. The first pauses are shorter,
+_LONGEST_PAUSE = timedelta(seconds=30)
+_SHORTEST_PAUSE = timedelta(milliseconds=100)
+_LONGEST_PAUSE_WITHOUT_KIND = timedelta(seconds=30)
+"""Longest pause between two lists of a kind that the server does not have. The first pauses are shorter,
 for a cluster that is being set up."""
 
-_SETTLED = 5.0
-"""Seconds after which a watch without an event counts as working."""
+_SETTLED_AFTER = timedelta(seconds=5)
+"""After so long a watch without an event counts as working."""
 
 _YIELD_EVERY = 64
 """Events between two checkpoints: reading does not suspend while data is buffered, and a flood would block the loop."""
 
-_BETWEEN_LISTS = 5.0
-"""Least seconds between a list and the next one that `list_anew` requests."""
+_PAUSE_BETWEEN_LISTS = timedelta(seconds=5)
+"""The shortest time between a list and the next one that `list_anew` requests."""
 
 _DOUBTS = 3
 """Consecutive watches without an event after which the reflector lists again."""
@@ -199,7 +200,7 @@ class Reflector(Generic[T]):
     def list_anew(self) -> None:
         """The sink may want objects that it did not want before: list again, if there are any, after a while."""
         if self._left_out and self._next_list is None:
-            wait = max(0.0, self._listed_at + _BETWEEN_LISTS - anyio.current_time())
+            wait = max(0.0, self._listed_at + _PAUSE_BETWEEN_LISTS.total_seconds() - anyio.current_time())
             self._next_list = asyncio.get_running_loop().call_later(wait, self._ask_anew)
 
     def _ask_anew(self) -> None:
@@ -280,7 +281,7 @@ class Reflector(Generic[T]):
                 await self._follow(stream)
             if self._has_moved():
                 return
-            if not self._received and anyio.current_time() - opened < _SETTLED:
+            if not self._received and anyio.current_time() - opened < _SETTLED_AFTER.total_seconds():
                 raise _Broken("the server closed the watch at once")
         except Expired:
             self._version = ""
@@ -309,13 +310,13 @@ class Reflector(Generic[T]):
         """
         if self._received:
             return
-        self._fruitless += lived < _SETTLED
-        if lived >= _SETTLED or self._fruitless >= _DOUBTS:
+        self._fruitless += lived < _SETTLED_AFTER.total_seconds()
+        if lived >= _SETTLED_AFTER.total_seconds() or self._fruitless >= _DOUBTS:
             self._version = ""
 
     async def _follow(self, stream: Lines) -> None:
         # After a watch that ended without an event, an open watch alone does not count as working yet.
-        wait = _SETTLED if self._fruitless else 0.0
+        wait = _SETTLED_AFTER.total_seconds() if self._fruitless else 0.0
         settled = asyncio.get_running_loop().call_later(wait, self._stands)
         count = 0
         try:
@@ -420,8 +421,10 @@ class Reflector(Generic[T]):
 
     def _pause_after(self, error: Exception) -> float:
         if isinstance(error, NotFound):
-            return float(min(_ABSENT_PAUSE, 2 ** min(self._failures, 10))) * (0.75 + self._jitter() / 2)
+            return float(min(_LONGEST_PAUSE_WITHOUT_KIND.total_seconds(), 2 ** min(self._failures, 10))) * (
+                0.75 + self._jitter() / 2
+            )
         if isinstance(error, ApiError) and error.after is not None:
             return error.after + self._jitter()
-        longest: float = min(_LONGEST_PAUSE, 0.5 * 2 ** min(self._failures, 10))
-        return max(_SHORTEST_PAUSE, longest * self._jitter())
+        longest: float = min(_LONGEST_PAUSE.total_seconds(), 0.5 * 2 ** min(self._failures, 10))
+        return max(_SHORTEST_PAUSE.total_seconds(), longest * self._jitter())

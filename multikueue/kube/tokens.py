@@ -14,7 +14,7 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Annotated, Any
@@ -30,13 +30,13 @@ from multikueue.kube.library import spare_models
 
 __all__ = ["AuthProvider", "ExecPlugin", "FileToken", "FixedToken", "Grant", "TokenSource", "plugin_environment"]
 
-FILE_LIFETIME = 60.0
-"""Seconds until a token file is read again: the kubelet renews the token minutes before it expires."""
+FILE_LIFETIME = timedelta(minutes=1)
+"""Until a token file is read again: the kubelet renews the token minutes before it expires."""
 
-FETCH_TIMEOUT = 30.0
-"""Timeout of a plugin or provider, in seconds."""
+FETCH_TIMEOUT = timedelta(seconds=30)
+"""Timeout of a plugin or provider."""
 
-_SHORTEST_LIFETIME = 5.0
+_SHORTEST_LIFETIME = timedelta(seconds=5)
 
 _LONGEST_OUTPUT = 2**20
 """Bytes kept of a plugin's output: credentials have a few thousand."""
@@ -94,7 +94,7 @@ class FileToken:
             raise ConfigurationError(f"token file {self.path}: {error}") from error
         if not token:
             raise ConfigurationError(f"token file {self.path} is empty")
-        return Grant(f"Bearer {token}", lifetime=FILE_LIFETIME)
+        return Grant(f"Bearer {token}", lifetime=FILE_LIFETIME.total_seconds())
 
 
 class _ExecStatus(msgspec.Struct, gc=False, rename="camel"):
@@ -131,7 +131,7 @@ class ExecPlugin:
     cluster: Mapping[str, Any] = field(default_factory=dict, repr=False)
     directory: Path | None = None
     environment: Mapping[str, str] | None = field(default=None, repr=False)
-    timeout: float = FETCH_TIMEOUT
+    timeout: float = FETCH_TIMEOUT.total_seconds()
     now: Callable[[], datetime] = _utc_now
     jitter: Callable[[], float] = random.random
 
@@ -197,7 +197,7 @@ class ExecPlugin:
         if expiry is None:
             return math.inf
         left = (expiry - self.now()).total_seconds()
-        return max(_SHORTEST_LIFETIME, left * (0.75 + 0.15 * self.jitter()))
+        return max(_SHORTEST_LIFETIME.total_seconds(), left * (0.75 + 0.15 * self.jitter()))
 
 
 async def _run(args: list[str], env: Mapping[str, str]) -> tuple[int, bytes, bytes]:
@@ -236,7 +236,7 @@ class AuthProvider:
     """
 
     tree: dict[str, Any] = field(repr=False)
-    timeout: float = FETCH_TIMEOUT
+    timeout: float = FETCH_TIMEOUT.total_seconds()
 
     async def __call__(self) -> Grant:
         spare_models()
@@ -253,4 +253,4 @@ class AuthProvider:
             raise ConfigurationError(
                 f"auth provider gave no answer: {type(error).__name__} {excerpt(str(error))}"
             ) from error
-        return Grant(configuration.api_key.get("BearerToken", ""), lifetime=FILE_LIFETIME)
+        return Grant(configuration.api_key.get("BearerToken", ""), lifetime=FILE_LIFETIME.total_seconds())

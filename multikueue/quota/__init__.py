@@ -7,6 +7,6 @@ jobs. Time is always an argument.
 
 `Engine.observe` is the entry point for all watch events. Behind it are Kueue's parts, a room each: `cache`
 (configuration and usage), `queueing` (pending workloads) and `scheduler` (a cycle over the heads), with `preemption`
-and `requests`. `visibility` is the read-only side, `capacity` what the workers have; `workload.lifecycle` turns the outcome of a cycle into one new status per
-workload.
+and `requests`. `visibility` is the read-only side, `capacity` what the workers have; `workload.lifecycle` turns the
+outcome of a cycle into one new status per workload.
 """

@@ -33,7 +33,7 @@ SIGNING_REQUESTS = Kind(
 )
 SIGNER = "kubernetes.io/kube-apiserver-client"
 SIGNING_PATIENCE = timedelta(seconds=30)
-SIGNING_POLL_SECONDS = 0.2
+SIGNING_POLL_INTERVAL = timedelta(milliseconds=200)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ async def _wait_for_signature(client: ClusterClient, name: ObjectKey) -> str:
             refused = next((c for c in status.get("conditions", ()) if c["type"] in ("Denied", "Failed")), None)
             if refused is not None:
                 raise Forbidden(403, refused["type"], refused.get("message", ""), call="sign a client certificate")
-            await anyio.sleep(SIGNING_POLL_SECONDS)
+            await anyio.sleep(SIGNING_POLL_INTERVAL.total_seconds())
     why = f"no certificate after {patience:.0f} s; is there a controller for signer {SIGNER}?"
     raise ApiError(504, "Timeout", why, call="sign a client certificate")
 

@@ -59,7 +59,7 @@ SHORTEST_VALIDITY = timedelta(minutes=10)
 """The API server's minimum for tokens and certificates."""
 
 SETTLE_ROUNDS = 10
-SETTLE_PAUSE_SECONDS = 0.5
+SETTLE_PAUSE = timedelta(milliseconds=500)
 
 Connect = Callable[[bytes], AbstractAsyncContextManager[ClusterClient]]
 """A connection to the cluster of a kubeconfig."""
@@ -313,7 +313,7 @@ async def _settle(client: ClusterClient, namespaces: Sequence[str]) -> None:
                 return
         except Unauthorized as error:
             refusal = error
-        await anyio.sleep(SETTLE_PAUSE_SECONDS)
+        await anyio.sleep(SETTLE_PAUSE.total_seconds())
     if refusal is not None:
         raise refusal
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import anyio
@@ -38,8 +38,8 @@ SLEW = 0.1
 """The largest part by which `now` runs faster or slower than time, to catch up with a wall clock that was set."""
 
 
-LEAP = 86_400.0
-"""Seconds. A wall clock that is set by more was never right, and is believed at once."""
+BELIEVED_STEP = timedelta(days=1)
+"""A wall clock that is set by more was never right, and is believed at once."""
 
 
 class SystemClock:
@@ -61,7 +61,7 @@ class SystemClock:
         most = SLEW * (looked - self._looked)
         gap = self._wall() - looked - self._offset
         if not -most <= gap <= most:
-            gap = gap if abs(gap) > LEAP else most if gap > 0 else -most
+            gap = gap if abs(gap) > BELIEVED_STEP.total_seconds() else most if gap > 0 else -most
         self._looked, self._offset = looked, self._offset + gap
         return datetime.fromtimestamp(looked + self._offset, UTC)
 

@@ -1,7 +1,7 @@
 """The lag of the event loop, which the lease, the probes and all tasks share.
 
 A timer is set again and again. How late it fires is how long the loop was busy with something else, except for the part
-before it was due: the figure is right to one `INTERVAL`. What kept the loop busy is not known here; but Linux tells how
+before it was due: the figure is right to one `PROBE_INTERVAL`. What kept the loop busy is not known here; but Linux tells how
 long its thread was ready to run and got no processor, which is no work of ours.
 """
 
@@ -12,17 +12,18 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from typing import NoReturn
 
 import anyio
 
 from multikueue.telemetry import get_logger
 
-__all__ = ["INTERVAL", "LONG", "Told", "measure_event_loop_lag", "processor_awaited"]
+__all__ = ["LOGGED_LAG", "PROBE_INTERVAL", "Told", "measure_event_loop_lag", "processor_awaited"]
 
-INTERVAL = 0.02
-LONG = 0.25
-"""Seconds. A lag of that much is logged."""
+PROBE_INTERVAL = timedelta(milliseconds=20)
+LOGGED_LAG = timedelta(milliseconds=250)
+"""A lag of that much is logged."""
 
 _SCHEDSTAT = "/proc/thread-self/schedstat"
 
@@ -67,13 +68,13 @@ async def measure_event_loop_lag(
 
     def begin(before: float) -> None:
         nonlocal timer
-        timer = loop.call_later(INTERVAL, fired, clock() + INTERVAL, before)
+        timer = loop.call_later(PROBE_INTERVAL.total_seconds(), fired, clock() + PROBE_INTERVAL.total_seconds(), before)
 
     def fired(due: float, before: float) -> None:
         late, until = max(0.0, clock() - due), waited()
         ours = max(0.0, late - (until - before))
         told(late, ours)
-        if late >= LONG:
+        if late >= LOGGED_LAG.total_seconds():
             log.warning("event_loop.held", seconds=round(late, 3), ours=round(ours, 3))
         begin(until)
 

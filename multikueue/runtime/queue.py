@@ -27,7 +27,7 @@ class QueuePriority(IntEnum):
     RESYNC = 2
 
 
-PATIENCE = 8
+MOST_PASSED_OVER = 8
 """At most this many keys of higher priorities pass a waiting one: each priority has its share, however many keys
 come."""
 
@@ -105,7 +105,7 @@ class WorkQueue(Generic[K]):
 
     - A key that waits already is not added twice; it keeps the highest priority and the shortest delay of all adds.
     - A key that a worker has is not given to another one: added meanwhile, it waits until `done`.
-    - A key of a higher priority goes first, but at most `PATIENCE` of them before a lower one that waits.
+    - A key of a higher priority goes first, but at most `MOST_PASSED_OVER` of them before a lower one that waits.
     - Within a priority, tenants (told apart by `tenant`) take turns: the many keys of one do not delay those of others.
 
     Not thread-safe: one event loop owns it, and what changes it is synchronous, so there is no lock. Use it within a
@@ -240,7 +240,7 @@ class WorkQueue(Generic[K]):
         waiting = [number for number, line in enumerate(self._waiting) if line.length]
         chosen = waiting[0]
         if len(waiting) > 1:
-            chosen = next((each for each in waiting if self._passed_over[each] >= PATIENCE), chosen)
+            chosen = next((each for each in waiting if self._passed_over[each] >= MOST_PASSED_OVER), chosen)
             for each in waiting:
                 self._passed_over[each] += 1
         self._passed_over[chosen] = 0

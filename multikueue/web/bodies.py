@@ -2,7 +2,7 @@
 
 Beyond that the oldest body goes on, and the others wait in their sockets: an API server whose review is refused refuses
 its user's request, while a short wait does no harm. Small bodies never wait. A body whose sender has kept us waiting
-for more than PATIENCE seconds gives way to bodies that wait for room; beyond MOST_HELD bytes, so does the body that has
+for more than SLOW_BODY_AFTER gives way to bodies that wait for room; beyond MOST_HELD bytes, so does the body that has
 kept us waiting longest. An API server's body is here within moments, so no client can keep it out by holding back its
 own.
 """
@@ -13,18 +13,19 @@ import asyncio
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import anyio
 from aiohttp import web
 
-__all__ = ["ENOUGH", "MOST_HELD", "PATIENCE", "SMALL", "Bodies"]
+__all__ = ["ENOUGH", "MOST_HELD", "SLOW_BODY_AFTER", "SMALL", "Bodies"]
 
 ENOUGH = 8 * 2**20
 MOST_HELD = 3 * ENOUGH
 SMALL = 2**16
 """Bytes. A body up to this size never waits, which covers nearly all reviews; a larger one is read in pieces of it."""
 
-PATIENCE = 3.0
+SLOW_BODY_AFTER = timedelta(seconds=3)
 
 
 class Bodies:
@@ -70,7 +71,7 @@ class Bodies:
         """Waits until the body may go on. The sender waits too: TCP flow control stops it while we do not read."""
         while self._held() >= ENOUGH and body is not next(iter(self._coming), body):
             late = self._most_awaited()
-            left = PATIENCE - late.waited
+            left = SLOW_BODY_AFTER.total_seconds() - late.waited
             if left <= 0:
                 self._give_way(late)
                 continue

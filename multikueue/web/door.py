@@ -1,6 +1,6 @@
 """Limits for the connections of a port: how long each may keep it waiting, and how many there are.
 
-A connection is aborted if it sends no request within HEAD_SECONDS after it was made, or within IDLE_SECONDS after an
+A connection is aborted if it sends no request within HEAD_TIMEOUT after it was made, or within IDLE_TIMEOUT after an
 answer (which it may not have read), or if the head of a request has more than LARGEST_HEAD bytes. With MOST_CALLERS
 connections on a port, a new one replaces the one that has kept us waiting longest, for a request or else for the body
 of one: so no client can shut a port for others by holding connections to it.
@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
 from typing import cast
 
 from aiohttp import web
 
-__all__ = ["HANDSHAKE_SECONDS", "HEAD_SECONDS", "IDLE_SECONDS", "LARGEST_HEAD", "MOST_CALLERS", "Door"]
+__all__ = ["HANDSHAKE_TIMEOUT", "HEAD_TIMEOUT", "IDLE_TIMEOUT", "LARGEST_HEAD", "MOST_CALLERS", "Door"]
 
-HANDSHAKE_SECONDS = 5.0
-HEAD_SECONDS = 10.0
-IDLE_SECONDS = 120.0
+HANDSHAKE_TIMEOUT = timedelta(seconds=5)
+HEAD_TIMEOUT = timedelta(seconds=10)
+IDLE_TIMEOUT = timedelta(minutes=2)
 """More than the 90 s for which an API server keeps a connection: it must be the first to close, or a review now and then
 meets a closing connection."""
 
@@ -50,7 +51,7 @@ class Door:
             self.leave(longest)
             if longest is caller:
                 return
-        self._wait(caller, HEAD_SECONDS)
+        self._wait(caller, HEAD_TIMEOUT.total_seconds())
 
     def _keep_waiting(self) -> Iterator[_Caller]:
         """The connections that keep us waiting, longest first."""
@@ -73,7 +74,7 @@ class Door:
             return await handler(request)
         finally:
             if self._busy.pop(request.protocol, None):
-                self._wait(caller, IDLE_SECONDS)
+                self._wait(caller, IDLE_TIMEOUT.total_seconds())
 
     def _wait(self, caller: _Caller, seconds: float) -> None:
         caller.expect_head()

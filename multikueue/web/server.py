@@ -16,6 +16,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
@@ -30,7 +31,7 @@ from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import AdmissionLookups, NotAReview, review
 from multikueue.web.bodies import SMALL, Bodies
-from multikueue.web.door import HANDSHAKE_SECONDS, Door
+from multikueue.web.door import HANDSHAKE_TIMEOUT, Door
 from multikueue.web.serving import Serving, load_chain
 from multikueue.web.visibility import RETRY_AFTER, Refused, status
 
@@ -39,16 +40,16 @@ log = get_logger()
 WEBHOOK_PATH = "/mutate-batch-v1-job"
 # A Job is at most 1.5 MiB in etcd, and an update shows it twice, in JSON with escapes.
 LARGEST_REVIEW = 8 * 2**20
-BODY_SECONDS = 10.0
-"""Seconds that a body may take. No API server waits longer for the answer."""
+BODY_TIMEOUT = timedelta(seconds=10)
+"""A body may take so long. No API server waits longer for the answer."""
 
-_LINGERING_SECONDS = 1.0
-"""Seconds in which a refused client may read the reason, while the rest of its body is discarded."""
+_LINGERING_TIME = timedelta(seconds=1)
+"""In this time a refused client may read the reason, while the rest of its body is discarded."""
 
-GRACE_SECONDS = 5.0
+SHUTDOWN_TIMEOUT = timedelta(seconds=5)
 
-WRITE_SECONDS = 30.0
-"""Seconds that the reader of a stream may take for a piece."""
+WRITE_TIMEOUT = timedelta(seconds=30)
+"""The reader of a stream may take so long for a piece."""
 
 _JSON = "application/json"
 
@@ -205,8 +206,8 @@ class Server:
             app,
             access_log=None,
             handle_signals=False,
-            shutdown_timeout=GRACE_SECONDS,
-            lingering_time=_LINGERING_SECONDS,
+            shutdown_timeout=SHUTDOWN_TIMEOUT.total_seconds(),
+            lingering_time=_LINGERING_TIME.total_seconds(),
             read_bufsize=SMALL,
             auto_decompress=False,  # API servers do not compress, and a small body could decompress to a large one
         )
@@ -221,7 +222,7 @@ class Server:
                 host,
                 port,
                 ssl=tls.context if tls else None,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS if tls else None,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT.total_seconds() if tls else None,
             )
         except OSError as error:
             await self._close(listener)
@@ -261,7 +262,7 @@ class Server:
             # Before the queues are known a job would be admitted without managedBy, which cannot be added later.
             return web.Response(status=503, text=f"{problem}\n")
         try:
-            with anyio.fail_after(BODY_SECONDS):
+            with anyio.fail_after(BODY_TIMEOUT.total_seconds()):
                 body = await self._bodies.read(request)
         except TimeoutError:
             return web.Response(status=408, text="the body did not come in time\n")
@@ -296,7 +297,7 @@ async def _streamed(request: web.Request, stream: Stream) -> web.StreamResponse:
     response.content_type = "text/plain"
 
     async def write(piece: bytes) -> None:
-        with anyio.fail_after(WRITE_SECONDS):
+        with anyio.fail_after(WRITE_TIMEOUT.total_seconds()):
             await response.write(piece)
 
     async def start() -> Write:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -202,7 +203,7 @@ async def a_field(
 ) -> AsyncIterator[Field]:
     """A manager that knows worker1 and worker2 by their Secrets, as that user; with `contexts` the user's own kubeconfig
     has them too, as administrator."""
-    monkeypatch.setattr("multikueue.cli.workload.session.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("multikueue.cli.workload.session.POLL_INTERVAL", timedelta(milliseconds=50))
     async with AsyncExitStack() as stack:
         sandbox = await stack.enter_async_context(Sandbox(Plan(workers=2, rbac=True), folder=folder))
         clients = {}

@@ -6,6 +6,7 @@ import asyncio
 import json
 import traceback
 import tracemalloc
+from datetime import timedelta
 from tracemalloc import Filter
 from typing import Any
 
@@ -226,7 +227,7 @@ async def test_what_the_sink_does_not_want_comes_neither_by_list_nor_by_watch() 
 async def test_who_wants_more_has_it_listed_anew_in_the_middle_of_a_watch(
     listed: Answer, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("multikueue.kube.reflector._BETWEEN_LISTS", 0.0)
+    monkeypatch.setattr("multikueue.kube.reflector._PAUSE_BETWEEN_LISTS", timedelta())
     async with running(listed, OPEN, listed, OPEN, wanted=lambda name: name != "no") as run:
         await run.until(lambda: len(run.asked) == 2)
         run.sink.wanted = lambda _name: True
@@ -248,7 +249,7 @@ async def test_lists_that_are_asked_for_have_a_while_between_them() -> None:
 
 
 async def test_a_list_that_was_asked_for_and_fails_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.kube.reflector._BETWEEN_LISTS", 0.0)
+    monkeypatch.setattr("multikueue.kube.reflector._PAUSE_BETWEEN_LISTS", timedelta())
     listed = lists(job("a"), job("no"))
     async with running(listed, OPEN, refuses(403, "Forbidden"), listed, OPEN, wanted=lambda n: n != "no") as run:
         await run.until(lambda: len(run.asked) == 2)

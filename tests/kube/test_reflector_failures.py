@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 
 import anyio
 import pytest
@@ -102,7 +103,7 @@ async def test_a_server_that_comes_back_and_forgot_an_answer_of_its_own_is_liste
 
 
 async def test_a_silent_watch_is_doubted_when_it_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.kube.reflector._SETTLED", 0.05)
+    monkeypatch.setattr("multikueue.kube.reflector._SETTLED_AFTER", timedelta(milliseconds=50))
     async with running(LISTED, OPEN, lists(version="5"), OPEN, idle=0.1) as run:
         await run.until(lambda: len(run.asked) >= 4)
     assert run.asked[:4] == ["list", "watch 10", "list", "watch 5"]
@@ -111,7 +112,7 @@ async def test_a_silent_watch_is_doubted_when_it_had_its_time(monkeypatch: pytes
 async def test_after_a_fruitless_watch_good_news_wait_until_the_next_has_settled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("multikueue.kube.reflector._SETTLED", 0.05)
+    monkeypatch.setattr("multikueue.kube.reflector._SETTLED_AFTER", timedelta(milliseconds=50))
     async with running(LISTED, streams(), OPEN) as run:
         await run.until(lambda: len(run.asked) == 3)
         await run.until(lambda: run.states[-1] == (True, ""))

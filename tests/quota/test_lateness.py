@@ -26,7 +26,7 @@ def facts(now: datetime, *, ready_pods: int | None = 0, patience: Patience | Non
         is_cluster_queue_active=True,
         ready_pods=ready_pods,
         patience=patience,
-        **{"retry_backoff": 60 * SECOND, "holding": True, **known},
+        **{"retry_backoff": 60 * SECOND, "is_holding": True, **known},
     )
 
 

@@ -85,7 +85,7 @@ async def test_a_certificate_is_signed_for_the_user_and_leaves_no_request_behind
 @pytest.mark.anyio
 async def test_without_a_signer_it_gives_up_and_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "SIGNING_PATIENCE", timedelta(milliseconds=20))
-    monkeypatch.setattr(credentials, "SIGNING_POLL_SECONDS", 0.005)
+    monkeypatch.setattr(credentials, "SIGNING_POLL_INTERVAL", timedelta(milliseconds=5))
     worker = Cluster("w", signs=False)
 
     with pytest.raises(ApiError, match="is there a controller for signer") as caught:

@@ -40,7 +40,7 @@ W1 = Registration(cluster="w1")
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(joining, "SETTLE_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(joining, "SETTLE_PAUSE", timedelta())
     return World()
 
 

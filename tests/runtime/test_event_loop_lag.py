@@ -15,7 +15,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from multikueue.runtime.event_loop_lag import INTERVAL, LONG, measure_event_loop_lag, processor_awaited
+from multikueue.runtime.event_loop_lag import LOGGED_LAG, PROBE_INTERVAL, measure_event_loop_lag, processor_awaited
 from multikueue_simulator.time import VirtualLoop
 
 pytestmark = pytest.mark.anyio
@@ -43,11 +43,11 @@ async def measured(*busy: float, waiting: float = 0.0) -> Told:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: measure_event_loop_lag(told, clock=loop.time, awaited=awaited))
-        await anyio.sleep(10 * INTERVAL)
+        await anyio.sleep(10 * PROBE_INTERVAL.total_seconds())
         for seconds in busy:
             loop.jump(seconds)
             waited += waiting
-            await anyio.sleep(10 * INTERVAL)
+            await anyio.sleep(10 * PROBE_INTERVAL.total_seconds())
         tasks.cancel_scope.cancel()
     return told
 
@@ -60,15 +60,17 @@ async def test_a_loop_that_is_never_busy_is_never_late() -> None:
 
 async def test_a_long_turn_is_told_to_one_interval() -> None:
     told = await measured(0.5, 3)
-    assert sorted(told.late)[-2:] == pytest.approx([0.5, 3], abs=1.01 * INTERVAL)
-    assert sum(late > 2 * INTERVAL for late in told.late) == 2, "the turns after it are as short as ever"
+    assert sorted(told.late)[-2:] == pytest.approx([0.5, 3], abs=1.01 * PROBE_INTERVAL.total_seconds())
+    assert sum(late > 2 * PROBE_INTERVAL.total_seconds() for late in told.late) == 2, (
+        "the turns after it are as short as ever"
+    )
     assert told.ours == told.late
 
 
 async def test_a_turn_that_waited_for_a_processor_is_ours_for_the_rest_of_it() -> None:
     told = await measured(0.5, 3, waiting=0.4)
-    assert sorted(told.late)[-2:] == pytest.approx([0.5, 3], abs=1.01 * INTERVAL)
-    assert sorted(told.ours)[-2:] == pytest.approx([0.1, 2.6], abs=1.01 * INTERVAL)
+    assert sorted(told.late)[-2:] == pytest.approx([0.5, 3], abs=1.01 * PROBE_INTERVAL.total_seconds())
+    assert sorted(told.ours)[-2:] == pytest.approx([0.1, 2.6], abs=1.01 * PROBE_INTERVAL.total_seconds())
     assert min(told.ours) == 0
 
 
@@ -103,7 +105,11 @@ def test_where_the_system_does_not_count_it_nobody_waits(monkeypatch: pytest.Mon
         assert waited() == 0.0
 
 
-@pytest.mark.parametrize(("seconds", "lines"), [(LONG / 2, 0), (LONG + INTERVAL, 1)], ids=["a short one", "a long one"])
+@pytest.mark.parametrize(
+    ("seconds", "lines"),
+    [(LOGGED_LAG.total_seconds() / 2, 0), (LOGGED_LAG.total_seconds() + PROBE_INTERVAL.total_seconds(), 1)],
+    ids=["a short one", "a long one"],
+)
 async def test_a_long_turn_is_worth_a_line(seconds: float, lines: int) -> None:
     with capture_logs() as logs:
         await measured(seconds)
@@ -112,8 +118,8 @@ async def test_a_long_turn_is_worth_a_line(seconds: float, lines: int) -> None:
 
 async def test_once_it_is_cancelled_no_timer_is_left() -> None:
     told = Told()
-    with anyio.move_on_after(5 * INTERVAL):
+    with anyio.move_on_after(5 * PROBE_INTERVAL.total_seconds()):
         await measure_event_loop_lag(told, clock=asyncio.get_running_loop().time)
     count = len(told.late)
-    await anyio.sleep(10 * INTERVAL)
+    await anyio.sleep(10 * PROBE_INTERVAL.total_seconds())
     assert len(told.late) == count

@@ -13,7 +13,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from multikueue.runtime import Backoff, Closed, Depth, QueuePriority, WorkQueue
-from multikueue.runtime.queue import PATIENCE
+from multikueue.runtime.queue import MOST_PASSED_OVER
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +102,7 @@ async def test_a_key_of_a_lower_priority_has_its_share_of_the_takes(
         for priority in flood:
             work.add(f"flood-{next(numbers)}", priority)
 
-    taken = await flooded(work, more, takes=3 * (PATIENCE + 1))
+    taken = await flooded(work, more, takes=3 * (MOST_PASSED_OVER + 1))
 
     assert {"waits-0", "waits-1"} <= set(taken)
 
@@ -112,7 +112,7 @@ async def test_of_a_flood_and_what_waits_most_takes_are_of_the_flood() -> None:
     for number in range(100):
         work.add(f"waits-{number}", RESYNC)
     taken = await flooded(work, lambda: work.add(f"flood-{next(numbers)}"), takes=90)
-    assert sum(key.startswith("waits") for key in taken) == 90 // (PATIENCE + 1)
+    assert sum(key.startswith("waits") for key in taken) == 90 // (MOST_PASSED_OVER + 1)
 
 
 async def test_tenants_take_turns() -> None:

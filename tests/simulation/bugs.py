@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
-from math import ceil, inf
+from math import ceil
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -396,7 +396,7 @@ def a_name_that_is_taken_is_waited_for() -> Iterator[None]:
 
 @bug(caught_by=762, within=763)
 def a_server_may_ask_for_any_patience() -> Iterator[None]:
-    with replaced(errors, "LONGEST_AFTER", lambda _real: inf):
+    with replaced(errors, "LONGEST_RETRY_AFTER", lambda _real: timedelta.max):
         yield
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import anyio
 import anyio.lowlevel
 import pytest
 
-from multikueue.web.bodies import PATIENCE, Bodies
+from multikueue.web.bodies import SLOW_BODY_AFTER, Bodies
 from multikueue.web.server import LARGEST_REVIEW
 from tests.web.builders import review_of
 from tests.web.test_door import HOST, SERVED, answer, called, post, server, trusting
@@ -75,13 +77,13 @@ async def test_a_small_body_waits_for_no_large_one() -> None:
         async with called(port, trusting()) as large, called(port, trusting()) as small:
             large[1].write(post(3 * MIB, b" " * (2 * MIB + 1000)))
             await anyio.sleep(0.2)
-            with anyio.fail_after(PATIENCE / 2):
+            with anyio.fail_after(SLOW_BODY_AFTER.total_seconds() / 2):
                 assert b"200 OK" in await answer(small, post(len(review_of()), review_of()))
 
 
 @pytest.mark.usefixtures("held")
 async def test_who_keeps_us_waiting_gives_way_to_who_waits_for_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.web.bodies.PATIENCE", 0.3)
+    monkeypatch.setattr("multikueue.web.bodies.SLOW_BODY_AFTER", timedelta(milliseconds=300))
     body = review_of() + b" " * MIB
     async with server() as listening:
         port = await listening.serve_webhook(HOST, 0, SERVED)
@@ -100,7 +102,7 @@ async def test_where_bodies_take_too_much_the_one_that_was_awaited_longest_gives
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("multikueue.web.bodies.SMALL", 4 * MIB)
-    monkeypatch.setattr("multikueue.web.bodies.PATIENCE", 60.0)
+    monkeypatch.setattr("multikueue.web.bodies.SLOW_BODY_AFTER", timedelta(minutes=1))
     async with server() as listening:
         port = await listening.serve_webhook(HOST, 0, SERVED)
         async with called(port, trusting()) as first, called(port, trusting()) as second:

@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -17,7 +17,7 @@ import uvloop
 
 from multikueue.web.admission import AdmissionLookups
 from multikueue.web.certificates import renewed
-from multikueue.web.door import HEAD_SECONDS, IDLE_SECONDS, LARGEST_HEAD
+from multikueue.web.door import HEAD_TIMEOUT, IDLE_TIMEOUT, LARGEST_HEAD
 from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, Server
 from multikueue.web.serving import Serving, serving
 from tests.web.builders import review_of
@@ -76,7 +76,7 @@ def post(length: int, body: bytes, *, headers: bytes = b"") -> bytes:
 async def test_who_never_comes_to_ask_is_hung_up_on(
     sent: bytes, tls: ssl.SSLContext | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("multikueue.web.door.HEAD_SECONDS", 0.02)
+    monkeypatch.setattr("multikueue.web.door.HEAD_TIMEOUT", timedelta(milliseconds=20))
     async with server() as listening:
         port = await (listening.serve_webhook(HOST, 0, SERVED) if tls else listening.serve_plain(HOST, 0, probes=True))
         async with called(port, tls) as wire:
@@ -85,7 +85,7 @@ async def test_who_never_comes_to_ask_is_hung_up_on(
 
 
 async def test_who_says_nothing_at_all_where_tls_is_spoken_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.web.server.HANDSHAKE_SECONDS", 0.02)
+    monkeypatch.setattr("multikueue.web.server.HANDSHAKE_TIMEOUT", timedelta(milliseconds=20))
     async with server() as listening, called(await listening.serve_webhook(HOST, 0, SERVED)) as wire:
         await hung_up(wire)
 
@@ -114,7 +114,7 @@ async def test_a_head_may_come_in_pieces_and_a_body_be_larger_than_a_head(size: 
 
 @pytest.mark.parametrize("more", [b"", GET[:-2]], ids=["nothing more", "half of another question"])
 async def test_who_asks_nothing_more_is_hung_up_on_later(more: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.web.door.IDLE_SECONDS", 0.02)
+    monkeypatch.setattr("multikueue.web.door.IDLE_TIMEOUT", timedelta(milliseconds=20))
     async with server() as listening, called(await listening.serve_plain(HOST, 0, probes=True)) as wire:
         assert b"200 OK" in await answer(wire, GET)
         wire[1].write(more)
@@ -132,7 +132,7 @@ async def test_what_was_to_end_one_wait_does_not_end_the_next(monkeypatch: pytes
     monkeypatch.setattr(loop, "call_later", call_later)
     async with server() as listening, called(await listening.serve_plain(HOST, 0, probes=True)) as wire:
         assert b"200 OK" in await answer(wire, GET)
-        head, idle = timers[HEAD_SECONDS], timers[IDLE_SECONDS]
+        head, idle = timers[HEAD_TIMEOUT.total_seconds()], timers[IDLE_TIMEOUT.total_seconds()]
         assert (head.cancelled(), idle.cancelled()) == (True, False)
         assert await wire[0].readexactly(3) == b"ok\n"
         assert b"200 OK" in await answer(wire, GET)
@@ -155,7 +155,7 @@ async def test_what_was_to_end_one_wait_does_not_end_the_next(monkeypatch: pytes
 )
 async def test_a_body_that_is_none_is_refused(sent: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     if status == b"408":
-        monkeypatch.setattr("multikueue.web.server.BODY_SECONDS", 0.02)
+        monkeypatch.setattr("multikueue.web.server.BODY_TIMEOUT", timedelta(milliseconds=20))
     async with server() as listening, called(await listening.serve_webhook(HOST, 0, SERVED), trusting()) as wire:
         assert (await answer(wire, sent)).startswith(b"HTTP/1.1 " + status)
 
@@ -232,8 +232,8 @@ def test_both_event_loops_answer_and_hang_up(
             port = await listening.serve_webhook(HOST, 0, SERVED)
             async with called(port, trusting()) as asking:
                 assert b"200 OK" in await answer(asking, post(len(review_of()), review_of()))
-        monkeypatch.setattr("multikueue.web.door.HEAD_SECONDS", 0.02)
-        monkeypatch.setattr("multikueue.web.server.HANDSHAKE_SECONDS", 0.02)
+        monkeypatch.setattr("multikueue.web.door.HEAD_TIMEOUT", timedelta(milliseconds=20))
+        monkeypatch.setattr("multikueue.web.server.HANDSHAKE_TIMEOUT", timedelta(milliseconds=20))
         async with server() as listening:
             plain, tls = await listening.serve_plain(HOST, 0), await listening.serve_webhook(HOST, 0, SERVED)
             async with called(plain) as silent, called(tls) as deaf:

@@ -6,14 +6,15 @@ A failure completes nothing: an error message would disturb the line that is bei
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import typer
 
 __all__ = ["beginning", "contexts", "given", "quietly"]
 
-PATIENCE = 2.0
-"""Seconds for an answer: typing a name takes no longer."""
+COMPLETION_TIMEOUT = timedelta(seconds=2)
+"""The time for an answer: typing a name takes no longer."""
 
 
 def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -41,7 +42,7 @@ def quietly(work: Callable[[], Awaitable[list[str]]]) -> list[str]:
     import anyio
 
     async def patiently() -> list[str]:
-        with anyio.move_on_after(PATIENCE):
+        with anyio.move_on_after(COMPLETION_TIMEOUT.total_seconds()):
             return await work()
         return []
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from itertools import count
 
 import anyio
@@ -14,10 +15,10 @@ from multikueue.cli.terminal.output import CLEAR_LINE
 
 __all__ = ["spinner"]
 
-PATIENCE = 1.0
-"""Seconds before the spinner appears."""
+SPINNER_AFTER = timedelta(seconds=1)
+"""The spinner appears after so long."""
 
-TURN = 0.1
+SPINNER_STEP = timedelta(milliseconds=100)
 
 _FRAMES = "|/-\\"
 
@@ -38,7 +39,7 @@ async def spinner(doing: str) -> AsyncIterator[None]:
 
 async def _turn(doing: str) -> None:
     started = anyio.current_time()
-    await anyio.sleep(PATIENCE)
+    await anyio.sleep(SPINNER_AFTER.total_seconds())
     try:
         for turn in count():
             print(
@@ -47,6 +48,6 @@ async def _turn(doing: str) -> None:
                 file=sys.stderr,
             )
             sys.stderr.flush()
-            await anyio.sleep(TURN)
+            await anyio.sleep(SPINNER_STEP.total_seconds())
     finally:
         print(CLEAR_LINE, end="", file=sys.stderr, flush=True)

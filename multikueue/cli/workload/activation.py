@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import anyio
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["activate", "requeue"]
 
-GIVEN_BACK_SECONDS = 60.0
+GIVE_BACK_TIMEOUT = timedelta(minutes=1)
 """Maximum wait for a workload to give its quota back, which is enough where a manager runs."""
 
-POLL_SECONDS = 0.5
+POLL_INTERVAL = timedelta(milliseconds=500)
 
 
 async def activate(client: ClusterClient, workload: Workload, *, active: bool) -> None:
@@ -45,10 +46,12 @@ async def requeue(client: ClusterClient, workload: Workload) -> None:
 
 async def _given_back(client: ClusterClient, workload: Workload) -> None:
     """Wait until the workload has no quota: released earlier, it would just go on. Raises CommandFailed in the end."""
-    with anyio.move_on_after(GIVEN_BACK_SECONDS):
+    with anyio.move_on_after(GIVE_BACK_TIMEOUT.total_seconds()):
         while True:
             now = await client.get(WORKLOADS, workload.key)
             if now.has(EVICTED) and not now.has(QUOTA_RESERVED) and now.status.requeue_state is None:
                 return
-            await anyio.sleep(POLL_SECONDS)
-    raise CommandFailed(f"{workload.key} did not give its quota back in {GIVEN_BACK_SECONDS:g} s: does a manager run?")
+            await anyio.sleep(POLL_INTERVAL.total_seconds())
+    raise CommandFailed(
+        f"{workload.key} did not give its quota back in {GIVE_BACK_TIMEOUT.total_seconds():g} s: does a manager run?"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["prospects", "row", "sentence"]
 
-PATIENCE = 10.0
-"""Seconds for one cluster: a user at a screen would rather see the others."""
+CLUSTER_TIMEOUT = timedelta(seconds=10)
+"""The time for one cluster: a user at a screen would rather see the others."""
 
 AT_ONCE = 16
 """Clusters that are asked concurrently."""
@@ -159,11 +160,11 @@ class _Inquiry:
         if known is not None and name not in self.nominated:
             return _prospect(name, State.NEVER, known)
         try:
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(CLUSTER_TIMEOUT.total_seconds()):
                 async with self.reach.connect(self.manager, name) as worker:
                     return await self._worker_says(name, worker)
         except TimeoutError:
-            return _prospect(name, State.UNREACHABLE, f"no answer within {PATIENCE:g} s")
+            return _prospect(name, State.UNREACHABLE, f"no answer within {CLUSTER_TIMEOUT.total_seconds():g} s")
         except MultiKueueError as error:
             return self._without_a_look(name, str(error))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Follower", "WorkloadSession", "nowhere", "open_workload"]
 
-POLL_SECONDS = 1.0
+POLL_INTERVAL = timedelta(seconds=1)
 """Time between two reads of the workload, which show whether it is still on the same cluster."""
 
-DRAIN_SECONDS = 10.0
+LAST_DATA_TIMEOUT = timedelta(seconds=10)
 """The longest wait for the last data of a cluster that the workload has left: the cluster may be dead."""
 
 
@@ -71,7 +72,7 @@ class WorkloadSession:
                 continue
             if said != (said := nowhere(workload)):
                 note(f"{said} Waiting for a cluster.")
-            await anyio.sleep(POLL_SECONDS)
+            await anyio.sleep(POLL_INTERVAL.total_seconds())
 
     async def _play(self, act: Follower, workload: Workload) -> None:
         cluster = workload.status.cluster_name or ""
@@ -79,9 +80,9 @@ class WorkloadSession:
             tasks.start_soon(act.play, WorkloadView(self.manager, self.reach, workload, stack))
             now = await self._look()
             while now.status.cluster_name == cluster and not now.has(FINISHED):
-                await anyio.sleep(POLL_SECONDS)
+                await anyio.sleep(POLL_INTERVAL.total_seconds())
                 now = await self._look()
-            with anyio.move_on_after(None if now.has(FINISHED) else DRAIN_SECONDS):
+            with anyio.move_on_after(None if now.has(FINISHED) else LAST_DATA_TIMEOUT.total_seconds()):
                 await act.drain()
             tasks.cancel_scope.cancel()
 

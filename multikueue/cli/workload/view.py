@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -35,7 +36,7 @@ T = TypeVar("T", bound=Object)
 Pairs = list[tuple[dict[str, Any], T]]
 """Objects as the server sent them, and as values."""
 
-POLL_SECONDS = 2.0
+POLL_INTERVAL = timedelta(seconds=2)
 """Time between two reads through the manager, whose API has no watch of objects on workers."""
 
 
@@ -174,7 +175,7 @@ class WorkloadView:
                 if known.get(uid) != item:
                     await take(item, False)
             known = now
-            await anyio.sleep(POLL_SECONDS)
+            await anyio.sleep(POLL_INTERVAL.total_seconds())
             try:
                 found, said = await self._ask(kind), ""
             except MultiKueueError as error:

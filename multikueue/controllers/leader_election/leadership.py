@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Literal, Protocol
 from uuid import uuid4
 
@@ -49,17 +50,17 @@ log = get_logger()
 Role = Literal["leader", "follower", "standalone"]
 """The role of a replica, in the words of Kueue's metrics label `replica_role`."""
 
-RESIGNING_TIME = 2.0
-"""Seconds that the release of the lease may take; without it the next leader only has to wait."""
+RESIGNING_TIMEOUT = timedelta(seconds=2)
+"""The release of the lease may take so long; without it the next leader only has to wait."""
 
-_BUSY = 0.1
-"""Seconds until the next attempt when another replica was faster."""
+_RETRY_AFTER_CONFLICT = timedelta(milliseconds=100)
+"""Until the next attempt when another replica was faster."""
 
-_GRAIN = 0.01
-"""Seconds added to a wait until an instant, so that it ends after it, not at it."""
+_CLOCK_GRAIN = timedelta(milliseconds=10)
+"""Added to a wait until an instant, so that it ends after it, not at it."""
 
 _WATCH_SECONDS = 240
-_SILENCE = 300.0
+_SILENT_WATCH_TIMEOUT = timedelta(minutes=5)
 
 
 class Leadership(Protocol):
@@ -143,7 +144,7 @@ class LeaderElector:
         self.mandate.end()
         if not held:
             return
-        with anyio.move_on_after(RESIGNING_TIME, shield=True):
+        with anyio.move_on_after(RESIGNING_TIMEOUT.total_seconds(), shield=True):
             await self._release()
 
     async def _try_to_gain(self) -> float:
@@ -152,12 +153,16 @@ class LeaderElector:
             await self._look()
             await self._claim()
         except (Conflict, AlreadyExists, NotFound):
-            return _BUSY
+            return _RETRY_AFTER_CONFLICT.total_seconds()
         except MultiKueueError as error:
             log.warning("leadership.unknown", lease=str(self.key), error=str(error))
             return self.candidate.retry_period
         wait = self._step()
-        return min(wait.seconds + _GRAIN, self.candidate.retry_period) if isinstance(wait, Wait) else 0.0
+        return (
+            min(wait.seconds + _CLOCK_GRAIN.total_seconds(), self.candidate.retry_period)
+            if isinstance(wait, Wait)
+            else 0.0
+        )
 
     async def _renew(self) -> None:
         """Prolongs the mandate if possible; ends it if another process has the lease."""
@@ -242,7 +247,9 @@ class LeaderElector:
         query = {"fieldSelector": f"metadata.name={self.key.name}", "timeoutSeconds": str(_WATCH_SECONDS), "watch": "1"}
         while True:
             with suppress(MultiKueueError):
-                async with self.client.stream(LEASES.collection(self.key.namespace), query, idle=_SILENCE) as stream:
+                async with self.client.stream(
+                    LEASES.collection(self.key.namespace), query, idle=_SILENT_WATCH_TIMEOUT.total_seconds()
+                ) as stream:
                     while await stream.line():
                         self._news.set()
             await anyio.sleep(self.candidate.retry_period)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import anyio
@@ -38,7 +39,7 @@ __all__ = ["AT_ONCE", "AT_ONCE_OF_ONE", "AT_ONCE_THERE", "MOST_OWNERS", "MOST_PA
 AT_ONCE, AT_ONCE_OF_ONE, AT_ONCE_THERE = 8, 2, 2
 """Maximum reads under way: in all, of one user, and on one worker, whose connection has spare calls for so many."""
 
-SECONDS = 10.0
+ANSWER_TIMEOUT = timedelta(seconds=10)
 """Maximum time of one answer: a user would rather ask again, and an API server gives up after a minute."""
 
 PAGE, MOST_PAGES = 250, 20
@@ -57,7 +58,7 @@ LOG_SECONDS, LOG_BYTES = 3600.0, 64 * 2**20
 LOG_RATE = 2**20
 """Maximum bytes of a log per second after the first second's worth: the event loop has other work."""
 
-QUIET_SECONDS = 900.0
+QUIET_LOG_TIMEOUT = timedelta(minutes=15)
 """Maximum time without a byte of a log."""
 
 
@@ -111,7 +112,7 @@ class Reads:
         if not self._is_there(workload):
             return relatives(asked, cluster, (), ())
         with self.in_flight.entered(user, cluster), _refusals(cluster):
-            with anyio.fail_after(SECONDS):
+            with anyio.fail_after(ANSWER_TIMEOUT.total_seconds()):
                 search = _Search(self._client(cluster), workload)
                 items = await (search.pods() if asked.subresource == PODS.plural else search.events())
         return relatives(asked, cluster, items, search.unseen)
@@ -124,13 +125,15 @@ class Reads:
         with self.logs.entered(user, cluster), _refusals(cluster), anyio.fail_after(LOG_SECONDS):
             client = self._client(cluster)
             key = ObjectKey(asked.namespace, asked.pod)
-            with anyio.fail_after(SECONDS):
+            with anyio.fail_after(ANSWER_TIMEOUT.total_seconds()):
                 pod = await client.get(PODS, key)
                 if not await Relatives(client, workload, most=MOST_OWNERS).has(pod.metadata):
                     raise _no_pod(asked)
                 if not pod.spec.node_name:  # an API server would answer such a request with an empty log
                     raise Refused(400, "BadRequest", f'pod "{asked.pod}" is on no node of {cluster} yet')
-            async with client.stream(PODS.path(key, subresource="log"), dict(asked.query), idle=QUIET_SECONDS) as log:
+            async with client.stream(
+                PODS.path(key, subresource="log"), dict(asked.query), idle=QUIET_LOG_TIMEOUT.total_seconds()
+            ) as log:
                 await _pass_on(log, await start())
 
     def _is_there(self, workload: Workload) -> bool:
@@ -168,7 +171,7 @@ def _refusals(cluster: str) -> Iterator[None]:
     try:
         yield
     except TimeoutError:
-        raise Refused(504, "Timeout", f"{cluster} did not answer within {SECONDS:g} s") from None
+        raise Refused(504, "Timeout", f"{cluster} did not answer within {ANSWER_TIMEOUT.total_seconds():g} s") from None
     except Forbidden as error:
         advice = f"whoever administers it grants that by `multikueue clusters register {cluster} --view-pods`"
         message = f"{cluster} refuses it to the manager: {excerpt(error.message)}; {advice}"

@@ -61,8 +61,8 @@ AUTHENTICATION = ObjectKey("kube-system", "extension-apiserver-authentication")
 LOOK_AGAIN_AFTER = timedelta(minutes=1)
 RETRY_AFTER = timedelta(seconds=5)
 
-REMEMBER = 10.0
-"""Seconds for which an authorization is cached, as in other extension API servers."""
+REVIEW_LIFETIME = timedelta(seconds=10)
+"""How long an authorization is cached, as in other extension API servers."""
 
 REMEMBERED = 1024
 
@@ -75,7 +75,7 @@ _NOT_READY = "the queues are not known yet"
 
 @dataclass(slots=True)
 class AccessReviewer:
-    """Authorizes a user's question by SubjectAccessReviews, each cached for `REMEMBER` seconds.
+    """Authorizes a user's question by SubjectAccessReviews, each cached for `REVIEW_LIFETIME`.
 
     What is on a worker takes two: for the question itself, and for the like of it on the manager cluster."""
 
@@ -98,7 +98,7 @@ class AccessReviewer:
             allowed, reason = await self._ask(body)
             while len(self._known) >= REMEMBERED:
                 del self._known[next(iter(self._known))]
-            known = self._known[body] = (self.seconds() + REMEMBER, allowed, reason)
+            known = self._known[body] = (self.seconds() + REVIEW_LIFETIME.total_seconds(), allowed, reason)
         _, allowed, reason = known
         return allowed, reason
 

@@ -158,7 +158,7 @@ def read_custom(raw: msgspec.Raw, *, suspend: Keys, managed_by: Keys, managers: 
     manager = peek(job.spec, managed_by) if managed_by else MANAGED
     return msgspec.structs.replace(
         job,
-        suspended=peek(job.spec, suspend) is True,
+        is_suspended=peek(job.spec, suspend) is True,
         is_managed_by_default=manager in (None, "", *managers),
     )
 

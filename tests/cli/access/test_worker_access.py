@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,9 @@ async def test_a_cluster_that_is_away_ends_with_its_own_code(opened: Any, monkey
             if each["name"] == "worker1":
                 each["cluster"]["server"] = "https://127.0.0.1:1"
         path.write_text(yaml.safe_dump(config))
-        monkeypatch.setattr("multikueue.cli.commands.workloads.cluster_view.PATIENCE", 0.5)
+        monkeypatch.setattr(
+            "multikueue.cli.commands.workloads.cluster_view.CLUSTER_TIMEOUT", timedelta(milliseconds=500)
+        )
         shown = await field.run("workloads", "show", "train")
         assert shown.code == 0
         (row,) = [line for line in shown.lines if line.startswith("worker1")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from datetime import timedelta
 
 import anyio
 import anyio.lowlevel
@@ -25,8 +26,8 @@ async def test_on_a_terminal_it_turns_and_leaves_nothing_behind(monkeypatch: pyt
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "TURN", 0.0)
+    monkeypatch.setattr(progress, "SPINNER_AFTER", timedelta())
+    monkeypatch.setattr(progress, "SPINNER_STEP", timedelta())
 
     async with spinner("checking 2 clusters"):
         while "/ checking 2 clusters 0s" not in screen.getvalue():
@@ -48,7 +49,7 @@ async def test_what_is_quick_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_a_pipe_has_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr(sys, "stderr", pipe)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "SPINNER_AFTER", timedelta())
 
     async with spinner("x"):
         await anyio.sleep(0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -35,7 +36,7 @@ class Answering:
 
 
 async def test_it_is_released_once_its_quota_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activation, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(activation, "POLL_INTERVAL", timedelta())
     cluster = Answering(RUNNING.build(), GIVEN_BACK.requeue_state(1).build(), GIVEN_BACK.build())
 
     await activation.requeue(cast("Client", cluster), RUNNING.build())
@@ -45,7 +46,7 @@ async def test_it_is_released_once_its_quota_is_given_back(monkeypatch: pytest.M
 
 
 async def test_it_is_released_also_where_no_manager_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activation, "GIVEN_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(activation, "GIVE_BACK_TIMEOUT", timedelta())
     cluster = Answering(RUNNING.build())
 
     with pytest.raises(CommandFailed, match="does a manager run"):

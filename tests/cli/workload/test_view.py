@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from typing import Any, cast
 
 import anyio
@@ -188,7 +189,7 @@ class Answering:
 async def test_changes_are_found_by_looking_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(view, "POLL_SECONDS", 0)
+    monkeypatch.setattr(view, "POLL_INTERVAL", timedelta())
     both, less = {"items": [pod("a"), pod("b")]}, {"items": [pod("b", "Failed")]}
     away = ServerError(503, "ServiceUnavailable", "away")
     manager = Answering({"items": [pod("a")]}, both, both, away, away, less)

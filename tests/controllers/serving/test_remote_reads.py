@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from datetime import timedelta
 
 import anyio
 import pytest
@@ -210,7 +211,7 @@ async def test_a_worker_that_hangs_is_given_up(side: Side, monkeypatch: pytest.M
         raise AssertionError
 
     monkeypatch.setattr(side.worker, "request", request)
-    monkeypatch.setattr(remote_reads, "SECONDS", 0.01)
+    monkeypatch.setattr(remote_reads, "ANSWER_TIMEOUT", timedelta(milliseconds=10))
     with pytest.raises(Refused, match="did not answer") as refused:
         await side.look()
     assert refused.value.code == 504

@@ -25,8 +25,8 @@ from multikueue.controllers.serving.visibility import (
     BURST,
     CERTIFICATE_SECRET,
     PER_SECOND,
-    REMEMBER,
     REMEMBERED,
+    REVIEW_LIFETIME,
     AccessReviewer,
     Ration,
     Visibility,
@@ -304,7 +304,7 @@ async def test_an_answer_is_believed_for_a_moment_and_for_that_question_alone() 
     await scene.ask(CLUSTER_QUEUE, user="joe")
     await scene.ask(CLUSTER_QUEUE, groups=("other",))
     assert len(scene.reviews) == 4
-    scene.time = REMEMBER
+    scene.time = REVIEW_LIFETIME.total_seconds()
     await scene.ask(CLUSTER_QUEUE)
     assert len(scene.reviews) == 5
 
@@ -315,7 +315,7 @@ async def test_a_refusal_is_believed_no_longer_than_a_permission() -> None:
     assert (await scene.ask(CLUSTER_QUEUE))[0] == 403
     scene.verdict = {"allowed": True}
     assert (await scene.ask(CLUSTER_QUEUE))[0] == 403
-    scene.time = REMEMBER
+    scene.time = REVIEW_LIFETIME.total_seconds()
     assert (await scene.ask(CLUSTER_QUEUE))[0] == 200
 
 

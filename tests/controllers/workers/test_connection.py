@@ -443,7 +443,7 @@ async def test_a_worker_that_lacks_a_kind_of_jobs_is_as_good_as_any_for_the_othe
 async def test_a_kind_is_watched_once_the_manager_has_it_and_used_once_the_worker_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("multikueue.kube.reflector._ABSENT_PAUSE", 0.01)
+    monkeypatch.setattr("multikueue.kube.reflector._LONGEST_PAUSE_WITHOUT_KIND", timedelta(milliseconds=10))
     async with worker_server("one", "two") as server:
         server.lacks = {"gadgets"}
         async with connected(server, integrations=WITH_GADGETS) as line:

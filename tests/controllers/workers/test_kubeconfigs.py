@@ -315,7 +315,7 @@ async def test_a_cluster_of_any_json_in_a_profile_is_used_or_refused() -> None:
 async def test_a_manager_cluster_without_the_kind_says_so_and_gets_it_later(monkeypatch: pytest.MonkeyPatch) -> None:
     made = sources(providers=(provider("a"),))
     made._profiles_seen = anyio.Event()
-    monkeypatch.setattr(reflector, "_ABSENT_PAUSE", 0.01)
+    monkeypatch.setattr(reflector, "_LONGEST_PAUSE_WITHOUT_KIND", timedelta(milliseconds=10))
     metadata = {"name": "p", "namespace": NAMESPACE, "uid": "u", "resourceVersion": "1"}
     body = {"metadata": metadata, "status": {"accessProviders": [offers("a")]}}
     answers = (refuses(404, "NotFound"), refuses(404, "NotFound"), lists(body), streams(then="silence"))

@@ -372,8 +372,8 @@ def watch(client: WatchingClient, placements: Placements, *, any_reads: bool) ->
 async def test_what_cannot_be_read_is_said_once_and_read_once_it_can_be(
     monkeypatch: pytest.MonkeyPatch, refusal: ApiError, why: str
 ) -> None:
-    monkeypatch.setattr("multikueue.kube.reflector._ABSENT_PAUSE", 0.01)
-    monkeypatch.setattr("multikueue.kube.reflector._LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr("multikueue.kube.reflector._LONGEST_PAUSE_WITHOUT_KIND", timedelta(milliseconds=10))
+    monkeypatch.setattr("multikueue.kube.reflector._LONGEST_PAUSE", timedelta(milliseconds=10))
     monkeypatch.setattr("multikueue.controllers.workers.ocm_placements.PATIENCE", 1000.0)
     touched: list[ObjectKey] = []
     placements, cluster = Placements(touched.append, lambda: NOW), Cluster("manager", lambda: NOW)

@@ -208,7 +208,7 @@ VIEWS = st.builds(
     priority=st.sampled_from([Priority(), HIGH, POD_CLASS]),
     is_queue_multikueue=st.booleans(),
     has_local_queue=st.booleans(),
-    dispatched=st.booleans(),
+    is_dispatched=st.booleans(),
     flavors=st.sampled_from([{}, {"default": flavor("default").node_labels(pool="blue").build()}]),
 )
 

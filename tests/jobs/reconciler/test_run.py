@@ -217,7 +217,7 @@ def test_a_job_that_runs_here_goes_where_its_flavor_is() -> None:
 @pytest.mark.parametrize(
     "view",
     [
-        pytest.param({"dispatched": True}, id="its Workload has our check"),
+        pytest.param({"is_dispatched": True}, id="its Workload has our check"),
         pytest.param({"workloads": (become(BLUE, lambda w: w.cluster_name("w1")),)}, id="it has a winner"),
         pytest.param({"job": HELD}, id="it is managed by us, so nothing of it runs here"),
     ],

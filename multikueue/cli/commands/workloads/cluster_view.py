@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import anyio
@@ -28,8 +29,8 @@ __all__ = ["ClusterView", "look_around"]
 
 T = TypeVar("T")
 
-PATIENCE = 10.0
-"""Seconds for one cluster: a user at a screen would rather see the others."""
+CLUSTER_TIMEOUT = timedelta(seconds=10)
+"""The time for one cluster: a user at a screen would rather see the others."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,11 +78,11 @@ async def look_around(scene: WorkloadSession) -> list[ClusterView]:
 async def _look(scene: WorkloadSession, sight: ClusterView) -> None:
     await _condition(scene, sight)
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(CLUSTER_TIMEOUT.total_seconds()):
             async with scene.reach.connect(scene.manager, sight.cluster) as worker:
                 await _look_there(scene.workload, worker, sight)
     except TimeoutError:
-        sight.problems.append(f"no answer within {PATIENCE:g} s")
+        sight.problems.append(f"no answer within {CLUSTER_TIMEOUT.total_seconds():g} s")
     except CommandFailed as error:
         if not await _look_by_the_manager(scene, sight):
             sight.problems.append(str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 
 import pytest
 
@@ -85,7 +86,7 @@ async def test_a_drain_queues_what_runs_there_again(connected: Field) -> None:
 
 
 async def test_a_drain_says_what_stays(connected: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.cli.workload.activation.GIVEN_BACK_SECONDS", 0.2)
+    monkeypatch.setattr("multikueue.cli.workload.activation.GIVE_BACK_TIMEOUT", timedelta(milliseconds=200))
 
     ended = await connected.run("clusters", "drain", "worker1", "--yes")
 

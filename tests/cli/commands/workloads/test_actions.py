@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -88,7 +89,7 @@ async def test_requeue_waits_until_the_quota_is_given_back(field: Field) -> None
 
 
 async def test_requeue_without_a_manager_lets_it_be_as_it_was(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.cli.workload.activation.GIVEN_BACK_SECONDS", 0.2)
+    monkeypatch.setattr("multikueue.cli.workload.activation.GIVE_BACK_TIMEOUT", timedelta(milliseconds=200))
     await field.submit()
 
     ended = await field.run("workloads", "requeue", "train")

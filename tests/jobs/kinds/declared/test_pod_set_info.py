@@ -46,7 +46,7 @@ def started(adapter: DeclaredJob, seen: AnyJob) -> AnyJob:
 
 
 def view(seen: AnyJob, workload: Workload, **more: Any) -> JobView:
-    local = {"is_queue_multikueue": False, "dispatched": False, "flavors": FLAVORS}
+    local = {"is_queue_multikueue": False, "is_dispatched": False, "flavors": FLAVORS}
     return JobView(job=seen, workloads=(workload,), **local | more)  # type: ignore[arg-type]
 
 
@@ -96,7 +96,7 @@ def test_a_job_that_others_hold_gets_its_templates_back_all_the_same() -> None:
 def test_a_job_that_is_dispatched_is_left_as_it_is() -> None:
     seen = value(JOB_SET, body(JOB_SET))
     won = become(workload_of(JOB_SET, seen), lambda w: w.cluster_name("w1"))
-    (action,) = decide(view(seen, won, dispatched=True), NOW, JOB_SET).actions
+    (action,) = decide(view(seen, won, is_dispatched=True), NOW, JOB_SET).actions
     assert isinstance(action, PatchJob)
     assert action.patch["spec"] == {"suspend": False}
 

@@ -193,7 +193,7 @@ def test_one_that_leaves_is_told_nothing_any_more() -> None:
 
 def test_it_is_held_while_it_is_dispatched_and_let_go_as_a_whole_where_it_is_not() -> None:
     assert actions(TWO, admitted(TWO)) == ()
-    (action,) = actions(TWO, admitted(TWO), is_queue_multikueue=False, dispatched=False)
+    (action,) = actions(TWO, admitted(TWO), is_queue_multikueue=False, is_dispatched=False)
 
     assert isinstance(action, PatchJob)
     assert {each.metadata.name for each, _ in parts(TWO, action.patch)} == {"a", "b"}

@@ -172,11 +172,11 @@ def test_one_that_is_dispatched_is_held_for_ever() -> None:
     seen = admitted(pod())
 
     assert actions(view(pod(), seen)) == ()
-    assert actions(view(pod(), seen, is_queue_multikueue=False, dispatched=True)) == ()
+    assert actions(view(pod(), seen, is_queue_multikueue=False, is_dispatched=True)) == ()
 
 
 def test_one_whose_queue_is_not_dispatched_is_let_go_here() -> None:
-    (action,) = actions(view(pod(), admitted(pod()), is_queue_multikueue=False, dispatched=False))
+    (action,) = actions(view(pod(), admitted(pod()), is_queue_multikueue=False, is_dispatched=False))
 
     assert isinstance(action, PatchJob)
     assert action.patch["spec"] == {"schedulingGates": []}

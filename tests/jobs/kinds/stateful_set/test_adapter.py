@@ -137,7 +137,7 @@ def test_it_gets_its_workload_and_is_never_written_to() -> None:
     assert isinstance(action, CreateWorkload)
     for view in (workload_of(made()), admitted(made()), become(admitted(made()), WorkloadBuilder.evicted)):
         for dispatched in (True, False):
-            assert actions(made(), view, is_queue_multikueue=dispatched, dispatched=dispatched) == ()
+            assert actions(made(), view, is_queue_multikueue=dispatched, is_dispatched=dispatched) == ()
 
 
 def test_at_zero_it_has_none() -> None:
