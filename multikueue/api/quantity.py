@@ -87,7 +87,7 @@ def render(resource: str, value: int) -> str:
 
 
 def thousandths(value: int) -> str:
-    """That many thousandths of any resource, as canonical text."""
+    """A number of thousandths of any resource, as canonical text."""
     return _render_milli(value)
 
 

@@ -261,7 +261,7 @@ def prebuilt_workload(meta: ObjectMeta) -> str:
 
 
 def admission_gates(meta: ObjectMeta) -> str:
-    """Who must let a job or Workload in before it may have quota; empty if nobody."""
+    """The holders of admission gates on a job or Workload, which gets no quota before they are gone; empty without gates."""
     return meta.annotations.get(ADMISSION_GATED_BY_ANNOTATION, "")
 
 

@@ -171,7 +171,7 @@ class Stream:
         return b"" if self._ended or self._lines is None else await self._next(self._lines.next())
 
     async def piece(self) -> bytes:
-        """What has come since, at least one byte, whatever lines it has; empty at the end. Raises as `line`."""
+        """The bytes received since the last call, at least one, regardless of lines; empty at the end. Raises as `line`."""
         return b"" if self._ended or self._lines is None else await self._next(self._lines.piece())
 
     async def _next(self, more: Awaitable[bytes]) -> bytes:

@@ -122,7 +122,7 @@ class Lines(Protocol):
         """
 
     async def piece(self) -> bytes:
-        """What has come since, at least one byte, whatever lines it has; empty at the end. Raises as `line`."""
+        """The bytes received since the last call, at least one, regardless of lines; empty at the end. Raises as `line`."""
 
 
 class WatchingClient(ClusterClient, Protocol):

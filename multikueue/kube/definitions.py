@@ -32,7 +32,7 @@ GATES = "preemptionGates"
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What a cluster's definition says of the spec of a Workload: its fields, such as `podSets.minCount`, without those of a
+    """The spec of a Workload as a cluster's definition has it: its fields, such as `podSets.minCount`, without those of a
     pod, and how many pod sets one may have; 0 is not told. `versions` are those that are served."""
 
     versions: tuple[str, ...]
@@ -52,7 +52,7 @@ class Definitions:
 
 
 async def definitions(client: ClusterClient) -> Definitions | None:
-    """Those of a cluster; None where it does not tell, or has no Kueue."""
+    """The definitions of a cluster; None if it does not show them, or has no Kueue."""
     try:
         group = await _read(client, f"/apis/{WORKLOADS.group}")
         document = await _read(client, _DOCUMENT)
@@ -72,7 +72,7 @@ async def _read(client: ClusterClient, path: str) -> dict[str, Any]:
 
 
 def lost(here: Definitions, there: Definitions) -> tuple[str, ...]:
-    """What a copy from here loses there: fields, the outermost ones that are unknown."""
+    """The fields that a copy loses on that cluster: the outermost unknown ones."""
     unknown = here.fields - there.fields
     return tuple(sorted(field for field in unknown if field.rpartition(".")[0] not in unknown))
 

@@ -1,4 +1,4 @@
-"""Which failed requests are retried, and after which wait.
+"""The rule which failed requests are retried, and after which wait.
 
 | failure                         | a read, or a write guarded by version or UID | any other write                    |
 |---------------------------------|----------------------------------------------|------------------------------------|

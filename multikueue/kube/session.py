@@ -280,7 +280,7 @@ class ResponseLines:
         return line
 
     async def piece(self) -> bytes:
-        """What has come since, without a look at lines: what strangers write needs no end of line, nor a lock for it."""
+        """The bytes received since the last call, regardless of lines: a log needs no end of line, nor a lock for it."""
         block = self._block[self._start :]
         self._keep(b"", 0)
         return block or await received(self._content.readany())

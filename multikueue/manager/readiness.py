@@ -1,4 +1,4 @@
-"""What a manager still lacks until it is ready."""
+"""The conditions that a manager still lacks until it is ready."""
 
 from __future__ import annotations
 

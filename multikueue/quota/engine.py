@@ -178,7 +178,7 @@ class Engine:
     # --- workloads ---
 
     def _workload_changed(self, seen: Workload, new: Workload | None, now: datetime) -> Concerned:
-        """What may raise comes first: a failed event changes nothing (quota-engine 4.4 end)."""
+        """Steps that may raise come first: a failed event changes nothing (quota-engine 4.4 end)."""
         if new is None:
             self._remove(seen.key, now)
             return ()

@@ -148,7 +148,7 @@ def _fate(known: kueue.Field) -> str:
 
 @cache
 def meanings(group: type[BaseModel]) -> Mapping[str, str]:
-    """What each field of a group means, by its name: the string below it in the source."""
+    """The meaning of each field of a group, by its name: the string below it in the source."""
     (tree,) = ast.parse(inspect.getsource(group)).body
     assert isinstance(tree, ast.ClassDef)
     found: dict[str, str] = {}
@@ -181,7 +181,7 @@ _KINDS: Mapping[Any, str] = {
 
 
 def _kind(annotation: Any) -> str:
-    """What one writes for a value of this type."""
+    """The form in which a value of this type is written."""
     origin, inner = get_origin(annotation), [each for each in get_args(annotation) if each is not type(None)]
     if origin is Literal:
         return ", ".join(f"`{each}`" for each in inner)

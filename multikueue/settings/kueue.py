@@ -73,7 +73,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What a file of Kueue's says, by our names: `values`, and `defaults` for what it leaves out.
+    """A file of Kueue's in our names: `values`, and `defaults` for what it leaves out.
 
     `names` has the field of Kueue's behind each setting.
     """
@@ -166,7 +166,7 @@ def translate(tree: Mapping[Any, Any], path: Path) -> Translation:
 
 @dataclass(slots=True)
 class _Reading:
-    """What was found so far on the way through a file."""
+    """The settings found so far on the way through a file."""
 
     place: str
     tree: Tree
@@ -216,7 +216,7 @@ class _Reading:
         self.ignored.append(Ignored(spelled(where), shown(value), why, self.place))
 
     def defaults(self) -> Tree:
-        """What Kueue does where the file says nothing, if that matters to somebody else."""
+        """Kueue's own default for an absent field, if it matters to another field."""
         values: dict[str, Any] = {}
         for known in FIELDS:
             value = known.default(self.tree) if known.default and known.path not in self.given else None
@@ -268,7 +268,7 @@ def _origin(value: Any) -> tuple[Any, ...]:
 
 
 def _providers(value: Any) -> tuple[Any, ...]:
-    """Kueue's list of providers in our words. What is no list of mappings is left for the settings to refuse."""
+    """Kueue's list of providers in our words. A value that is no list of mappings is left for the settings to refuse."""
     if not isinstance(value, list):
         return (value,)
     return ([_renamed(each, {"execConfig": "exec"}, exec=_command) for each in value],)
@@ -285,7 +285,7 @@ def _command(value: Any) -> Any:
 
 
 def _transformations(value: Any) -> tuple[Any, ...]:
-    """What is no list of mappings is left for the settings to refuse."""
+    """A value that is no list of mappings is left for the settings to refuse."""
     return ([_renamed(each, {"multiplyBy": "multiply_by"}) for each in value] if isinstance(value, list) else value,)
 
 

@@ -16,7 +16,7 @@ __all__ = ["InForce", "SettingsChange"]
 
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
-    """What a new tree brought: settings that were put into force, and settings that wait for a restart."""
+    """The effect of a new tree: settings that were put into force, and settings that wait for a restart."""
 
     applied: tuple[Leaf, ...]
     waiting: tuple[Leaf, ...]

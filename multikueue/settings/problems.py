@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in the words of a user: "expected ...", and names that would have been right."""
+"""pydantic's errors in the words of a user: "expected ...", and names that would have been right."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHORT.maxlevel = 3
 
 
 def expectation(problem: ErrorDetails) -> str:
-    """What pydantic expected, as "expected ..."."""
+    """The type that pydantic expected, as "expected ..."."""
     kind = problem["type"]
     if kind == "value_error":
         return str(problem["ctx"]["error"])

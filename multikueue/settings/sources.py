@@ -44,7 +44,7 @@ class Source:
     origin: Callable[[Where], str]
 
     def find(self, path: Where) -> object:
-        """What this place says of the field, or `NOTHING`."""
+        """The value of the field at this place, or `NOTHING`."""
         tree: Any = self.values
         for part in path:
             known = range(len(tree)) if isinstance(tree, list) else tree if isinstance(tree, Mapping) else ()
@@ -79,7 +79,7 @@ class Loaded:
         return f"default: {spelled(path)}" if source is None else source.label(path)
 
     def again(self) -> Loaded:
-        """The same sources, read anew. Raises as `read`."""
+        """The same sources, read once more. Raises as `read`."""
         return read(self.config, **self.flags)
 
 
@@ -221,7 +221,7 @@ def _variable(path: Where) -> str:
 
 
 def _not_json(error: SettingsError) -> str:
-    """Which variable of ours it was: pydantic names only the group at the first level."""
+    """The name of our variable: pydantic names only the group at the first level."""
     text = getattr(error.__cause__, "doc", None)
     named = [name for name, value in os.environ.items() if name.upper().startswith(ENV_PREFIX) and value == text]
     return f"environment {' or '.join(named)}: expected JSON, got {shown(text)}"

@@ -173,7 +173,7 @@ def test_lines_are_those_of_the_text_however_it_comes(pieces: list[bytes]) -> No
     "pieces", [(b"{}\n" * 100_000,), (b"x" * 100_000, b"x" * 100_000 + b"\n")], ids=["many", "long"]
 )
 async def test_lines_that_were_handed_out_are_kept_no_longer(pieces: Sequence[bytes]) -> None:
-    lines, read = Lines(Pieces(*pieces), anyio.Lock()), 0
+    lines, read = ResponseLines(Pieces(*pieces), anyio.Lock()), 0
     while read < sum(map(len, pieces)):
         read += len(await lines.next())
     assert lines._block == b""

@@ -1,4 +1,4 @@
-"""Who may take the lease, and when: pure. Two mandates never overlap, unless a release is forged.
+"""The rules for taking the lease, as pure functions. Two mandates never overlap, unless a release is forged.
 
 - The lease is judged by how long *we* have seen it unchanged, on our clock. The times in it are never compared with
   ours, so clocks may differ as they like; they need only run at about the same speed.

@@ -179,7 +179,7 @@ def _attributes(
 def _like_it(
     asked: Look | PodLog, verb: str, resource: str, *, name: str = "", subresource: str = ""
 ) -> dict[str, Any]:
-    """The same as if the workload ran on the manager cluster."""
+    """Rights are those of a workload that runs on the manager cluster."""
     of = {"group": "", "version": "v1", "resource": resource, "subresource": subresource}
     return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": name, "verb": verb}}
 

@@ -33,7 +33,7 @@ class Submission(Protocol):
         ...
 
     def in_queue(self, name: str) -> Self:
-        """The same object with this queue name."""
+        """A copy of the object with this queue name."""
         ...
 
     def queue_patch(self, name: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Adapter(Admitting, Protocol):
         ...
 
     def waits_for(self, job: AnyJob) -> str | None:
-        """What a Workload of the job still lacks: empty if nothing, None if the job needs no Workload now."""
+        """The reason why the job has no Workload yet: empty if nothing, None if the job needs no Workload now."""
         ...
 
     def workload_body(self, job: AnyJob, *, priority: Priority) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class SubmittedObject(msgspec.Struct, frozen=True):
         return self.labels.get(QUEUE_LABEL, "")
 
     def in_queue(self, name: str) -> Self:
-        """The same object with this queue name."""
+        """A copy of the object with this queue name."""
         labelled = msgspec.structs.replace(self.metadata, labels=self.labels | {QUEUE_LABEL: name})
         return msgspec.structs.replace(self, metadata=labelled)
 

@@ -1,4 +1,4 @@
-"""What the Workloads made for jobs of any kind have in common (quota-engine 6.2)."""
+"""The Workload made for a job, as far as all kinds share it (quota-engine 6.2)."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from multikueue.quota.cache.reservations import Reservation
 
 @dataclass(slots=True)
 class SliceReplacements:
-    """Which slices have quota in place of which. An assumption can be taken back, so the reservation of the replaced
-    slice is kept."""
+    """Pairs of slices, of which one has its quota in place of the other. An assumption can be taken back, so the
+    reservation of the replaced slice is kept."""
 
     is_trusting: bool = False
     """Whether slices may replace those of other jobs: copies on a worker have no owner until their job comes."""

@@ -1,1 +1,1 @@
-"""What the workers have: their quotas, as `offers`; and nominal quotas that are `following` them."""
+"""The capacity of workers: their quotas, as `offers`, and nominal quotas that follow them (`following`)."""

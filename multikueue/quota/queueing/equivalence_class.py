@@ -97,7 +97,7 @@ class EquivalenceClass:
         self._note(waiting, waiting.verdict)
 
     def replace(self, waiting: PendingWorkload) -> None:
-        """The same workload, seen later: it keeps its place and its verdict."""
+        """A newer version of the workload: it keeps its place and its verdict."""
         heap = self.active if waiting.key in self.active.members else self.inadmissible
         waiting.verdict = self.verdict(heap.members[waiting.key])
         heap.members[waiting.key] = waiting

@@ -1,1 +1,1 @@
-"""What the quota engine answers to those who only ask: the read-only `view`, and `explain`, why a workload is pending."""
+"""The read-only side of the quota engine: `view`, and `explain`, the reasons why a workload is pending."""

@@ -249,7 +249,7 @@ class _Inquiry:
     # --- holders ---
 
     def _queues(self) -> Iterator[Node]:
-        """Those of the cohort, its own first."""
+        """The queues of the cohort, its own first."""
         *_, root = self.node, *self.node.ancestors()
         yield self.node
         yield from (node for node in _leaves(root) if node is not self.node)

@@ -264,7 +264,7 @@ _CONTAINERS = ("containers", "initContainers")
 
 
 def _fixed_pods(spec: Object) -> Object:
-    """What stays of the pods that may be changed: all but the resources of containers and the scheduling directives."""
+    """The immutable part of the pods of a job: all but the resources of containers and the scheduling directives."""
     pods: Object = spec["template"].get("spec") or {}
     affinity = {name: value for name, value in (pods.get("affinity") or {}).items() if name != "nodeAffinity"}
     containers = {name: [_without_resources(each) for each in pods.get(name) or ()] for name in _CONTAINERS}

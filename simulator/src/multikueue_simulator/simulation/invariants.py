@@ -405,7 +405,7 @@ class Invariants:
         return self._job_of.get(seen.attempt(remote).partition("/")[2], "")
 
     def _others(self, write: Write) -> Iterator[tuple[str, Object]]:
-        """The same job on other workers, with the worker of each."""
+        """Copies of the job on other workers, with the worker of each."""
         name, uid = write.new["metadata"]["name"], self._local_job(write.new)
         for worker in self.world.workers.values():
             if worker.name != write.host:

@@ -64,7 +64,7 @@ CheckRule = Callable[[Workload, str], CheckAnswer]
 
 
 def always(delay: timedelta) -> Delay:
-    """The same delay for all workloads."""
+    """A delay that is equal for all workloads."""
     return lambda _workload: delay
 
 
