@@ -92,14 +92,20 @@ def _installed() -> Mapping[str, EntryPoint]:
 def _command(name: str) -> Any:
     """The command of that name. Raises KeyError without one."""
     if name in PLACES:
-        module, _, attribute = PLACES[name].partition(":")
-        return _made(name, getattr(import_module(f"multikueue.cli.commands.{module}"), attribute))
+        return _ours(name)
     if name not in _installed():
         return _missing(name, *ELSEWHERE[name])
     try:
         return _made(name, _installed()[name].load())
     except Exception as error:  # noqa: BLE001  # of others: the help and all other commands must go on
         return _broken(name, error)
+
+
+@cache
+def _ours(name: str) -> Any:
+    """Made once for a process that runs several commands: typer evaluates the annotations of each option."""
+    module, _, attribute = PLACES[name].partition(":")
+    return _made(name, getattr(import_module(f"multikueue.cli.commands.{module}"), attribute))
 
 
 def _made(name: str, found: Any) -> Any:
