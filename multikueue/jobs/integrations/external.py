@@ -24,7 +24,7 @@ Tree = dict[str, Any]
 class ExternalJob(DeclaredJob):
     """The adapter of an external framework; has no state. `spec.managedBy` is the only known field of its objects."""
 
-    external: ClassVar[bool] = True
+    is_external: ClassVar[bool] = True
 
     @property
     def pod_set_info(self) -> None:

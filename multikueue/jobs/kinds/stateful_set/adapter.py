@@ -45,7 +45,7 @@ class StatefulSets(DefaultAdapter):
     """The adapter of apps/v1 StatefulSet; has no state."""
 
     selector: ClassVar[str] = QUEUE_LABEL
-    mirrors: ClassVar[bool] = False
+    is_mirrored: ClassVar[bool] = False
 
     @property
     def kind(self) -> Kind[Any]:
