@@ -31,13 +31,13 @@ _UNITS = (("h", timedelta(hours=1)), ("m", timedelta(minutes=1)), ("s", timedelt
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A setting in force: value and default as one would write them, and the place that the value comes from."""
+    """A setting in force, printed under these names: value and default as one would write them, and the value's place."""
 
     name: str
     value: Any
     source: str
     default: Any
-    is_live: bool
+    live: bool
 
 
 def in_force(loaded: Loaded) -> tuple[SettingRow, ...]:
