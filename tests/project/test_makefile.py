@@ -24,12 +24,6 @@ def mentions() -> Iterator[tuple[str, set[str]]]:
     yield ".ci/run", mentioned(read(".ci/run"))
 
 
-def test_plain_make_prints_each_target_with_its_description() -> None:
-    printed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-    assert set(re.findall(r"^  make ([a-z-]+)  +\S", printed, re.MULTILINE)) == make_targets()
-
-
 def test_each_target_is_phony_and_described() -> None:
     phony = set(re.findall(r"^\.PHONY: (\S+)$", read("Makefile"), re.MULTILINE))
 

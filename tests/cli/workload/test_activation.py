@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, cast
 
+import msgspec
 import pytest
 
-from multikueue.api.workload import Workload
+from multikueue.api.kinds import WORKLOADS
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload import activation
 from multikueue.errors import Forbidden
-from multikueue.kube.client import Client
-from multikueue.testing import workload
+from multikueue.testing import NOW, WorkloadBuilder, workload
+from tests.cluster import Cluster, plain
 
 pytestmark = pytest.mark.anyio
 
@@ -20,41 +20,47 @@ RUNNING = workload("train").reserved("cq").admitted()
 GIVEN_BACK = workload("train").evicted("Deactivated")
 
 
-class Answering:
-    """A manager cluster where the workload is, one after the other, so."""
+def manager(*states: WorkloadBuilder) -> Cluster:
+    """A manager cluster that shows the workload so, look by look; the last state stays."""
+    cluster, left = Cluster("manager", lambda: NOW), list(states)
 
-    def __init__(self, *states: Workload, refuses: bool = False) -> None:
-        self.states, self.refuses, self.written = list(states), refuses, list[bool]()
+    def go_on(verb: str, _plural: str) -> None:
+        if verb == "get" and left:
+            cluster.put(WORKLOADS, plain(left.pop(0).build()))
 
-    async def get(self, *_: Any) -> Workload:
-        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+    cluster.put(WORKLOADS, plain(RUNNING.build()))
+    cluster.fault = go_on
+    return cluster
 
-    async def merge_patch(self, _kind: Any, _key: Any, body: dict[str, Any]) -> None:
-        if self.refuses:
-            raise Forbidden(403, "Forbidden", "you may not")
-        self.written.append(body["spec"]["active"])
+
+def activations(cluster: Cluster) -> list[bool]:
+    """The values of `spec.active` that were written."""
+    patches = [request.body for request in cluster.requests if request.method == "PATCH"]
+    return [msgspec.json.decode(body)["spec"]["active"] for body in patches]
 
 
 async def test_it_is_released_once_its_quota_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activation, "POLL_INTERVAL", timedelta())
-    cluster = Answering(RUNNING.build(), GIVEN_BACK.requeue_state(1).build(), GIVEN_BACK.build())
+    cluster = manager(RUNNING, GIVEN_BACK.requeue_state(1), GIVEN_BACK)
 
-    await activation.requeue(cast("Client", cluster), RUNNING.build())
+    await activation.requeue(cluster, RUNNING.build())
 
-    assert cluster.written == [False, True]
-    assert len(cluster.states) == 1, "it was released before its quota and its back-off were gone"
+    assert activations(cluster) == [False, True]
+    assert cluster.calls.count("get workloads") == 3, "it was released before its quota and its back-off were gone"
 
 
 async def test_it_is_released_also_where_no_manager_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activation, "GIVE_BACK_TIMEOUT", timedelta())
-    cluster = Answering(RUNNING.build())
+    cluster = manager(RUNNING)
 
     with pytest.raises(CommandFailed, match="does a manager run"):
-        await activation.requeue(cast("Client", cluster), RUNNING.build())
+        await activation.requeue(cluster, RUNNING.build())
 
-    assert cluster.written == [False, True]
+    assert activations(cluster) == [False, True]
 
 
 async def test_the_missing_right_is_named() -> None:
+    cluster = manager()
+    cluster.fault = lambda _verb, _plural: Forbidden(403, "Forbidden", "you may not")
     with pytest.raises(CommandFailed, match="as the role multikueue-batch-admin has it"):
-        await activation.activate(cast("Client", Answering(refuses=True)), RUNNING.build(), active=False)
+        await activation.activate(cluster, RUNNING.build(), active=False)

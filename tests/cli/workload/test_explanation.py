@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import pytest
 
+from fakekube.wire import Request, Response
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.workload.explanation import ManagerExplanation, fetch_explanation
 from multikueue.dispatch.prospects import Prospect
 from multikueue.errors import ApiError
-from multikueue.kube.client import Client
+from tests.cluster import InProcessClient
 
 pytestmark = pytest.mark.anyio
 
 
 class Answering:
+    """An API server with one answer to all requests."""
+
     def __init__(self, body: bytes) -> None:
         self.body, self.calls = body, list[str]()
 
-    async def request(self, method: str, path: str, **_: Any) -> bytes:
-        self.calls.append(f"{method} {path}")
-        return self.body
+    async def handle(self, request: Request) -> Response:
+        self.calls.append(f"{request.method} {request.path}")
+        return Response(body=self.body)
 
 
 async def test_the_answer_is_about_that_workload() -> None:
-    client = Answering(b'{"workers": [{"cluster": "w1", "state": "waits there", "message": "m"}]}')
-    found = await fetch_explanation(cast("Client", client), ObjectKey("team", "job-1"))
+    api = Answering(b'{"workers": [{"cluster": "w1", "state": "waits there", "message": "m"}]}')
+    found = await fetch_explanation(InProcessClient(api), ObjectKey("team", "job-1"))
     assert found == ManagerExplanation(workers=(Prospect(cluster="w1", state="waits there", message="m"),))
-    assert client.calls == ["GET /apis/visibility.multikueue.dev/v1alpha1/namespaces/team/workloads/job-1/explanation"]
+    assert api.calls == ["GET /apis/visibility.multikueue.dev/v1alpha1/namespaces/team/workloads/job-1/explanation"]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"workers": 3}', b'{"quota": {"place": "first"}}'])
 async def test_an_answer_of_another_form_counts_as_none(body: bytes) -> None:
     with pytest.raises(ApiError, match="of another form"):
-        await fetch_explanation(cast("Client", Answering(body)), ObjectKey("team", "job-1"))
+        await fetch_explanation(InProcessClient(Answering(body)), ObjectKey("team", "job-1"))

@@ -72,7 +72,7 @@ def test_a_seed_lives_the_same_life_each_time(seed: int) -> None:
 
 
 def test_a_seed_lives_the_same_life_in_other_processes() -> None:
-    seeds = range(10, 13)
+    seeds = range(10, 12)
     first = {result.seed: result.digest for result in run_batch(seeds, processes=1)}
     again = {result.seed: result.digest for result in run_batch(reversed(seeds), processes=1)}
     assert first == again

@@ -68,7 +68,7 @@ class Outcome:
 
 
 def live(plan: Plan, *, describe: bool = False) -> Outcome:
-    """Run a plan. `tell` keeps its trace. A plan with only adversaries is compared with the same plan without them."""
+    """Run a plan. `describe` keeps its trace. A plan with only adversaries is compared with the same plan without them."""
     outcome = _lived(plan, describe=describe)
     without = control(plan)
     if without is not None and outcome.violation is None:
