@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from multikueue.api.kinds import WORKLOADS
+from multikueue.api.meta import encode
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload import activation
 from multikueue.errors import Forbidden
 from multikueue.testing import NOW, WorkloadBuilder, workload
-from tests.cluster import Cluster, plain
+from tests.cluster import Cluster
 
 pytestmark = pytest.mark.anyio
 
 RUNNING = workload("train").reserved("cq").admitted()
 GIVEN_BACK = workload("train").evicted("Deactivated")
+
+
+def body(builder: WorkloadBuilder) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(encode(builder.build()))
+    return found
 
 
 def manager(*states: WorkloadBuilder) -> Cluster:
@@ -26,9 +33,9 @@ def manager(*states: WorkloadBuilder) -> Cluster:
 
     def go_on(verb: str, _plural: str) -> None:
         if verb == "get" and left:
-            cluster.put(WORKLOADS, plain(left.pop(0).build()))
+            cluster.put(WORKLOADS, body(left.pop(0)))
 
-    cluster.put(WORKLOADS, plain(RUNNING.build()))
+    cluster.put(WORKLOADS, body(RUNNING))
     cluster.fault = go_on
     return cluster
 
