@@ -34,7 +34,7 @@ OWNED = {
 
 ROOM = ROOT / "multikueue" / "store"
 
-ELSEWHERE = ("multikueue/sandbox/", "multikueue/testing/", "tests/real/", "tests/sandbox/")
+ELSEWHERE = ("multikueue/testing/", "tests/real/")
 """There, a worker is a cluster of another kind."""
 
 FILES = [

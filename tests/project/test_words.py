@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,6 +99,22 @@ GONE = {
 }
 """Words of our own, and what is said now."""
 
+SHARED = {
+    "AccessProvider": "an access provider of a ClusterProfile, and the setting that says how to run it",
+    "CreateWorkload": "of a copy on a worker, and of a job's own Workload",
+    "DeleteJob": "on a worker, and on the manager cluster",
+    "DeleteWorkload": "of a copy on a worker, and of a job's own Workload",
+    "Fleet": "the public value for strategies, and the one with what only decisions need",
+    "PatchJob": "on a worker, and on the manager cluster",
+    "Placement": "OCM's, and what a strategy sees of it",
+    "Runtimes": "the protocol, and what implements it",
+    "State": "the store's, and the state of one worker for a workload",
+    "Transformation": "the setting, and the rule made of it",
+    "WorkQueues": "the protocol, and what implements it",
+    "Workload": "Kueue's, and what a strategy sees of it",
+}
+"""Names of two public classes of the manager, and what both have in common."""
+
 CODE = ("multikueue", "strategies", "fakekube/src/fakekube", "simulator/src/multikueue_simulator")
 FILES = [path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py"))]
 
@@ -153,3 +170,9 @@ def test_a_file_is_not_called_so_either() -> None:
 
 def test_other_words_are_free() -> None:
     assert _gone(Path("it.py"), "class Crowds:\n    def hush_money(self, lawsuit): ...") == set()
+
+
+def test_a_class_of_the_manager_shares_its_name_with_no_other() -> None:
+    trees = [ast.parse(path.read_text()) for folder in CODE[:2] for path in sorted((ROOT / folder).rglob("*.py"))]
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == set(SHARED)
