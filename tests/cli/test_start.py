@@ -59,9 +59,9 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 55, 267),
-    Case("version", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 13, 300),
-    Case("run --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 15, 310),
+    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 57, 280),
+    Case("version", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 14, 300),
+    Case("run --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 16, 310),
     Case("clusters register --help", (*NO_HELP_NEEDS, f"{COMMANDS}.workloads", f"{COMMANDS}.process.run"), 24, 311),
     Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.process.run"), 28, 310),
     Case("clusters list", NO_LIST_NEEDS, 59, 560),
@@ -74,8 +74,8 @@ CASES = (
     Case("logs w", NO_LIST_NEEDS, 64, 560),
     Case("get jobs", NO_LIST_NEEDS, 67, 570),
     Case("queues list", NO_LIST_NEEDS, 59, 560),
-    Case("strategies list", ("aiohttp", *NO_COMMAND_NEEDS), 22, 430),
-    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 192, 595),
+    Case("strategies list", ("aiohttp", *NO_COMMAND_NEEDS), 23, 430),
+    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 198, 595),
 )
 
 

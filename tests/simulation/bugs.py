@@ -337,7 +337,7 @@ def a_worker_dates_its_word_as_it_likes() -> Iterator[None]:
 
         return stuck
 
-    with replaced(group, "heard", _as_it_is), replaced(decide, "_stuck", make):
+    with replaced(group, "bounded", _as_it_is), replaced(decide, "_stuck", make):
         yield
 
 

@@ -1,7 +1,7 @@
 """A world: a manager cluster, workers that run their jobs, and managers, all in one process.
 
     world = World(Layout(queues=(Share("main", 8),), workers=(Share("w1", 4), Share("w2", 8))), clock=clock, seed=1)
-    world.furnish()
+    world.apply_fixtures()
     async with anyio.create_task_group() as tasks:
         await world.start(tasks)
         manager = world.add_manager("manager-0", settings)

@@ -80,7 +80,7 @@ async def test_quota_and_its_use_are_shown_per_flavor_and_resource_where_wanted(
     world.admit("w1", "a")
     await world.settle()
     where = {"cluster_queue": "cq", "cohort": "", "flavor": "default", "resource": "cpu"}
-    wanted = {"resources": True}
+    wanted = {"has_resources": True}
     assert one(world, "kueue_cluster_queue_nominal_quota", settings=wanted, **where) == 7
     assert one(world, "kueue_cluster_queue_resource_reservation", settings=wanted, **where) == 2
     assert one(world, "kueue_cluster_queue_resource_usage", settings=wanted, **where) == 1
@@ -90,7 +90,7 @@ async def test_quota_and_its_use_are_shown_per_flavor_and_resource_where_wanted(
 
 async def test_local_queues_are_shown_where_wanted() -> None:
     world = await with_jobs("a", "b", quota=1)
-    wanted = {"local_queues": True, "resources": True}
+    wanted = {"has_local_queues": True, "has_resources": True}
     assert one(world, "kueue_local_queue_reserving_active_workloads", settings=wanted, **LOCAL) == 1
     assert one(world, "kueue_local_queue_pending_workloads", settings=wanted, status="inadmissible", **LOCAL) == 1
     assert one(world, "kueue_local_queue_resource_reservation", settings=wanted, flavor="default", **LOCAL) == 1
@@ -100,7 +100,7 @@ async def test_local_queues_are_shown_where_wanted() -> None:
 
 async def test_beside_kueue_its_figures_are_left_to_it() -> None:
     world = await with_jobs("a")
-    assert not [name for name in figures(world, quota=False) if name.startswith("kueue_")]
+    assert not [name for name in figures(world, has_quota=False) if name.startswith("kueue_")]
 
 
 async def test_a_worker_shows_its_state_and_for_how_long_it_is_away() -> None:
@@ -146,8 +146,8 @@ async def test_a_scrape_changes_nothing() -> None:
         world.engine.scheduler.next_look(world.now()),
         world.manager.all(kinds.WORKLOADS),
     )
-    first = figures(world, resources=True, local_queues=True)
-    assert figures(world, resources=True, local_queues=True) == first
+    first = figures(world, has_resources=True, has_local_queues=True)
+    assert figures(world, has_resources=True, has_local_queues=True) == first
     after = (
         world.engine.view.pending_in("cq"),
         world.engine.scheduler.next_look(world.now()),
