@@ -65,7 +65,7 @@ LARGEST_OBJECT = 10 * 2**20
 """Bytes of an answer about one object, or of a line of a watch. etcd takes 1.5 MiB, and JSON may write a byte as six
 (`<` is `\\u003c`). With a lower limit a tenant's large Job could break the watch for all tenants."""
 
-_LARGE = 2**20
+_LARGE = 2**18
 """Bytes from which on a body or line is read under a lock, one at a time."""
 
 _PIECE, _PACKED_PIECE = 2**20, 2**16

@@ -20,7 +20,7 @@ from aiohttp import web
 
 __all__ = ["ENOUGH", "MOST_HELD", "SLOW_BODY_AFTER", "SMALL", "Bodies"]
 
-ENOUGH = 8 * 2**20
+ENOUGH = 4 * 2**20
 MOST_HELD = 3 * ENOUGH
 SMALL = 2**16
 """Bytes. A body up to this size never waits, which covers nearly all reviews; a larger one is read in pieces of it."""

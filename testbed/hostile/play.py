@@ -45,13 +45,14 @@ async def _play(stage: Stage, cases: Sequence[Case], say: Callable[[str], None])
     for _ in range(WARM_UP):
         await stage.innocent()
     await stage.vitals.take()
-    memory, turn = stage.vitals.peak_mebibytes, stage.vitals.longest_turn
+    memory, turn = stage.vitals.mebibytes, stage.vitals.longest_turn
     rows = []
     for case in cases:
         rows.append(await turn_of(stage, case))
         say(line(rows[-1]))
     await stage.vitals.take()
-    return rows, Totals(memory, stage.vitals.peak_mebibytes, turn, stage.vitals.longest_turn)
+    vitals = stage.vitals
+    return rows, Totals(memory, vitals.peak_mebibytes, vitals.mebibytes, turn, vitals.longest_turn)
 
 
 async def turn_of(stage: Stage, case: Case) -> Row:

@@ -44,10 +44,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Totals of the process, before the first case and at the end: peak memory, and the longest turn of its event loop
-    in seconds (None where the process does not measure it)."""
+    """Totals of the process: resident memory in MiB at rest before the first case, at its peak, and at the end; the
+    longest turn of its event loop in seconds, before the first case and at the end (None where it is not measured)."""
 
     memory_before: float
+    peak: float
     memory: float
     turn_before: float | None
     turn: float | None
@@ -55,8 +56,8 @@ class Totals:
     @property
     def faults(self) -> list[str]:
         found = []
-        if self.memory > MOST_MEMORY * self.memory_before:
-            found.append(f"memory grew to {self.memory / self.memory_before:.2f} of before")
+        if self.peak > MOST_MEMORY * self.memory_before:
+            found.append(f"memory grew to {self._of_before(self.peak)}")
         if self.turn is not None and self.turn > self.longest:
             found.append(f"a turn of the event loop took {_ms(self.turn)}")
         return found
@@ -66,12 +67,17 @@ class Totals:
         """Limit of a turn: 250 ms, or on a slower machine twice the longest turn before the first case."""
         return max(LONGEST_TURN, TWICE * (self.turn_before or 0.0))
 
+    def _of_before(self, memory: float) -> str:
+        return f"{memory / self.memory_before:.2f} of before"
+
     def lines(self) -> list[str]:
-        ratio = f"{self.memory / self.memory_before:.2f} of before; at most {MOST_MEMORY}"
+        memory = f"{self.memory_before:.0f} MiB before"
+        memory += f", {self.peak:.0f} MiB at its peak ({self._of_before(self.peak)}; at most {MOST_MEMORY})"
+        memory += f", {self.memory:.0f} MiB at the end ({self._of_before(self.memory)})"
         turn = "not measured"
         if self.turn is not None:
             turn = f"{_ms(self.turn)} ({_ms(self.turn_before or 0.0)} before; at most {_ms(self.longest)})"
-        return [f"peak memory: {self.memory:.0f} MiB ({ratio})", f"longest turn of the event loop: {turn}"]
+        return [f"memory: {memory}", f"longest turn of the event loop: {turn}"]
 
 
 def line(row: Row) -> str:

@@ -51,6 +51,11 @@ class Vitals:
             log.seek(self._offset)
             return log.read().splitlines()
 
+    @property
+    def mebibytes(self) -> float:
+        """Present resident memory in MiB (Linux only); 0 for a process that has ended."""
+        return self._memory("VmRSS:") if self._process.running else 0.0
+
     async def take(self) -> Taken:
         """Memory and turns since the last call; NOTHING for a process that has ended."""
         if not self._process.running:
@@ -78,10 +83,13 @@ class Vitals:
 
     def _peak(self) -> float:
         """Peak resident memory in MiB since the last call (Linux only)."""
-        process = Path(f"/proc/{self._process.pid}")
-        status = (process / "status").read_text()
-        (process / "clear_refs").write_text(RESET_PEAK)
-        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+        peak = self._memory("VmHWM:")
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text(RESET_PEAK)
+        return peak
+
+    def _memory(self, name: str) -> float:
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition(name)[2].split()[0]) / 1024
 
 
 def in_buckets(metrics: str) -> dict[float, float]:

@@ -132,7 +132,7 @@ async def test_large_answers_of_one_cluster_come_one_after_the_other() -> None:
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
             tasks.start_soon(read, 8)
-    assert max(Slow.held) <= 4 * (8 + 5), "one whole answer, and a MiB and a piece of each of the others"
+    assert max(Slow.held) <= 4 * 8 + 4 * 2, "one whole answer, and a quarter of a MiB and a piece of each of the others"
 
 
 @pytest.mark.anyio

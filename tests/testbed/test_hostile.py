@@ -24,7 +24,7 @@ def row(**more: Any) -> Row:
 
 
 def totals(**more: Any) -> Totals:
-    basis: dict[str, Any] = {"memory_before": 100.0, "memory": 100.0, "turn_before": 0.01, "turn": 0.01}
+    basis: dict[str, Any] = {"memory_before": 100.0, "peak": 100.0, "memory": 100.0, "turn_before": 0.01, "turn": 0.01}
     return Totals(**basis | more)
 
 
@@ -45,8 +45,8 @@ def test_there_are_many_and_no_two_alike() -> None:
         pytest.param(row(control=None), "", id="without a control it is enough to run"),
         pytest.param(row(harm=["the manager ended"]), "the manager ended", id="harm to others fails"),
         pytest.param(totals(), "", id="the same memory passes"),
-        pytest.param(totals(memory=149.0), "", id="less than half of it more passes"),
-        pytest.param(totals(memory=151.0), "memory grew to 1.51", id="more than that fails"),
+        pytest.param(totals(peak=149.0), "", id="less than half of it more passes"),
+        pytest.param(totals(peak=151.0), "memory grew to 1.51", id="more than that fails"),
         pytest.param(totals(turn=0.24), "", id="a turn below 250 ms passes"),
         pytest.param(totals(turn=0.26), "260 ms", id="a longer one fails"),
         pytest.param(totals(turn_before=0.2, turn=0.39), "", id="a slow machine is compared with itself"),
@@ -66,6 +66,12 @@ def test_a_row_is_told_with_its_faults_below() -> None:
         "the manager ended",
         "the innocent job did not run, or did not end",
     ]
+
+
+def test_memory_is_told_at_its_peak_and_at_the_end() -> None:
+    assert totals(memory_before=80.0, peak=120.0, memory=100.0).lines()[0] == (
+        "memory: 80 MiB before, 120 MiB at its peak (1.50 of before; at most 1.5), 100 MiB at the end (1.25 of before)"
+    )
 
 
 def test_as_json_each_row_has_its_faults() -> None:
