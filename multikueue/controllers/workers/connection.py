@@ -60,6 +60,9 @@ SPARE_CALLS = 6
 """Extra calls in flight, so that heartbeats, the two lists, reads of the worker's queues and two reads for people never wait
 for the outbox."""
 
+SPARE_TASKS = 2
+"""Tasks that wait for keys of one outbox at most: where there are a thousand workers, most have nothing to do."""
+
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""
 
@@ -194,6 +197,7 @@ class Connection:
                     outbox,
                     performer.reconcile,
                     workers=self.settings.concurrency_per_cluster,
+                    spare=SPARE_TASKS,
                     on_error=self.world.metrics.failing(outbox_of(self.name)),
                 )
 
