@@ -57,6 +57,9 @@ FIRST_CONTACT = 3.0
 STRIDE = 500
 """Keys that the sweep adds between two checkpoints."""
 
+CONTACT_EACH = 0.005
+"""Seconds more for each of them: they connect one after another, some at a time."""
+
 Task = Callable[[], Coroutine[Any, Any, None]]
 Key = TypeVar("Key")
 Reconcile = Callable[[Key], Awaitable[Result]]
@@ -282,7 +285,7 @@ async def _first_reports(reports: Reports, placements: PlacementWatch) -> None:
 async def _first_contact(store: Store, clusters: Clusters, placements: PlacementWatch) -> None:
     """Wait a moment for the workers, so that workloads do not report missing workers after each restart."""
     await placements.contact()
-    with anyio.move_on_after(FIRST_CONTACT):
+    with anyio.move_on_after(FIRST_CONTACT + CONTACT_EACH * len(store.clusters)):
         for cluster in store.clusters:
             await clusters.contact(cluster.metadata.name)
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Generic, TypeVar
 
 import anyio
@@ -55,7 +56,7 @@ class _Controller(Generic[K]):
         """One more worker, unless there are as many as may be."""
         if self._working < self.most:
             self._working += 1
-            self.context.run(self.tasks.start_soon, self._work, name=f"{self.name}-{self._working}")
+            self.context.run(partial(self.tasks.start_soon, self._work, name=f"{self.name}-{self._working}"))
 
     async def _work(self) -> None:
         """One worker, until the queue is closed, or no key is left for it and enough others wait for the next ones."""
