@@ -91,7 +91,9 @@ async def playing(*, workers: int = 3, cpu: int = 1000, at_once: int = 64) -> As
         where = "main" if site is world.manager else site.name
         site.create(kinds.NAMESPACES, objects.namespace(OTHERS))
         site.create(kinds.LOCAL_QUEUES, objects.local_queue("main", OTHERS, cluster_queue=where))
-    settings = Settings(cluster=Cluster(namespace=layout.secrets), dispatch=Dispatch(gc_interval=timedelta(), concurrency=at_once))
+    settings = Settings(
+        cluster=Cluster(namespace=layout.secrets), dispatch=Dispatch(gc_interval=timedelta(), concurrency=at_once)
+    )
     pressure, counts = Pressure(), Counts()
     async with anyio.create_task_group() as tasks:
         await world.start(tasks)
