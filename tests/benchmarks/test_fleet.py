@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import RawTestServer, TestClient
 
 from benchmarks.fleet import held
@@ -16,7 +17,8 @@ pytestmark = pytest.mark.anyio
 
 async def test_idle_servers_answer_as_clusters_of_their_own_and_count() -> None:
     servers = IdleServers()
-    async with TestClient(RawTestServer(servers.handle)) as client:
+    client: TestClient[Any, Any] = TestClient(RawTestServer(servers.handle))
+    async with client:
         uids = [(await _json(client, f"/{name}/api/v1/namespaces/kube-system"))["metadata"]["uid"] for name in "ab"]
         assert uids == ["uid-of-a", "uid-of-b"]
         assert (await _json(client, "/a/apis/kueue.x-k8s.io/v1beta2/workloads"))["items"] == []
@@ -27,7 +29,7 @@ async def test_idle_servers_answer_as_clusters_of_their_own_and_count() -> None:
     assert servers.asked().requests == 0
 
 
-async def _json(client: TestClient[web.BaseRequest, None], path: str) -> dict[str, dict[str, str]]:
+async def _json(client: TestClient[Any, Any], path: str) -> dict[str, dict[str, str]]:
     async with client.get(path) as answer:
         found: dict[str, dict[str, str]] = msgspec.json.decode(await answer.read())
         return found
