@@ -11,8 +11,8 @@ import anyio
 
 __all__ = ["LARGE_BLOCK", "THRESHOLDS", "collect_in_small_steps", "give_large_blocks_back", "look_at_all_garbage"]
 
-THRESHOLDS = (10_000, 3, 10)
-"""Net new objects until the youngest are searched, and after how many searches the next older ones are too: some 300,000
+THRESHOLDS = (5_000, 2, 3)
+"""Net new objects until the youngest are searched, and after how many searches the next older ones are too: some 30,000
 objects are the most that one search looks at, since those that it leaves are not looked at again."""
 
 OFTEN_ENOUGH = 6 * 3600.0

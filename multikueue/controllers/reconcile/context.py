@@ -25,9 +25,10 @@ from multikueue.store.views import Views
 from multikueue.telemetry.metrics import Metrics
 
 Name = str
-BEGINNINGS, BEGINNING_SECONDS = 32, 1.0
+BEGINNINGS, BEGINNING_SECONDS = 16, 1.0
 """Connections to workers that begin at a time, and how long one that gets stuck keeps others from it. A worker that does
-not answer takes the first of its deadlines (2 s); a healthy one some milliseconds."""
+not answer takes the first of its deadlines (2 s), a healthy one some milliseconds. More at a time would have their handshakes,
+a millisecond or two each, in one turn of the event loop."""
 
 AnyQueue = WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[Name]
 
