@@ -23,7 +23,7 @@ from multikueue.controllers.leader_election.standby import Enqueuer
 from multikueue.controllers.quota.admission import Admission
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.kube.decode import list_of
-from multikueue.manager import settle_memory
+from multikueue.manager.process import settle_memory
 from multikueue.quota.engine import Engine
 from multikueue.store.store import Store
 from multikueue.testing import NOW, admission_check, cluster_queue, flavor, local_queue, namespace

@@ -42,7 +42,7 @@ from multikueue.settings import (
 from multikueue.telemetry import get_logger, logs
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 
-__all__ = ["REAL", "ProcessEnvironment", "manage", "run"]
+__all__ = ["REAL", "ProcessEnvironment", "manage", "run", "settle_memory"]
 
 log = get_logger()
 
