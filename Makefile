@@ -102,8 +102,12 @@ hostile: testbed ## Hostile objects and answers beside innocent jobs, and what b
 	@$(BIN)/python -m testbed hostile $(ARGS)
 
 .PHONY: bench
-bench: testbed ## Measure ours beside Kueue's own manager
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: testbed ## Measure ours beside Kueue's own manager: the README's table (15 minutes)
+	@$(BIN)/python -m benchmarks $(or $(ARGS),--hold --peer-jobs 60 --rounds 2 --readme)
+
+.PHONY: bench-full
+bench-full: testbed ## All kinds of work and sizes, into docs/performance.md (hours)
+	@$(BIN)/python -m benchmarks work --full --docs $(ARGS)
 
 ##@ On kind clusters (needs Docker, kind, kubectl)
 

@@ -16,18 +16,22 @@ import typer
 from benchmarks import admission as one_cluster
 from benchmarks import costs as events
 from benchmarks import engine as engine_alone
+from benchmarks import lines as results
 from benchmarks import start as starts
-from benchmarks.bench import Load, measure
+from benchmarks.bench import Load
 from benchmarks.faults import SCENARIOS, Pair, Scenario
 from benchmarks.faults import as_text as as_table_of_faults
 from benchmarks.faults import measure_all as measure_faults
 from benchmarks.micro import measure_all
+from benchmarks.performance import into_docs
 from benchmarks.report import Report, as_json, as_markdown, as_text, into_readme
 from benchmarks.sharing.compared import as_text as as_table_of_sharing
 from benchmarks.sharing.compared import measure as measure_sharing
 from benchmarks.sharing.crowd import Crowd
 from benchmarks.sharing.play import POLICIES
 from benchmarks.sides import Ceiling, Ours, Peer, Side
+from benchmarks.work import burst, clusters, distance, growth
+from benchmarks.work.core import Measure, Result, Setting, in_turn
 from testbed.bed import Testbed
 from testbed.sandbox import SandboxBed
 
@@ -50,6 +54,15 @@ DOCS = README.parent / "docs"
 FORMS = {Form.TABLE: as_text, Form.JSON: as_json, Form.MARKDOWN: as_markdown}
 
 
+WORKS: Mapping[str, Measure] = {
+    "burst": burst.measure,
+    "clusters": clusters.measure,
+    "distance": distance.measure,
+    "growth": growth.measure,
+}
+"""Kinds of work by name."""
+
+
 class Contestant(NamedTuple):
     """A chosen side and its load."""
 
@@ -65,6 +78,7 @@ def bench(
     peer_jobs: Annotated[int | None, typer.Option(min=1, help="The same for the peer.  [default: as many]")] = None,
     rested: Annotated[int, typer.Option(min=1, help="Jobs one after another, on idle clusters.")] = 20,
     workers: Annotated[int, typer.Option(min=1, help="Worker clusters.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each side has its turn.")] = 1,
     only: Annotated[Only | None, typer.Option(help="Measure one side alone.")] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Let the jobs run until the whole burst is dispatched.")] = False,
     ceiling: Annotated[
@@ -88,9 +102,12 @@ def bench(
     ]
     chosen = [each for each in sides if only in (None, each.name)]
     if ceiling if ceiling is not None else only is None:
-        chosen.append(Contestant("ceiling", Ceiling, Load(rested, jobs, hold)))
-    report = anyio.run(_run, workers, chosen, backend_options={"use_uvloop": True})
+        chosen.insert(1, Contestant("script", Ceiling, Load(rested, jobs, hold)))
+    report = anyio.run(_run, workers, chosen, rounds, backend_options={"use_uvloop": True})
     print(FORMS[output](report))
+    if report.whole:
+        results.keep("burst", found := burst.lines(report.sides, f"{jobs} jobs at once"))
+        print(results.as_lines(found), end="", file=sys.stderr)
     if save is not None:
         save.write_text(as_json(report))
     if readme:
@@ -176,6 +193,37 @@ def costs(
 
 
 @app.command()
+def work(
+    kinds: Annotated[list[str] | None, typer.Argument(help="Kinds of work.  [default: all]")] = None,
+    full: Annotated[bool, typer.Option("--full", help="All sizes, for hours; else what fits into minutes.")] = False,
+    simulated: Annotated[bool, typer.Option("--simulated", help="On simulated clusters, without the peer.")] = False,
+    peer: Annotated[bool, typer.Option(help="Measure the peer, too.")] = True,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each side has its turn.")] = 2,
+    docs: Annotated[bool, typer.Option("--docs", help="Put all kept results into docs/performance.md.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a goal is missed.")] = False,
+) -> None:
+    """Measure kinds of work, one after the other, and keep their results. Nothing else should run on the machine."""
+    unknown = set(kinds or ()) - set(WORKS)
+    if unknown:
+        raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(WORKS)}")
+    setting = Setting(_say, full=full, simulated=simulated, peer=peer, rounds=rounds)
+    missed = False
+    for name in kinds or WORKS:
+        found = anyio.run(_run_work, WORKS[name], setting, backend_options={"use_uvloop": True})
+        results.keep(name, found.lines, found.points)
+        print(results.as_lines(found.lines), end="", flush=True)
+        missed |= any(line.ok is False for line in found.lines)
+    if docs:
+        into_docs(results.read_lines(), results.read_points(), DOCS)
+    if check and missed:
+        raise typer.Exit(1)
+
+
+async def _run_work(measure: Measure, setting: Setting) -> Result:
+    return await measure(setting)
+
+
+@app.command()
 def start(
     testbed: Annotated[
         bool, typer.Option("--testbed", help="Start the manager over real clusters instead of simulated ones.")
@@ -208,10 +256,11 @@ async def _run_faults(scenarios: Sequence[Scenario], jobs: int, pairs: int) -> l
         return await measure_faults(bed, scenarios, jobs=jobs, pairs=pairs, say=_say)
 
 
-async def _run(workers: int, chosen: Sequence[Contestant]) -> Report:
-    _say("starting the testbed")
-    async with Testbed.start(workers=workers) as bed:
-        sides = {each.name: await measure(each.enter(bed), each.load, _say) for each in chosen}
+async def _run(workers: int, chosen: Sequence[Contestant], rounds: int) -> Report:
+    loads = {each.name: each.load for each in chosen}
+    setting = Setting(_say, rounds=rounds)
+    async with setting.clusters(workers) as bed:
+        sides = await in_turn(bed, {each.name: each.enter for each in chosen}, loads.__getitem__, setting)
     return Report(command=_command(), machine=_machine(), sides=sides)
 
 

@@ -138,10 +138,8 @@ async def _all_over(driver: Driver, jobs: int) -> bool:
 
 def _programs(side: Side) -> dict[str, Process]:
     """All programs that run for this side, by their names in the report."""
-    bed = side.bed
-    servers = {f"API server of {name}": plane.process for name, plane in bed.planes.items()}
-    queues = {kueue.process.name: kueue.process for kueue in bed.kueues.values() if kueue.process is not side.process}
-    return {**servers, **queues, "etcd": bed.etcd.process, side.name: side.process}
+    others = {each.name: each for each in side.bed.processes if each is not side.process}
+    return {**others, side.name: side.process}
 
 
 async def _marks(bed: Testbed) -> dict[str, Mark]:

@@ -23,7 +23,6 @@ from benchmarks.wire import Wire
 from testbed import objects
 from testbed.bed import Testbed
 from testbed.client import Client, eventually
-from testbed.proxy import Link
 
 __all__ = ["SCENARIOS", "Pair", "Run", "Scenario", "as_text", "measure_all", "run_of"]
 
@@ -104,7 +103,7 @@ async def measure_all(
     bed: Testbed, scenarios: Sequence[Scenario], *, jobs: int, pairs: int, say: Say
 ) -> list[tuple[Scenario, list[Pair]]]:
     """Measure the scenarios one after another, on one manager."""
-    side = Linked(bed)
+    side = Restarted(bed).through_links()
     async with AsyncExitStack() as stack:
         await side.set_up()
         stack.push_async_callback(side.take_down)
@@ -121,15 +120,8 @@ async def measure_all(
     return results
 
 
-class Linked(Ours):
-    """Ours, with a link before each worker."""
-
-    def __init__(self, bed: Testbed) -> None:
-        super().__init__(bed)
-        self.links: dict[str, Link] = {plane.name: bed.link(plane) for plane in bed.workers}
-
-    def server_of(self, worker: str) -> str | None:
-        return self.links[worker].url
+class Restarted(Ours):
+    """Ours, which can be started anew while its clusters go on."""
 
     async def restart(self) -> None:
         """Start a new process, and wait until it acts."""
@@ -150,7 +142,7 @@ class Linked(Ours):
 class Ward:
     """Runs bursts, with the last worker well or sick."""
 
-    side: Linked
+    side: Restarted
     driver: Driver
     client: Client
     jobs: int

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import median
 
 from benchmarks.calls import Calls
 from benchmarks.timeline import Distribution
 
-__all__ = ["Figures", "Ratio", "Row", "Target", "at_least", "at_most", "ratios", "rows"]
+__all__ = ["Figures", "Ratio", "Row", "Target", "at_least", "at_most", "ratios", "rows", "typical"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,18 @@ class Figures:
     rested_worker: Calls
     cpu: Mapping[str, float]
     others: float
+
+
+def typical(rounds: Sequence[Figures]) -> Figures:
+    """Several rounds of one side as one: the median of each number, and of what is no number that of the round with the
+    median rate. Jobs that never finished add up."""
+    middle = sorted(rounds, key=lambda each: each.dispatch_rate)[len(rounds) // 2]
+    numbers = {
+        each.name: median(getattr(one, each.name) for one in rounds)
+        for each in fields(Figures)
+        if isinstance(getattr(middle, each.name), float)
+    }
+    return replace(middle, **numbers, unfinished=sum(each.unfinished for each in rounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +183,10 @@ class _Ratio:
 
 
 RATIOS = (
-    _Ratio("CPU per job beside the script that decides nothing", lambda f: f.cpu_ms, "ceiling", at_most(1.5)),
+    _Ratio("CPU per job beside the script that decides nothing", lambda f: f.cpu_ms, "script", at_most(1.5)),
     _Ratio("CPU per job beside the peer", lambda f: f.cpu_ms, "peer", at_most(0.25)),
     _Ratio(
-        "rate of dispatch beside the script that decides nothing", lambda f: f.dispatch_rate, "ceiling", at_least(0.95)
+        "rate of dispatch beside the script that decides nothing", lambda f: f.dispatch_rate, "script", at_least(0.95)
     ),
     _Ratio("CPU from the start until ready, s", lambda f: f.startup_cpu_ms / 1000, "", at_most(1.2)),
 )

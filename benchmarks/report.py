@@ -35,6 +35,11 @@ class Report:
         return ratios(self.sides)
 
     @property
+    def whole(self) -> bool:
+        """Whether ours was measured beside another side."""
+        return "ours" in self.sides and len(self.sides) > 1
+
+    @property
     def missed(self) -> list[str]:
         judged: list[Row | Ratio] = [*self.rows, *self.ratios]
         return [each.label for each in judged if each.met is False]

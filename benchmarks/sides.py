@@ -10,6 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -21,6 +22,7 @@ from testbed.client import ApiError, Client, Kind, eventually
 from testbed.kubeconfig import dump
 from testbed.plane import ControlPlane
 from testbed.process import Process
+from testbed.proxy import Link
 
 __all__ = ["MANAGER_USER", "WORKER_USER", "Ceiling", "Ours", "Peer", "Side"]
 
@@ -39,6 +41,12 @@ class Side(ABC):
     def __init__(self, bed: Testbed) -> None:
         self.bed = bed
         self.namespace = f"bench-{self.name}"
+        self.links: dict[str, Link] = {}
+
+    def through_links(self) -> Self:
+        """A link before each worker, so that the way to it can be long, or bad."""
+        self.links = {plane.name: self.bed.link(plane) for plane in self.bed.workers}
+        return self
 
     @property
     @abstractmethod
@@ -52,9 +60,9 @@ class Side(ABC):
     @abstractmethod
     async def stop(self) -> None: ...
 
-    def server_of(self, worker: str) -> str | None:  # noqa: ARG002
+    def server_of(self, worker: str) -> str | None:
         """The URL by which the manager reaches a worker; None: the worker's own."""
-        return None
+        return self.links[worker].url if worker in self.links else None
 
     async def set_up(self) -> None:
         """Create the queues on all clusters, start, and wait until all workers are connected."""
@@ -165,7 +173,7 @@ class Ceiling(Side):
         return self._process
 
     async def start(self) -> None:
-        workers = [_access(plane, WORKER_USER) for plane in self.bed.workers]
+        workers = [_access(plane, WORKER_USER, self.server_of(plane.name)) for plane in self.bed.workers]
         manager = _access(self.bed.manager, MANAGER_USER)
         plan = ceiling.Plan(namespace=self.namespace, queue=QUEUE, manager=manager, workers=workers)
         self._plan.write_bytes(msgspec.json.encode(plan))
@@ -178,8 +186,8 @@ class Ceiling(Side):
         return ceiling.READY in self._process.tail()
 
 
-def _access(plane: ControlPlane, user: str) -> ceiling.Access:
-    return ceiling.Access(name=plane.name, url=plane.url, ca=plane.ca.decode(), token=plane.tokens[user])
+def _access(plane: ControlPlane, user: str, url: str | None = None) -> ceiling.Access:
+    return ceiling.Access(name=plane.name, url=url or plane.url, ca=plane.ca.decode(), token=plane.tokens[user])
 
 
 def _says_active(body: objects.Object) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
 
-__all__ = ["Distribution", "Stage", "Timelines"]
+__all__ = ["Distribution", "Stage", "Timelines", "percentile"]
 
 
 class Stage(StrEnum):
@@ -44,6 +44,12 @@ class Distribution:
         if not ordered:
             return None
         return cls(_nearest_rank(ordered, 0.5), _nearest_rank(ordered, 0.95), len(ordered))
+
+
+def percentile(values: Iterable[float], share: float) -> float | None:
+    """A value that at least that share of all are not above (nearest rank); None without a value."""
+    ordered = sorted(values)
+    return _nearest_rank(ordered, share) if ordered else None
 
 
 def _nearest_rank(ordered: Sequence[float], share: float) -> float:

@@ -80,8 +80,9 @@ class Wire:
         return await self._call("PATCH", path, body, MERGE_PATCH)
 
     async def delete(self, path: str) -> bytes:
-        """Delete one object, or a collection; dependents go in the background."""
-        return await self._call("DELETE", path, b'{"propagationPolicy":"Background"}', JSON)
+        """Delete one object, or a collection; dependents go in the background. What is gone already is no error: a copy
+        may go with its job."""
+        return await self._call("DELETE", path, b'{"propagationPolicy":"Background"}', JSON, gone=True)
 
     async def watch(
         self,
@@ -116,11 +117,13 @@ class Wire:
                     version = on_event(line)
         return version
 
-    async def _call(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
+    async def _call(
+        self, method: str, path: str, body: bytes | None, content_type: str, *, gone: bool = False
+    ) -> bytes:
         headers = {"Content-Type": content_type}
         async with self._session.request(method, self._url + path, data=body, headers=headers) as answer:
             content = await answer.read()
-            if answer.status >= 400:
+            if answer.status >= 400 and not (gone and answer.status == 404):
                 raise RefusedError(f"{method} {path}: {answer.status} {content.decode(errors='replace')[:500]}")
             return content
 

@@ -58,6 +58,9 @@ FIRST_CONTACT_TIMEOUT = timedelta(seconds=3)
 STRIDE = 500
 """Keys that the sweep adds between two checkpoints."""
 
+CONTACT_EACH = timedelta(milliseconds=5)
+"""More for each of them: they connect one after another, some at a time."""
+
 Task = Callable[[], Coroutine[Any, Any, None]]
 Key = TypeVar("Key")
 Reconcile = Callable[[Key], Awaitable[Result]]
@@ -283,7 +286,8 @@ async def _first_reports(reports: Reports, placements: PlacementWatch) -> None:
 async def _first_contact(store: Store, clusters: Clusters, placements: PlacementWatch) -> None:
     """Wait a moment for the workers, so that workloads do not report missing workers after each restart."""
     await placements.contact()
-    with anyio.move_on_after(FIRST_CONTACT_TIMEOUT.total_seconds()):
+    timeout = FIRST_CONTACT_TIMEOUT + CONTACT_EACH * len(store.clusters)
+    with anyio.move_on_after(timeout.total_seconds()):
         for cluster in store.clusters:
             await clusters.contact(cluster.metadata.name)
 

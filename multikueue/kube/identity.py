@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.credentials import Credentials
-from multikueue.kube.tls import tls_context
+from multikueue.kube.tls import shared_tls_context
 from multikueue.kube.tokens import Grant
 
 __all__ = ["Identity", "Proof", "loop_time"]
@@ -115,7 +115,7 @@ def _context(credentials: Credentials, grant: Grant) -> ssl.SSLContext | bool:
     if not credentials.server.startswith("https://"):
         return True
     own = (grant.certificate, grant.key) if grant.certificate else (credentials.certificate, credentials.key)
-    return tls_context(
+    return shared_tls_context(
         authority=credentials.authority,
         certificate=own[0],
         key=own[1],

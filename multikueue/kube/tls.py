@@ -7,10 +7,30 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
+from weakref import WeakValueDictionary
 
 from multikueue.errors import ConfigurationError
 
-__all__ = ["tls_context"]
+__all__ = ["shared_tls_context", "tls_context"]
+
+_shared: WeakValueDictionary[bytes, ssl.SSLContext] = WeakValueDictionary()
+"""The contexts in use, by the digest of what they were made of."""
+
+
+def shared_tls_context(
+    *, authority: bytes, certificate: bytes, key: bytes, verify: bool, strict: bool
+) -> ssl.SSLContext:
+    """As `tls_context`, but one for all clusters with the same certificates: each takes its trust store in memory, and
+    milliseconds. May be called from several threads: at worst one context too many is made."""
+    parts = (authority, certificate, key, b"%d%d" % (verify, strict))
+    digest = sha256(b"".join(b"%d:%s" % (len(part), part) for part in parts)).digest()
+    found = _shared.get(digest)
+    if found is None:
+        found = _shared[digest] = tls_context(
+            authority=authority, certificate=certificate, key=key, verify=verify, strict=strict
+        )
+    return found
 
 
 def tls_context(

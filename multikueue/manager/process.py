@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +30,7 @@ from multikueue.roles import adapters_of
 from multikueue.runtime import Clock, Mandate, SystemClock
 from multikueue.runtime.clock import boot_time
 from multikueue.runtime.event_loop_lag import measure_event_loop_lag
-from multikueue.runtime.memory import give_large_blocks_back
+from multikueue.runtime.memory import collect_in_small_steps, give_large_blocks_back, look_at_all_garbage
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -43,7 +42,7 @@ from multikueue.settings import (
 from multikueue.telemetry import get_logger, logs
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 
-__all__ = ["REAL", "ProcessEnvironment", "manage", "run"]
+__all__ = ["REAL", "ProcessEnvironment", "manage", "run", "settle_memory"]
 
 log = get_logger()
 
@@ -85,8 +84,9 @@ async def run(loaded: Loaded) -> None:
     stop = anyio.Event()
 
     def begun(mandate: Mandate, metrics: Metrics) -> None:
-        _settle_memory()
+        settle_memory()
         tasks.start_soon(measure_event_loop_lag, metrics.turned)
+        tasks.start_soon(look_at_all_garbage)
         tasks.start_soon(_stop_on_signal, stop)
         tasks.start_soon(Reload(loaded, in_force).run)
         _end_if_thawed_too_late(mandate)
@@ -209,11 +209,9 @@ async def _reach(client: Client, credentials: Credentials, timeout: float) -> No
             await client.probe(timeout)
 
 
-def _settle_memory() -> None:
-    """Exclude the loaded modules from garbage collection, and make its runs rarer (python-stack 5.5)."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+def settle_memory() -> None:
+    """Exclude from searches for garbage what lives for long, the loaded modules first."""
+    collect_in_small_steps()
     give_large_blocks_back()
 
 

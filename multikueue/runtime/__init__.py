@@ -17,6 +17,7 @@ from multikueue.runtime.mandate import Mandate
 from multikueue.runtime.queue import Closed, Depth, QueuePriority, WorkQueue
 from multikueue.runtime.race import first
 from multikueue.runtime.supervisor import supervise
+from multikueue.runtime.turnstile import Turnstile
 
 __all__ = [
     "AGAIN",
@@ -32,6 +33,7 @@ __all__ = [
     "QueuePriority",
     "Result",
     "SystemClock",
+    "Turnstile",
     "WorkQueue",
     "first",
     "run_controller",

@@ -1,19 +1,21 @@
-"""The controller loop: long-lived workers that take keys from a queue and reconcile each."""
+"""The controller loop: workers that take keys from a queue and reconcile each, as many as there are keys at a time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Generic, TypeVar
 
 import anyio
-import anyio.lowlevel
+import anyio.abc
 
 from multikueue.errors import ClusterUnreachable, Conflict, NotLeading, Throttled, Unauthorized
 from multikueue.runtime.failures import describe, is_expected, is_fatal, leaves
-from multikueue.runtime.queue import Closed, WorkQueue
+from multikueue.runtime.queue import Closed, WorkQueue, nobody
 from multikueue.telemetry import bind, get_logger
 
 K = TypeVar("K", bound=Hashable)
@@ -35,21 +37,38 @@ LASTING = 5
 """Failures of a key in a row from which on trouble with a cluster is logged as a warning."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Controller(Generic[K]):
+    """Owner of its workers. `context` is that of their tasks, whoever adds the key that one more is started for."""
+
     name: str
     queue: WorkQueue[K]
     reconcile: Callable[[K], Awaitable[Result]]
     on_error: Callable[[K, Exception], None]
+    tasks: anyio.abc.TaskGroup
+    most: int
+    spare: int
+    context: Context = field(default_factory=copy_context)
+    _working: int = 0
+    _waiting: int = 0
 
-    async def work(self) -> None:
-        """One worker, until the queue is closed."""
+    def hire(self) -> None:
+        """One more worker, unless there are as many as may be."""
+        if self._working < self.most:
+            self._working += 1
+            self.context.run(partial(self.tasks.start_soon, self._work, name=f"{self.name}-{self._working}"))
+
+    async def _work(self) -> None:
+        """One worker, until the queue is closed, or no key is left for it and enough others wait for the next ones."""
         bind(controller=self.name)
-        while True:
+        while self.queue.is_ready or self._waiting < self.spare:
+            self._waiting += 1
             try:
                 key = await self.queue.get()
             except Closed:
-                return
+                break
+            finally:
+                self._waiting -= 1
             # The worker's task has a context of its own, where the next key replaces this one: no need to unbind.
             bind(key=str(key))
             try:
@@ -57,6 +76,7 @@ class _Controller(Generic[K]):
             finally:
                 self.queue.done(key)
             await asyncio.sleep(0)  # a reconcile with nothing to do may never yield to other tasks
+        self._working -= 1
 
     async def _attempt(self, key: K) -> None:
         try:
@@ -104,16 +124,32 @@ async def run_controller(
     reconcile: Callable[[K], Awaitable[Result]],
     *,
     workers: int,
+    spare: int | None = None,
     on_error: Callable[[K, Exception], None] = _ignore,
 ) -> None:
-    """Runs `reconcile` over the keys of `queue` with that many workers, until the queue is closed.
+    """Runs `reconcile` over the keys of `queue` with at most that many workers, until the queue is closed.
+
+    A worker begins when a key waits for one, and ends when `spare` others (None: any number) wait for keys: there may be
+    thousands of queues, nearly all of them empty.
 
     An error costs its own key a back-off, and other keys nothing; Throttled waits at least as long as the server asked.
     There is no deadline here: each call that a reconcile makes has its own. `on_error` gets every failure, for metrics;
     an exception from it ends the controller. So does InvariantBroken, raised within an exception group. Cancellation
     passes.
     """
-    controller = _Controller(name=name, queue=queue, reconcile=reconcile, on_error=on_error)
-    async with anyio.create_task_group() as tasks:
-        for number in range(workers):
-            tasks.start_soon(controller.work, name=f"{name}-{number}")
+    try:
+        async with anyio.create_task_group() as tasks:
+            controller = _Controller(
+                name=name,
+                queue=queue,
+                reconcile=reconcile,
+                on_error=on_error,
+                tasks=tasks,
+                most=workers,
+                spare=workers if spare is None else spare,
+            )
+            for _ in range(min(workers, max(1, len(queue)))):
+                controller.hire()
+            queue.unserved = controller.hire
+    finally:
+        queue.unserved = nobody

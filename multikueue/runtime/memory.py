@@ -1,10 +1,22 @@
-"""The threshold of glibc's malloc above which free memory goes back to the system."""
+"""Memory of the process: what goes back to the system, and what the search for garbage looks at."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
-__all__ = ["LARGE_BLOCK", "give_large_blocks_back"]
+import anyio
+
+__all__ = ["LARGE_BLOCK", "THRESHOLDS", "collect_in_small_steps", "give_large_blocks_back", "look_at_all_garbage"]
+
+THRESHOLDS = (5_000, 2, 3)
+"""Net new objects until the youngest are searched, and after how many searches the next older ones are too: some 30,000
+objects are the most that one search looks at, since those that it leaves are not looked at again."""
+
+OFTEN_ENOUGH = 6 * 3600.0
+"""Seconds between two searches among all objects."""
 
 LARGE_BLOCK = 2**16
 """Bytes. Pages, bodies, lines and single reads of a socket are larger; long-lived objects are smaller."""
@@ -24,3 +36,36 @@ def give_large_blocks_back() -> bool:
         return bool(ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK))
     except (OSError, AttributeError, TypeError):
         return False
+
+
+def collect_in_small_steps() -> Callable[[], None]:
+    """From now on a search for garbage takes milliseconds, whatever the number of objects kept.
+
+    What a full search leaves lives for long: objects of caches, mostly, none of which is part of a cycle. So it is frozen,
+    which is to say that later searches do not look at it; it is freed as ever when nobody holds it any more. Returns a
+    function that ends this.
+    """
+
+    def collected(phase: str, info: Mapping[str, Any]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            gc.freeze()
+
+    gc.callbacks.append(collected)
+    gc.collect()
+    before = gc.get_threshold()
+    gc.set_threshold(*THRESHOLDS)
+
+    def end() -> None:
+        gc.callbacks.remove(collected)
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+    return end
+
+
+async def look_at_all_garbage(*, sleep: Callable[[float], Any] = anyio.sleep) -> NoReturn:
+    """A few times a day look at all objects: connections that ended long ago may be cycles that were frozen."""
+    while True:
+        await sleep(OFTEN_ENOUGH)
+        gc.unfreeze()
+        gc.collect()

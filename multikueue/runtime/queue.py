@@ -100,6 +100,10 @@ def _all_alike(_key: object) -> Hashable:
     return None
 
 
+def nobody() -> None:
+    """Whoever runs no workers."""
+
+
 class WorkQueue(Generic[K]):
     """Keys by priority, first in first out within one, never twice at a time.
 
@@ -107,6 +111,8 @@ class WorkQueue(Generic[K]):
     - A key that a worker has is not given to another one: added meanwhile, it waits until `done`.
     - A key of a higher priority goes first, but at most `MOST_PASSED_OVER` of them before a lower one that waits.
     - Within a priority, tenants (told apart by `tenant`) take turns: the many keys of one do not delay those of others.
+
+    `unserved` is called when a key waits and nobody waits for one, so that whoever runs workers may run one more.
 
     Not thread-safe: one event loop owns it, and what changes it is synchronous, so there is no lock. Use it within a
     running loop.
@@ -122,6 +128,7 @@ class WorkQueue(Generic[K]):
         self._again: dict[K, QueuePriority] = {}
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
+        self.unserved: Callable[[], None] = nobody
         self._taken = 0
         self._idle: asyncio.Future[None] | None = None
         self._closed = False
@@ -129,6 +136,11 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         """The number of keys that wait for a worker, or for `done` to be queued again; delayed keys do not count."""
         return len(self._place) + len(self._again)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `get` would return at once: a key waits for a worker."""
+        return bool(self._place)
 
     def depth(self) -> Depth:
         waiting = [len(keys) for keys in self._waiting]
@@ -227,6 +239,7 @@ class WorkQueue(Generic[K]):
         self._place.clear()
         self._timers.clear()
         self._again.clear()
+        self.unserved = nobody
         while self._getters:
             self._wake_one()
 
@@ -293,3 +306,4 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
                 return
+        self.unserved()

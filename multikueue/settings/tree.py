@@ -268,7 +268,8 @@ class Dispatch(_Group):
     """Time between two sweeps for copies that nobody owns any more; 0 turns the sweep off."""
 
     heartbeat_interval: Wait = timedelta(seconds=2)
-    """Time between two signs of life asked from a worker. Shorter notices loss sooner, for one small call each."""
+    """Least time between two signs of life asked from a worker; all workers together are asked 16 times a second at most.
+    Shorter notices loss sooner, for one small call each."""
 
     heartbeat_timeout: Wait = timedelta(seconds=2)
     """How long a worker may take to give a sign of life before it counts as missed."""

@@ -75,7 +75,7 @@ def test_two_limits_are_said_in_one() -> None:
 
 
 def test_ratios_are_of_sides_of_the_same_run() -> None:
-    found = ratios({"ours": figures(), "peer": peer(cpu_ms=48.0), "ceiling": script()})
+    found = ratios({"ours": figures(), "peer": peer(cpu_ms=48.0), "script": script()})
     assert [each.value for each in found] == [1.5, 0.25, 0.96, 0.9]
     assert all(each.met for each in found)
 
@@ -83,14 +83,14 @@ def test_ratios_are_of_sides_of_the_same_run() -> None:
 @pytest.mark.parametrize(
     ("label", "worse"),
     [
-        ("CPU per job beside the script", {"ceiling": script(cpu_ms=7.9)}),
+        ("CPU per job beside the script", {"script": script(cpu_ms=7.9)}),
         ("CPU per job beside the peer", {"peer": peer(cpu_ms=47.9)}),
-        ("rate of dispatch beside the script", {"ceiling": script(dispatch_rate=12.7)}),
+        ("rate of dispatch beside the script", {"script": script(dispatch_rate=12.7)}),
         ("CPU from the start until ready", {"ours": figures(startup_cpu_ms=1201.0)}),
     ],
 )
 def test_a_ratio_that_is_missed_is_called_so(label: str, worse: dict[str, Figures]) -> None:
-    found = ratios({"ours": figures(), "peer": peer(), "ceiling": script()} | worse)
+    found = ratios({"ours": figures(), "peer": peer(), "script": script()} | worse)
     assert [each.label.startswith(label) for each in found if each.met is False] == [True]
 
 

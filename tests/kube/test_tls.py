@@ -3,12 +3,13 @@ from __future__ import annotations
 import os
 import ssl
 import sys
+import weakref
 
 import pytest
 import trustme
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube.tls import tls_context
+from multikueue.kube.tls import shared_tls_context, tls_context
 
 AUTHORITY = trustme.CA()
 PEM = AUTHORITY.cert_pem.bytes()
@@ -65,3 +66,17 @@ def test_a_certificate_with_its_key_is_loaded(hidden: bool, monkeypatch: pytest.
 def test_what_is_unusable_is_named(parts: dict[str, bytes], named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         tls_context(**{"authority": PEM, **parts})  # type: ignore[arg-type]
+
+
+def test_clusters_with_the_same_certificates_share_a_context_for_as_long_as_one_uses_it() -> None:
+    def shared(**other: bytes | bool) -> ssl.SSLContext:
+        ours = {"authority": PEM, "certificate": CERTIFICATE, "key": KEY, "verify": True, "strict": True}
+        return shared_tls_context(**(ours | other))  # type: ignore[arg-type]
+
+    first = shared()
+    assert shared() is first
+    others = [shared(verify=False), shared(strict=False), shared(certificate=b"", key=b""), shared(authority=b"")]
+    assert len({id(each) for each in (first, *others)}) == 5
+    gone = weakref.ref(first)
+    del first
+    assert gone() is None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from datetime import timedelta
+from functools import partial
 
 import anyio
 import pytest
@@ -197,3 +199,60 @@ async def test_what_a_reconcile_logs_names_controller_and_key() -> None:
     facts = {"event": "workload.seen", "log_level": "info", "controller": "dispatch"}
     assert logs == [{**facts, "key": "a", "said": "a"}, {**facts, "key": "b", "said": "b"}]
     assert structlog.contextvars.get_contextvars() == {}
+
+
+async def test_there_are_as_many_workers_as_keys_at_a_time_and_one_while_there_is_none() -> None:
+    work, under_way, most = queue(), 0, 0
+
+    async def reconcile(_key: str) -> Result:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await anyio.sleep(1)
+        under_way -= 1
+        return DONE
+
+    def workers() -> int:
+        return sum((task.name or "").startswith("dispatch-") for task in anyio.get_running_tasks())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(run_controller, "dispatch", work, reconcile, workers=3, spare=1))
+        await anyio.sleep(1)
+        assert workers() == 1
+        for key in "abcde":
+            work.add(key)
+        await anyio.sleep(0.5)
+        assert (workers(), len(work)) == (3, 2)
+        await anyio.sleep(9)
+        assert (workers(), most, work.depth().taken) == (1, 3, 5)
+        work.close()
+
+
+async def test_a_worker_that_a_key_calls_for_takes_nothing_from_whoever_added_the_key() -> None:
+    seen: list[tuple[str, str]] = []
+    mark: ContextVar[str] = ContextVar("mark", default="ours")
+
+    async def reconcile(key: str) -> Result:
+        seen.append((key, mark.get()))
+        await anyio.sleep(1)
+        return DONE
+
+    work = queue()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(run_controller, "dispatch", work, reconcile, workers=3))
+        await anyio.sleep(1)
+        mark.set("theirs")
+        work.add("a")
+        work.add("b")
+        await anyio.sleep(1)
+        work.close()
+    assert seen == [("a", "ours"), ("b", "ours")]
+
+
+async def test_keys_that_come_after_the_controller_was_cancelled_only_wait() -> None:
+    work = queue()
+    with anyio.move_on_after(1):
+        await run_controller("dispatch", work, Script(), workers=3)
+    work.add("a")
+    work.add("b")
+    assert len(work) == 2

@@ -1,13 +1,17 @@
-"""Memory that is free again goes back to the system."""
+"""Memory that is free again goes back to the system, and the search for garbage looks at what is new."""
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
+from collections.abc import Iterator
 
 import pytest
 
 from multikueue.runtime import memory
+from multikueue.runtime.memory import collect_in_small_steps, look_at_all_garbage
 
 PROGRAM = """
 import sys
@@ -48,3 +52,54 @@ def test_large_blocks_go_back_when_they_are_freed() -> None:
 def test_where_there_is_no_glibc_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda _name: object())
     assert memory.give_large_blocks_back() is False
+
+
+class Cyclic:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def small_steps() -> Iterator[None]:
+    """Searches in small steps, for the time of a test: pytest's own objects are looked at again afterwards."""
+    end = collect_in_small_steps()
+    yield
+    end()
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_what_a_full_search_leaves_is_not_looked_at_again() -> None:
+    kept = [[number] for number in range(1000)]
+    before = gc.get_freeze_count()
+    gc.collect()
+    assert gc.get_freeze_count() >= before + len(kept)
+    assert not gc.get_objects(generation=2)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_what_is_frozen_is_freed_as_ever() -> None:
+    kept = {Cyclic.__name__: frozenset([1])}
+    gone = weakref.ref(kept["Cyclic"])
+    gc.collect()
+    del kept["Cyclic"]
+    assert gone() is None
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("small_steps")
+async def test_cycles_that_were_frozen_are_found_in_time() -> None:
+    cyclic = Cyclic()
+    gone, slept = weakref.ref(cyclic), []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            raise EOFError
+
+    gc.collect()
+    del cyclic
+    gc.collect()
+    assert gone() is not None
+    with pytest.raises(EOFError):
+        await look_at_all_garbage(sleep=sleep)
+    assert gone() is None

@@ -18,13 +18,18 @@ from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group import Group
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.session import USER_AGENT, Transport, open_session
-from multikueue.runtime import Mandate, WorkQueue
+from multikueue.runtime import Mandate, Turnstile, WorkQueue
 from multikueue.settings import InForce
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.telemetry.metrics import Metrics
 
 Name = str
+BEGINNINGS, BEGINNING_SECONDS = 16, 1.0
+"""Connections to workers that begin at a time, and how long one that gets stuck keeps others from it. A worker that does
+not answer takes the first of its deadlines (2 s), a healthy one some milliseconds. More at a time would have their handshakes,
+a millisecond or two each, in one turn of the event loop."""
+
 AnyQueue = WorkQueue[ObjectKey] | WorkQueue[JobKey] | WorkQueue[Name]
 
 
@@ -81,6 +86,9 @@ class World:
 
     claims: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a name is given to a cluster, so that names are given one at a time."""
+
+    beginnings: Turnstile = field(default_factory=lambda: Turnstile(BEGINNINGS, BEGINNING_SECONDS))
+    """What connections to workers go through until all is listed there for the first time."""
 
     identified: dict[Name, str] = field(default_factory=dict)
     """By name of a worker: the UID of the cluster that the name was seen to stand for."""

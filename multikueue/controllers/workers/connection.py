@@ -7,6 +7,7 @@ once; no knowledge and no call in flight is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -60,8 +61,20 @@ SPARE_CALLS = 6
 """Extra calls in flight, so that heartbeats, the two lists, reads of the worker's queues and two reads for people never wait
 for the outbox."""
 
+SIGNS_PER_SECOND = 16
+"""Heartbeats of all workers together: with more than that of them in a `heartbeat_interval`, each is asked as rarely as
+it takes. Of a thousand each is asked once a minute; a connection that breaks, or a call without an answer, has its worker
+asked at once."""
+
+SPARE_TASKS = 2
+"""Tasks that wait for keys of one outbox at most: where there are a thousand workers, most have nothing to do."""
+
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""
+
+
+def _nowhere() -> None:
+    """Leaves nothing."""
 
 
 @dataclass(slots=True)
@@ -89,13 +102,16 @@ class Connection:
     _health: Health = field(init=False)
     _watches: Watches = field(init=False)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _leave: Callable[[], None] = field(default=_nowhere)
     _alarm: anyio.Event = field(default_factory=anyio.Event)
     _was_alarmed: bool = False
 
     def __post_init__(self) -> None:
         self._look_at_credential()
         self._identity = ClusterIdentity(self.world, self.worker)
-        self._health = Health(self.worker, self.settings, self.world.now, self._was_tried, self.contact)
+        self._health = Health(
+            self.worker, self.settings, self.world.now, self._was_tried, self.contact, settled=self._settled
+        )
         self._watches = Watches(self.world, self.worker, self.namespaces, self._health, self._identity.vouch)
 
     @property
@@ -148,6 +164,18 @@ class Connection:
         )
 
     async def _live(self) -> None:
+        """One life of the connection. It begins when it is its turn: a thousand that shake hands at once would miss
+        their deadlines."""
+        self._leave = await self.world.beginnings.enter()
+        try:
+            await self._connected()
+        finally:
+            self._leave()
+
+    def _settled(self) -> None:
+        self._leave()
+
+    async def _connected(self) -> None:
         async with self._client(self.access, limit=self.settings.concurrency_per_cluster + SPARE_CALLS) as client:
             await self._succeed(client)
             retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
@@ -194,6 +222,7 @@ class Connection:
                     outbox,
                     performer.reconcile,
                     workers=self.settings.concurrency_per_cluster,
+                    spare=SPARE_TASKS,
                     on_error=self.world.metrics.failing(outbox_of(self.name)),
                 )
 
@@ -284,7 +313,8 @@ class Connection:
         It comes sooner while the worker may have been away for a moment only, and, without an answer, at the end of the
         lost timeout: a worker is lost once a heartbeat failed after that.
         """
-        interval, worker = self.settings.heartbeat_interval, self.worker
+        together = timedelta(seconds=len(self.world.store.workers) / SIGNS_PER_SECOND)
+        interval, worker = max(self.settings.heartbeat_interval, together), self.worker
         if worker.link.is_connected:
             interval = min(interval, RECHECK) if worker.link.silent else interval
         elif self._health.is_silent and worker.link.since is not None and not self._is_lost():

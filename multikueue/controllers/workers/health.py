@@ -17,6 +17,11 @@ __all__ = ["HEARTBEAT", "Health"]
 
 log = get_logger()
 
+
+def _ignore() -> None:
+    """Whoever need not know."""
+
+
 HEARTBEAT = "heartbeat"
 """The name of the heartbeat among the parts; all other parts are watches."""
 
@@ -24,13 +29,14 @@ HEARTBEAT = "heartbeat"
 @dataclass(slots=True)
 class Health:
     """Owner: the worker's connection. Each of its parts reports its own trouble. `failed` is called for each report of
-    trouble; `contact` is set once there is none at all."""
+    trouble, `settled` for each that leaves none; `contact` is set once there is none at all."""
 
     worker: WorkerView
     settings: Dispatch
     now: Callable[[], datetime]
     failed: Callable[[], None]
     contact: anyio.Event
+    settled: Callable[[], None] = _ignore
     _trouble: dict[str, str] = field(default_factory=dict)
     _decline: anyio.CancelScope | None = None
     _tasks: anyio.abc.TaskGroup | None = None
@@ -70,6 +76,7 @@ class Health:
                 self._decline = anyio.CancelScope()
                 self._tasks.start_soon(self._degrade, self._decline)
             return
+        self.settled()
         if self._decline is not None:
             self._decline.cancel()
             self._decline = None

@@ -1,0 +1,210 @@
+"""The manager over many idle workers: what its start asks of them, what it keeps for each, and what it does at rest.
+
+The manager cluster is a simulated one, the workers are `idle_servers`, and the manager is the program that ships, each in a
+process of its own. A figure per worker is the difference to the same manager without workers.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+import anyio
+import anyio.to_thread
+import msgspec
+
+from benchmarks.fleet.idle_servers import Asked
+from benchmarks.meters import cpu_seconds, memory
+from benchmarks.sides import Ours
+from benchmarks.wire import Wire
+from testbed import objects
+from testbed.bed import Testbed
+from testbed.kubeconfig import dump, kubeconfig
+from testbed.ports import free_port
+from testbed.process import Process
+from testbed.sandbox import SandboxBed
+
+__all__ = ["Rest", "Sizes", "measure", "per_worker"]
+
+Say = Callable[[str], None]
+
+NAMESPACE = "fleet"
+FIRST_SECONDS = 600
+QUIET_SECONDS = 20
+REST_SECONDS = 60
+POLL_SECONDS = 0.5
+PER_CONFIG = 20
+"""Clusters that a MultiKueueConfig may name: so many more workers have as many more queues."""
+
+LONGEST = re.compile(rb"^multikueue_event_loop_longest_turn_own_seconds (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many workers, and for how many seconds the manager is watched at rest."""
+
+    workers: int
+    seconds: float = REST_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """One point. Seconds and CPU seconds until all workers are active; requests to workers by then, and how many of them
+    were under way at once; then at rest: CPU as a share of a core, requests and watches per worker and minute, MiB; and the
+    longest turn of the event loop since the start, in milliseconds of its own."""
+
+    workers: int
+    start_seconds: float
+    start_cpu: float
+    start_requests: int
+    start_at_once: int
+    cpu: float
+    requests: float
+    watches: float
+    resident: float
+    peak: float
+    turn: float
+
+
+def per_worker(found: Rest, alone: Rest) -> float:
+    """KiB that each worker adds to the manager's resident memory."""
+    return 1024 * (found.resident - alone.resident) / max(1, found.workers - alone.workers)
+
+
+async def measure(sizes: Sizes, say: Say) -> Rest:
+    """One point, on clusters of its own."""
+    async with SandboxBed.start(workers=0, kueue=False) as bed, _idle_servers(bed) as servers:
+        say(f"{sizes.workers} workers: making them known")
+        await _make_known(bed, servers, sizes.workers)
+        metrics = free_port()
+        side = Ours(bed, env={"MULTIKUEUE_METRICS__PORT": str(metrics)})
+        servers.asked()
+        began = time.monotonic()
+        await side.start()
+        try:
+            await _all_active(bed, side, sizes.workers)
+            start_seconds, start_cpu = time.monotonic() - began, cpu_seconds(side.process.pid)
+            start = servers.asked()
+            say(f"{sizes.workers} workers: active after {start_seconds:.0f} s; now at rest")
+            return await _rest(side, servers, sizes, metrics, Start(start_seconds, start_cpu, start))
+        finally:
+            await side.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Seconds, CPU seconds, and what the workers were asked."""
+
+    seconds: float
+    cpu: float
+    asked: Asked
+
+
+async def _rest(
+    side: Ours,
+    servers: Servers,
+    sizes: Sizes,
+    metrics: int,
+    start: Start,
+) -> Rest:
+    await anyio.sleep(QUIET_SECONDS)
+    servers.asked()
+    before, began = cpu_seconds(side.process.pid), time.monotonic()
+    await anyio.sleep(sizes.seconds)
+    used, passed = cpu_seconds(side.process.pid) - before, time.monotonic() - began
+    asked, kept = servers.asked(), memory(side.process.pid)
+    each = 60 / passed / max(1, sizes.workers)
+    return Rest(
+        workers=sizes.workers,
+        start_seconds=start.seconds,
+        start_cpu=start.cpu,
+        start_requests=start.asked.requests,
+        start_at_once=start.asked.most_at_once,
+        cpu=used / passed,
+        requests=asked.requests * each,
+        watches=asked.watches * each,
+        resident=kept.resident,
+        peak=kept.peak,
+        turn=await _longest_turn(metrics),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The process of the idle workers."""
+
+    process: Process
+    url: str
+
+    def asked(self) -> Asked:
+        self.process.tell("")
+        return msgspec.json.decode(self.process.hear(), type=Asked)
+
+
+@asynccontextmanager
+async def _idle_servers(bed: Testbed) -> AsyncIterator[Servers]:
+    folder = bed.folder / "idle"
+    bed.manager.identity.authority.issue("idle", "127.0.0.1").write(folder)
+    command = [sys.executable, "-m", "benchmarks.fleet.idle_servers", str(folder)]
+    process = Process("idle servers", command, log=folder / "log", converses=True)
+    process.start()
+    try:
+        port = await anyio.to_thread.run_sync(process.hear)
+        yield Servers(process, f"https://127.0.0.1:{int(port)}")
+    finally:
+        await process.kill()
+
+
+async def _make_known(bed: Testbed, servers: Servers, workers: int) -> None:
+    """What an administrator makes on the manager cluster: Secrets and MultiKueueClusters, and queues over them."""
+    names = [f"worker-{number:04}" for number in range(workers)]
+    async with bed.manager.client() as client:
+        for name in (objects.KUEUE_NAMESPACE, NAMESPACE):
+            await client.apply(objects.namespace(name))
+        await client.apply(objects.resource_flavor("default"))
+    secrets = (_secret(bed, servers, name) for name in names)
+    clusters = (objects.multikueue_cluster(name, secret=name) for name in names)
+    async with Wire.open(bed.manager) as wire:
+        await wire.post_all(f"/api/v1/namespaces/{objects.KUEUE_NAMESPACE}/secrets", map(msgspec.json.encode, secrets))
+        await wire.post_all("/apis/kueue.x-k8s.io/v1beta2/multikueueclusters", map(msgspec.json.encode, clusters))
+    async with bed.manager.client() as client:
+        for number, some in enumerate(_parts(names)):
+            queue = f"{NAMESPACE}-{number}"
+            await client.apply(objects.multikueue_config(queue, clusters=some))
+            await client.apply(objects.admission_check(queue, config=queue))
+            await client.apply(objects.cluster_queue(queue, checks=[queue]))
+            await client.apply(objects.local_queue(queue, NAMESPACE, cluster_queue=queue))
+
+
+def _parts(names: Sequence[str]) -> list[Sequence[str]]:
+    return [names[start : start + PER_CONFIG] for start in range(0, len(names), PER_CONFIG)]
+
+
+def _secret(bed: Testbed, servers: Servers, name: str) -> objects.Object:
+    config = kubeconfig(f"{servers.url}/{name}", ca=bed.manager.ca, token="anybody", name=name)
+    return objects.kubeconfig_secret(name, dump(config))
+
+
+async def _all_active(bed: Testbed, side: Ours, workers: int) -> None:
+    """Until each worker is called active. Raises TimeoutError."""
+    async with bed.manager.client() as client:
+        with anyio.fail_after(FIRST_SECONDS):
+            while True:
+                assert side.process.running, side.process.tail()
+                found = await client.list(objects.MULTIKUEUE_CLUSTER)
+                conditions = [objects.condition(body, "Active") for body in found]
+                if sum(each is not None and each["status"] == "True" for each in conditions) == workers:
+                    return
+                await anyio.sleep(POLL_SECONDS)
+
+
+async def _longest_turn(port: int) -> float:
+    """Milliseconds."""
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        found = LONGEST.search(await answer.read())
+    return 1000 * float(found[1]) if found else 0.0

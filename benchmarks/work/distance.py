@@ -1,0 +1,48 @@
+"""(d) Workers far away: the same burst with a round trip of so many milliseconds to each of them."""
+
+from __future__ import annotations
+
+from benchmarks.bench import Load
+from benchmarks.figures import at_least
+from benchmarks.lines import grown
+from benchmarks.sides import Ceiling, Ours, Peer, Side
+from benchmarks.work.core import Enter, Result, Setting, in_turn, of
+from testbed.bed import Testbed
+
+__all__ = ["measure"]
+
+WORKERS = 3
+ROUND_TRIPS = (0, 20, 80, 200)
+JOBS, PEER_JOBS = 120, 30
+NEAR_ENOUGH = {80: 0.9}
+"""What is to be left of the rate at no distance."""
+
+
+async def measure(setting: Setting) -> Result:
+    result, near = Result(), 0.0
+    async with setting.clusters(WORKERS) as bed:
+        for milliseconds in ROUND_TRIPS if setting.full else (0, 80):
+            kinds: dict[str, type[Side]] = {"ours": Ours, "script": Ceiling, "peer": Peer}
+            sides = {name: _far(kinds[name], milliseconds / 1000) for name in setting.sides}
+            found = await in_turn(
+                bed, sides, lambda name: Load(3, PEER_JOBS if name == "peer" else JOBS, True), setting
+            )
+            rate = of(found, lambda each: each.dispatch_rate)
+            ours = found["ours"].dispatch_rate
+            near = near or ours
+            result.plot("rate-by-distance", milliseconds, **rate)
+            goal = at_least(NEAR_ENOUGH[milliseconds]) if milliseconds in NEAR_ENOUGH else None
+            others = {side: value for side, value in rate.items() if side != "ours"}
+            figure = f"{milliseconds} ms away: dispatched per second"
+            result.lines.append(grown(figure, "no distance", goal, unit=near, ours=ours, **others))
+    return result
+
+
+def _far(kind: type[Side], seconds: float) -> Enter:
+    def enter(bed: Testbed) -> Side:
+        side = kind(bed).through_links()
+        for link in side.links.values():
+            link.latency(seconds / 2)
+        return side
+
+    return enter
