@@ -20,7 +20,7 @@ import msgspec
 from benchmarks.meters import memory
 from multikueue.api.kinds import JOBS, WORKLOADS, Kind
 from multikueue.controllers.leader_election.standby import Enqueuer
-from multikueue.controllers.quota.admission import Admission
+from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.kube.decode import list_of
 from multikueue.manager.process import settle_memory
@@ -100,7 +100,7 @@ def _resident() -> float:
 
 def _store() -> Store:
     queues = WorkQueues()
-    store = Store(Engine(), Enqueuer(queues, Admission(), acting=False), lambda: NOW)
+    store = Store(Engine(), Enqueuer(queues, SchedulerLoop(), is_acting=False), lambda: NOW)
     store.namespaces.upsert(namespace("default").build())
     store.flavors.upsert(flavor("default").build())
     store.checks.upsert(admission_check("check").config("all").active().build())

@@ -86,7 +86,7 @@ async def playing(*, workers: int = 3, cpu: int = 1000, at_once: int = 64) -> As
     names = [f"worker-{number}" for number in range(workers)]
     layout = Layout(queues=(Share("main", cpu),), workers=tuple(Share(name, ROOM) for name in names))
     world = World(layout, clock=VirtualClock(), seed=1)
-    world.furnish()
+    world.apply_fixtures()
     for site in world.sites:
         where = "main" if site is world.manager else site.name
         site.create(kinds.NAMESPACES, objects.namespace(OTHERS))

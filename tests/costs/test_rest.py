@@ -69,7 +69,7 @@ async def _begin(workers: int, asked: Asked, tasks: anyio.abc.TaskGroup, *, away
     names = [f"worker-{number}" for number in range(workers)]
     layout = Layout(workers=tuple(Share(name, 4) for name in names))
     world = World(layout, clock=VirtualClock(), seed=1)
-    world.furnish()
+    world.apply_fixtures()
     for name in names:
         if away:
             world.network.link("manager", name).weather = Weather(latency=(away / 2, away / 2))
