@@ -24,7 +24,7 @@ from multikueue.errors import NotLeading
 
 __all__ = ["QUESTIONS", "Exchange", "Way", "Ways"]
 
-_WAYS = 8
+_WAYS = 2
 """Ways remembered by a session: one, and for a moment a second one when the credentials change."""
 
 QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
