@@ -225,7 +225,7 @@ def _event(workload: str, namespace: str, winner: str, now: str) -> dict[str, An
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{workload}.", "namespace": namespace},
+        "metadata": {"generateName": f"{workload}-", "namespace": namespace},
         "involvedObject": {"apiVersion": API, "kind": "Workload", "namespace": namespace, "name": workload},
         "type": "Normal",
         "reason": "MultiKueue",
