@@ -140,7 +140,9 @@ def _is_told_by_its_job(change: Change[Workload], state: State) -> bool:
     if job is None or held is None or state.adapters.of(job).is_external:
         return False
     adapter, attempt = state.adapters.of(held), attempt_of(local)
-    return is_of_attempt(held, local, attempt) and answer_or(lambda: adapter.finished(held) is not None, otherwise=False)
+    return is_of_attempt(held, local, attempt) and answer_or(
+        lambda: adapter.finished(held) is not None, otherwise=False
+    )
 
 
 def workloads_of_a_remote_job(change: Change[AnyJob], state: State) -> Iterator[Key]:
