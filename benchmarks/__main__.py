@@ -80,6 +80,9 @@ def bench(
     workers: Annotated[int, typer.Option(min=1, help="Worker clusters.")] = 3,
     rounds: Annotated[int, typer.Option(min=1, help="How often each side has its turn.")] = 1,
     only: Annotated[Only | None, typer.Option(help="Measure one side alone.")] = None,
+    kueue_file: Annotated[
+        bool, typer.Option("--kueue-file", help="Start ours with Kueue's own Configuration, as the peer has it.")
+    ] = False,
     hold: Annotated[bool, typer.Option("--hold", help="Let the jobs run until the whole burst is dispatched.")] = False,
     ceiling: Annotated[
         bool | None,
@@ -97,7 +100,7 @@ def bench(
     if context.invoked_subcommand is not None:
         return
     sides: list[Contestant] = [
-        Contestant("ours", lambda bed: Ours(bed, profile=profile), Load(rested, jobs, hold)),
+        Contestant("ours", lambda bed: Ours(bed, profile=profile, kueue_file=kueue_file), Load(rested, jobs, hold)),
         Contestant("peer", Peer, Load(max(1, rested // 2), peer_jobs or jobs, hold)),
     ]
     chosen = [each for each in sides if only in (None, each.name)]

@@ -21,6 +21,11 @@ class Calls:
     refused: float
     by: dict[str, float]
 
+    @property
+    def events(self) -> float:
+        """The writes that only tell a user something."""
+        return sum(number for name, number in self.by.items() if name in ("create events", "patch events"))
+
 
 def calls_of(events: Iterable[Event], *, user: str, jobs: int) -> Calls:
     """The calls of one user, divided by the number of jobs. Watches count when they begin."""

@@ -1,4 +1,5 @@
-"""The upper limit of the testbed: the fewest writes that dispatch a job, sent without any decision.
+"""The upper limit of the testbed: the fewest writes that dispatch a job, sent without any decision. One of them is the event
+that says which worker won, which ours and the peer send too.
 
 `python -m benchmarks.ceiling FILE` stands for the manager of identical jobs: it assumes that there is quota, sends
 prebuilt bytes, reads only the two events that it must wait for, and would be wrong about any other.
@@ -86,6 +87,7 @@ class Bodies:
     remote_job: bytes
     finish: bytes
     win: dict[str, bytes]
+    event: dict[str, bytes]
 
 
 @dataclass(slots=True)
@@ -104,6 +106,10 @@ class Script:
     @property
     def jobs(self) -> str:
         return f"/apis/batch/v1/namespaces/{self.plan.namespace}/jobs"
+
+    @property
+    def events(self) -> str:
+        return f"/api/v1/namespaces/{self.plan.namespace}/events"
 
     @property
     def workloads(self) -> str:
@@ -152,6 +158,7 @@ class Script:
             await _all([partial(wire.delete, f"{self.workloads}/{workload}") for wire in losers])
             await self.workers[winner].post(self.jobs, sent.remote_job)
             await self.manager.patch(f"{self.workloads}/{workload}/status", sent.win[winner])
+            await self.manager.post(self.events, sent.event[winner])
             await self.manager.patch(f"{self.jobs}/{name}", b'{"spec":{"suspend":false}}')
         await self.ended[name].wait()
         async with self.limiter:
@@ -205,12 +212,29 @@ def bodies(plan: Plan, job: str, uid: str, pod: msgspec.Raw) -> Bodies:
             )
             for each in names
         },
+        event={each: encode(_event(name, plan.namespace, each, now)) for each in names},
     )
 
 
 def _object(api_version: str, kind: str, name: str, namespace: str, *, spec: Any, **metadata: Any) -> dict[str, Any]:
     about = {"name": name, "namespace": namespace, **metadata}
     return {"apiVersion": api_version, "kind": kind, "metadata": about, "spec": spec}
+
+
+def _event(workload: str, namespace: str, winner: str, now: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{workload}-", "namespace": namespace},
+        "involvedObject": {"apiVersion": API, "kind": "Workload", "namespace": namespace, "name": workload},
+        "type": "Normal",
+        "reason": "MultiKueue",
+        "message": f'The workload got reservation on "{winner}"',
+        "source": {"component": ORIGIN},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
 
 
 def _status(**fields: Any) -> bytes:

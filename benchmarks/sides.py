@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 import msgspec
+import yaml
 
 from benchmarks import ceiling
 from benchmarks.driver import QUEUE
@@ -20,6 +21,7 @@ from testbed import objects, queues
 from testbed.bed import Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.kubeconfig import dump
+from testbed.kueue import Kueue
 from testbed.plane import ControlPlane
 from testbed.process import Process
 from testbed.proxy import Link
@@ -115,14 +117,24 @@ CLUSTER_WIDE = (
 
 
 class Ours(Side):
-    """`multikueue run` with default settings (but for the environment); with `profile` under cProfile."""
+    """`multikueue run` with default settings (but for the environment); with `profile` under cProfile, with `kueue_file` by
+    the very Configuration that the peer gets."""
 
     name = "ours"
 
-    def __init__(self, bed: Testbed, *, profile: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        bed: Testbed,
+        *,
+        profile: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        kueue_file: bool = False,
+    ) -> None:
         super().__init__(bed)
         self._kubeconfig = bed.folder / "ours.kubeconfig"
+        self._kueue_file = bed.folder / "ours.configuration.yaml" if kueue_file else None
         words = ["run", "--kubeconfig", str(self._kubeconfig)]
+        words += ["-f", str(self._kueue_file)] if self._kueue_file is not None else []
         module = ["multikueue"] if profile is None else ["benchmarks.profiled", str(profile.absolute())]
         command = [sys.executable, "-m", *module, *words]
         self._process = Process("multikueue", command, log=bed.folder / "multikueue.log", env=env)
@@ -135,6 +147,8 @@ class Ours(Side):
         async with self.bed.manager.client() as client:
             await client.apply(objects.namespace(objects.KUEUE_NAMESPACE))
         self._kubeconfig.write_bytes(dump(self.bed.manager.kubeconfig(MANAGER_USER)))
+        if self._kueue_file is not None:
+            self._kueue_file.write_text(yaml.safe_dump(Kueue(self.bed.manager).configuration))
         self._process.start()
 
     async def stop(self) -> None:

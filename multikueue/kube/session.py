@@ -18,10 +18,12 @@ import aiohttp
 import anyio.lowlevel
 from aiohttp import hdrs
 from aiohttp.http import HttpProcessingError
+from yarl import URL
 
 from multikueue import __version__
 from multikueue.api.foreign import excerpt
 from multikueue.errors import NotLeading
+from multikueue.kube.exchange import QUESTIONS, Exchange, Way, Ways
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
@@ -90,8 +92,6 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 """Closing a connection resets it. The unsent bytes of an abandoned call must not arrive later, when the network is back
 and another process has acted; without a reset the kernel would retransmit them for minutes."""
 
-_QUESTIONS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
-
 
 class Content(Protocol):
     """The body as received, before decompression."""
@@ -149,17 +149,45 @@ def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] =
     A request other than GET raises NotLeading, unsent, if `may_write` returns False right before it is sent. Reviews
     are exempt: they are reads, though sent as POST.
     """
+    headers = {"User-Agent": user_agent, "Accept": "application/json"}
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,
-        headers={"User-Agent": user_agent, "Accept": "application/json"},
+        headers=headers,
         request_class=_asking(may_write),
     )
     # aiohttp would retry any PUT and DELETE on a lost connection. `retry` decides about retries.
     session._retry_connection = False
-    return cast(Session, session)
+    return _Session(session, Ways(session, headers), may_write)
+
+
+class _Session:
+    """aiohttp's session, but for the requests that `Exchange` sends: short ones with a deadline, without a proxy."""
+
+    def __init__(self, session: aiohttp.ClientSession, ways: Ways, may_write: Callable[[], bool]) -> None:
+        self._session, self._ways, self._may_write = session, ways, may_write
+
+    @property
+    def closed(self) -> bool:
+        return self._session.closed
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    def request(self, method: str, url: URL, **options: Any) -> RequestContext:
+        timeout: aiohttp.ClientTimeout = options["timeout"]
+        body = options.get("data") or b""
+        if timeout.total is None or options.get("proxy") is not None or not isinstance(body, bytes):
+            return cast(RequestContext, self._session.request(method, url, **options))
+        if self.closed:
+            raise RuntimeError("Session is closed")
+        way = Way(url.origin(), options.get("ssl", True), options.get("server_hostname"))
+        headers = options.get("headers") or {}
+        return Exchange(
+            self._ways, method, url, way=way, headers=headers, body=body, timeout=timeout, may_write=self._may_write
+        )
 
 
 def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
@@ -191,7 +219,7 @@ def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
             await super().write_bytes(writer, conn, content_length)
 
         def _ask(self) -> None:
-            if self.method != hdrs.METH_GET and not self.url.path.startswith(_QUESTIONS) and not may_write():
+            if self.method != hdrs.METH_GET and not self.url.path.startswith(QUESTIONS) and not may_write():
                 raise NotLeading(f"{self.method} {self.url.path}: not sent, for we may not act now")
 
     return Asking

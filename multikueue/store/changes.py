@@ -15,7 +15,9 @@ from multikueue.api.workload import (
     ADMITTED,
     DEACTIVATION_TARGET,
     EVICTED,
+    FAILED,
     FINISHED,
+    SUCCEEDED,
     Workload,
 )
 from multikueue.dispatch.fit import is_suspected
@@ -118,13 +120,22 @@ _DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
 def copy_for_a_decision(copy: Workload, _state: State) -> object:
     """The parts of a copy that a decision reads. A worker's Kueue writes more: finalizers, owners, and pending
     messages, of which only one counts: that it can never hold the copy."""
+    return _decisive(copy, _DECISIVE)
+
+
+def _decisive(copy: Workload, types: frozenset[str]) -> object:
     states = tuple(
-        (c.type, c.status, c.reason)
-        for c in copy.status.conditions
-        if c.type in _DECISIVE or c.reason == "Inadmissible"
+        (c.type, c.status, c.reason) for c in copy.status.conditions if c.type in types or c.reason == "Inadmissible"
     )
     meta = copy.metadata
     return states, is_suspected(copy), meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)
+
+
+def is_result_alone(old: Workload, new: Workload) -> bool:
+    """Whether a copy has finished with the result of its job, and all else that a decision reads is as before."""
+    finished, others = new.condition(FINISHED), _DECISIVE - {FINISHED}
+    has_result = finished is not None and finished.status == "True" and finished.reason in (SUCCEEDED, FAILED)
+    return has_result and not old.has(FINISHED) and _decisive(old, others) == _decisive(new, others)
 
 
 def remote_job_for_a_decision(job: AnyJob, _state: State) -> object:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from multikueue.api.core import Secret
 from multikueue.api.foreign import answer_or
-from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.job import AnyJob, Job, JobKey
 from multikueue.api.kinds import POD_GROUPS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueueCluster, MultiKueueConfig
@@ -21,11 +21,12 @@ from multikueue.api.workload import (
     owner_of,
     queue_of,
 )
+from multikueue.dispatch.group import attempt_of, is_of_attempt
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.framework.workloads import is_of_group
 from multikueue.quota.cache.status import check_names, flavor_names
-from multikueue.store.changes import Change
+from multikueue.store.changes import Change, is_result_alone
 from multikueue.store.groups import group_key
 from multikueue.store.queues import Key
 from multikueue.store.state import State
@@ -109,14 +110,39 @@ def jobs_below(change: Change[AnyJob], state: State) -> Iterable[Key]:
 
 
 def workloads_of(change: Change[AnyJob], state: State) -> Iterable[Key]:
-    return (workload.key for workload in state.owned(change.seen))
+    """The job's workloads, unless its own reconcile starts it while it runs on a worker: no workload depends on that."""
+    return () if _is_own_start(change) else (workload.key for workload in state.owned(change.seen))
+
+
+def _is_own_start(change: Change[AnyJob]) -> bool:
+    """Of the writes that their reconcile holds back, a start is the one of the spec."""
+    old, new = change.old, change.new
+    return change.is_own and old is not None and new is not None and old.metadata.generation != new.metadata.generation
 
 
 # Copies and jobs on workers.
 
 
 def workloads_of_a_copy(change: Change[Workload], state: State) -> Iterable[Key]:
-    return _concerned(change.seen.key, change, state)
+    return () if _is_told_by_its_job(change, state) else _concerned(change.seen.key, change, state)
+
+
+def _is_told_by_its_job(change: Change[Workload], state: State) -> bool:
+    """Whether all that the copy says is the end of its job, which has told so itself: the local job gets that status first,
+    and wakes the workload with it."""
+    old, new = change.old, change.new
+    if old is None or new is None or not is_result_alone(old, new):
+        return False
+    local = state.workloads.get(new.key)
+    if local is None or not _runs_on(local, change.worker):
+        return False
+    job, held = state.local_job(local), state.workers[change.worker].job_of(new.key)
+    if job is None or held is None or state.adapters.of(job).is_external:
+        return False
+    adapter, attempt = state.adapters.of(held), attempt_of(local)
+    return is_of_attempt(held, local, attempt) and answer_or(
+        lambda: adapter.finished(held) is not None, otherwise=False
+    )
 
 
 def workloads_of_a_remote_job(change: Change[AnyJob], state: State) -> Iterator[Key]:
@@ -186,9 +212,24 @@ def _unfinished(change: Change[AnyJob], state: State) -> Iterator[JobKey]:
 
 def _says_nothing_to(local: AnyJob, change: Change[AnyJob], state: State) -> bool:
     adapter = state.adapters.of(local)
-    if adapter.finished(local) is not None:
+    if adapter.finished(local) is not None or _has_same_status(change):
         return True
     return adapter.may_resume and adapter.is_suspended(local) and _is_idle(change, state.adapters.of(change.seen))
+
+
+def _has_same_status(change: Change[AnyJob]) -> bool:
+    """Whether it is a batch Job, whose status is all that the local one gets, and neither that nor its metadata changed,
+    as when Kueue there starts it."""
+    old, new = change.old, change.new
+    if type(old) is not Job or type(new) is not Job or old.status != new.status:
+        return False
+    before, after = old.metadata, new.metadata
+    return (before.uid, before.labels, before.annotations, before.deletion_timestamp) == (
+        after.uid,
+        after.labels,
+        after.annotations,
+        after.deletion_timestamp,
+    )
 
 
 def _is_idle(change: Change[AnyJob], adapter: Adapter) -> bool:

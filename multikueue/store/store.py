@@ -87,8 +87,7 @@ class Store(State):
     def writing(self, key: ObjectKey | JobKey) -> Iterator[Callable[[Workload | AnyJob], None]]:
         """Wraps a reconcile's write of its own object; the yielded function applies the answer. That write does not
         wake the reconcile, which continues by itself if needed; any other change does."""
-        queue: Queue = "jobs" if isinstance(key, JobKey) else "workloads"
-        with self._writes.under_way(key, lambda: self._queues.add(queue, key)) as answered:
+        with self._writes.under_way(key, lambda: self._look_later(key)) as answered:
 
             def take_in(answer: Workload | AnyJob) -> None:
                 if isinstance(answer, Workload):
@@ -98,6 +97,16 @@ class Store(State):
                 answered(answer)
 
             yield take_in
+
+    def _look_later(self, key: ObjectKey | JobKey) -> None:
+        """Something else than its own write came meanwhile."""
+        if not isinstance(key, JobKey):
+            self._queues.add("workloads", key)
+            return
+        self._queues.add("jobs", key)
+        job = self.jobs.get(key)
+        for workload in self.owned(job) if job is not None else ():
+            self._queues.add("workloads", workload.key)
 
     def source_changed(self, type_: str, location: str) -> None:
         """A kubeconfig source has changed. For a Path, which no watch reports."""

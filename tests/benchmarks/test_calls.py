@@ -26,6 +26,11 @@ def test_writes_reads_and_watches_are_counted_apart_and_per_job() -> None:
     assert (found.writes, found.reads, found.watches, found.refused) == (1.0, 1.0, 0.5, 0.0)
 
 
+def test_events_are_counted_as_writes_and_by_themselves() -> None:
+    found = calls_of([event("create"), event("create", "events"), event("patch", "events")], user="manager", jobs=2)
+    assert (found.writes, found.events) == (1.5, 1.0)
+
+
 def test_calls_of_others_do_not_count() -> None:
     assert calls_of([event("create", user="kueue")], user="manager", jobs=1) == Calls(0, 0, 0, 0, {})
 

@@ -45,3 +45,10 @@ def test_conditions_are_kept_by_each_later_status() -> None:
     sent = bodies(PLAN, "one", "uid-1", POD)
     kept = [[c["type"] for c in json.loads(body)["status"]["conditions"]] for body in (sent.win["w1"], sent.finish)]
     assert kept == [["QuotaReserved", "Admitted"], ["QuotaReserved", "Admitted", "Finished"]]
+
+
+def test_the_event_of_a_win_is_about_the_workload_and_names_the_winner() -> None:
+    event = json.loads(bodies(PLAN, "one", "uid-1", POD).event["w2"])
+    assert event["involvedObject"]["name"] == "job-one"
+    assert event["metadata"]["namespace"] == "team"
+    assert '"w2"' in event["message"]

@@ -9,37 +9,50 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import anyio
 import pytest
 import uvloop
+from yarl import URL
 
 from multikueue import __version__
-from multikueue.kube.session import USER_AGENT, ResponseLines, _socket, beginning, explain
-from multikueue.kube.session import open_session as open_any
+from multikueue.kube.session import USER_AGENT, ResponseLines, Session, _socket, beginning, explain, open_session
 from tests.kube.server import Script, says, serving
 
 pytestmark = pytest.mark.anyio
 
 
-def opened(**options: Any) -> aiohttp.ClientSession:
-    """The session as aiohttp has it: more than we use of it."""
-    return cast(aiohttp.ClientSession, open_any(**options))
+SHORT = aiohttp.ClientTimeout(total=10)
+ENDLESS = aiohttp.ClientTimeout(total=None)
 
 
-async def test_a_session_looks_at_no_environment_and_keeps_no_cookies() -> None:
-    async with opened(user_agent="x", limit=1) as session:
-        assert session.trust_env is False
-        assert isinstance(session.cookie_jar, aiohttp.DummyCookieJar)
+@contextlib.asynccontextmanager
+async def opened(**options: Any) -> AsyncIterator[Session]:
+    session = open_session(**options)
+    try:
+        yield session
+    finally:
+        await session.close()
 
 
+@pytest.mark.parametrize("timeout", [SHORT, ENDLESS], ids=["a call", "a watch"])
+async def test_a_session_keeps_no_cookies(timeout: aiohttp.ClientTimeout) -> None:
+    script = Script(says({}, headers={"Set-Cookie": "a=b"}))
+    async with serving(script) as url, opened(user_agent="x", limit=1) as session:
+        for _ in range(2):
+            async with session.request("GET", URL(url), timeout=timeout):
+                pass
+    assert [request.headers.get("Cookie") for request in script.requests] == [None, None]
+
+
+@pytest.mark.parametrize("timeout", [SHORT, ENDLESS], ids=["a call", "a watch"])
 async def test_proxies_and_netrc_of_the_environment_are_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    timeout: aiohttp.ClientTimeout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login u password leaked\n")
@@ -49,9 +62,10 @@ async def test_proxies_and_netrc_of_the_environment_are_not_used(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     script = Script(says({}))
     async with serving(script) as url, opened(user_agent=USER_AGENT, limit=1) as session:
-        async with session.get(url, headers={"Authorization": "Bearer t"}) as response:
+        headers = {"Authorization": "Bearer t"}
+        async with session.request("GET", URL(url), headers=headers, timeout=timeout) as response:
             assert response.status == 200
-        async with session.get(url):
+        async with session.request("GET", URL(url), timeout=timeout):
             pass
     assert [request.headers.get("Authorization") for request in script.requests] == ["Bearer t", None]
     assert script.requests[0].headers["User-Agent"] == f"multikueue/{__version__}"
@@ -66,7 +80,11 @@ async def test_a_dead_peer_is_noticed_by_the_socket(monkeypatch: pytest.MonkeyPa
         real(self, *args)
 
     monkeypatch.setattr(socket.socket, "setsockopt", spy)
-    async with serving(Script(says({}))) as url, opened(user_agent="x", limit=1) as session, session.get(url):
+    async with (
+        serving(Script(says({}))) as url,
+        opened(user_agent="x", limit=1) as session,
+        session.request("GET", URL(url), timeout=SHORT),
+    ):
         ours = made[-1]
         for sock in made:
             if sock.fileno() >= 0 and sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT):
@@ -127,9 +145,9 @@ def test_a_server_that_resets_every_connection_costs_no_descriptors(
     assert after - before < 20
 
 
-async def _outcome(session: aiohttp.ClientSession, url: str) -> type[BaseException]:
+async def _outcome(session: Session, url: str) -> type[BaseException]:
     try:
-        async with session.get(url):
+        async with session.request("GET", URL(url), timeout=SHORT):
             return BaseException
     except aiohttp.ClientError as error:
         return type(error)

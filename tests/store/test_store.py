@@ -154,6 +154,9 @@ def test_ready_pods_concern_a_workload_only_where_they_are_waited_for(minds_pods
     assert noted.keys == told
 
 
+JOB = JobKey("Job.batch", "default", "job")
+
+
 def test_what_a_jobs_reconcile_wrote_and_has_no_consequences_does_not_wake_it() -> None:
     store, noted = stored()
     store.jobs.upsert(job("j").version(1).build())
@@ -163,6 +166,23 @@ def test_what_a_jobs_reconcile_wrote_and_has_no_consequences_does_not_wake_it() 
     assert "job j" not in noted.keys
     store.jobs.upsert(job("j").version(3).running(active=2).build())
     assert "job j" in noted.keys
+
+
+def test_a_job_that_its_own_reconcile_starts_wakes_nobody() -> None:
+    store, noted = stored()
+    submitted = job("job").queue("main").managed_by()
+    with store.writing(JOB) as take_in:
+        take_in(submitted.generation(2).version(2).build())
+    assert noted.keys == []
+
+
+def test_a_job_that_is_changed_while_its_own_reconcile_starts_it_wakes_all() -> None:
+    store, noted = stored()
+    submitted = job("job").queue("main").managed_by()
+    with store.writing(JOB) as take_in:
+        store.jobs.upsert(submitted.parallelism(2).generation(2).version(2).build())
+        take_in(submitted.parallelism(2).generation(3).version(3).build())
+    assert noted.keys == ["job job", "workload wl"]
 
 
 def test_pods_that_are_not_needed_again_concern_the_workload() -> None:

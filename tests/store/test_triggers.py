@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 import msgspec
+import pytest
 
 from multikueue.api.job import Job, JobKey
 from multikueue.api.kinds import JOBS, PODS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
-from multikueue.dispatch.group import Asked
+from multikueue.dispatch.group import Asked, attempt_of
 from multikueue.dispatch.plan import Copied, Plan
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
@@ -21,8 +22,9 @@ from multikueue.store.changes import Change
 from multikueue.store.store import Store
 from multikueue.store.triggers import Row, To, keys_after
 from multikueue.testing import NOW, job, workload
+from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.kinds.pods.builders import member, pod
-from tests.store.known import KEY, Noted, stored
+from tests.store.known import KEY, Noted, local, stored
 
 
 def test_a_row_is_due_if_its_aspect_is_another_or_the_object_came_or_went() -> None:
@@ -67,6 +69,71 @@ def test_a_copy_that_is_expected_is_no_news_until_something_happens_to_it() -> N
     assert noted.keys == []
     copies.upsert(workload("wl").attempt("a").reserved().admitted().version(2).build())
     assert noted.keys == ["workload wl"]
+
+
+RESULT = workload("wl").reserved().admitted().finished()
+
+
+def running(store: Store, there: Job) -> None:
+    """The workload runs on w1, where it has that job."""
+    store.workloads.upsert(local().admitted().cluster_name("w1").version(9).build())
+    store.worker("w1").workloads.upsert(workload("wl").reserved().admitted().version(1).build())
+    store.worker("w1").jobs.upsert(there)
+
+
+def test_the_result_of_a_copy_is_no_news_after_that_of_its_job() -> None:
+    store, noted = stored()
+    running(store, there().running().complete().build())
+    noted.keys.clear()
+    store.worker("w1").workloads.upsert(RESULT.version(2).build())
+    assert noted.keys == []
+
+
+def there() -> JobBuilder:
+    mark = attempt_of(local().build())
+    return job("job").prebuilt("wl").attempt(mark)
+
+
+@pytest.mark.parametrize(
+    ("held", "copy"),
+    [
+        pytest.param(there().running().build(), RESULT, id="its job has told no end"),
+        pytest.param(there().attempt("older").running().complete().build(), RESULT, id="its job is of another attempt"),
+        pytest.param(
+            there().running().complete().build(),
+            workload("wl").reserved().admitted().finished("OutOfSync"),
+            id="it is no result",
+        ),
+        pytest.param(there().running().complete().build(), RESULT.annotations({"a": "b"}), id="it says more"),
+    ],
+)
+def test_the_end_of_a_copy_is_news(held: Job, copy: WorkloadBuilder) -> None:
+    store, noted = stored()
+    running(store, held)
+    noted.keys.clear()
+    store.worker("w1").workloads.upsert(copy.version(2).build())
+    assert noted.keys == ["workload wl"]
+
+
+def test_the_end_of_a_copy_of_a_workload_that_is_being_stopped_is_news() -> None:
+    store, noted = stored()
+    running(store, there().running().complete().build())
+    store.workloads.upsert(local().admitted().cluster_name("w1").evicted().version(10).build())
+    noted.keys.clear()
+    store.worker("w1").workloads.upsert(RESULT.version(2).build())
+    assert noted.keys == ["workload wl"]
+
+
+def test_a_start_on_a_worker_is_no_news_to_the_local_job_before_it_has_a_status() -> None:
+    store, noted = stored()
+    store.jobs.upsert(job("job").queue("main").managed_by().version(2).build())
+    jobs = store.worker("w1").jobs
+    jobs.upsert(there().suspended().version(1).build())
+    noted.keys.clear()
+    jobs.upsert(there().version(2).build())
+    assert noted.keys == []
+    jobs.upsert(there().running(active=1).version(3).build())
+    assert "job job" in noted.keys
 
 
 def _wanting_a_copy(asked: Workload | None, now: datetime) -> Plan:

@@ -175,18 +175,17 @@ class Jobs:
     @_perform.register
     async def _patch(self, action: PatchJob, job: AnyJob) -> None:
         for part, patch in parts(job, action.patch):
-            kind = self.world.store.adapters.of(part).kind
-            self.world.store.jobs.upsert(await self.world.manager.merge_patch(kind, part.key, patch))
+            await self._write(part, patch, is_all=action.is_all)
 
     @_perform.register
     async def _patch_status(self, action: PatchJobStatus, job: AnyJob) -> None:
         for part, patch in parts(job, action.patch):
-            await self._write_status(part, patch, is_all=action.is_all)
+            await self._write(part, patch, is_all=action.is_all, subresource="status")
 
-    async def _write_status(self, part: AnyJob, patch: dict[str, Any], *, is_all: bool) -> None:
+    async def _write(self, part: AnyJob, patch: dict[str, Any], *, is_all: bool, subresource: str = "") -> None:
         store, kind = self.world.store, self.world.store.adapters.of(part).kind
         with store.writing(store.adapters.key_of(part)) if is_all else nullcontext(store.jobs.upsert) as take_in:
-            take_in(await self.world.manager.merge_patch(kind, part.key, patch, subresource="status"))
+            take_in(await self.world.manager.merge_patch(kind, part.key, patch, subresource=subresource))
 
     @_perform.register
     async def _delete_job(self, _action: DeleteJob, job: AnyJob) -> None:

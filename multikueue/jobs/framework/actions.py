@@ -50,9 +50,11 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class PatchJob:
-    """Merge-patch the job. The patch already carries its preconditions."""
+    """Merge-patch the job. The patch already carries its preconditions. `is_all`: as of `PatchJobStatus`, and the
+    workload does not depend on what is patched."""
 
     patch: dict[str, Any]
+    is_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from multikueue.api.job import Job
 from multikueue.api.slices import replaced_key
 from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Workload
 from multikueue.jobs.framework import pod_set_info
@@ -13,6 +14,7 @@ from multikueue.jobs.framework.adapter import is_local
 from multikueue.jobs.reconciler import where
 from multikueue.jobs.reconciler.case import NOTHING, Case
 from multikueue.jobs.reconciler.updates import let_go
+from multikueue.jobs.trees.templates import tree_of
 
 LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
 """A new flavor wakes queues and their workloads, but no job (`store.triggers`)."""
@@ -45,7 +47,8 @@ def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecisi
     Kueue. A job that contradicts its pod set info waits until its Workload is finished."""
     writer = case.adapter.pod_set_info
     if writer is None or not is_local(case.adapter, case.view.job, workload, dispatched=case.view.is_dispatched):
-        return JobDecision(actions=(PatchJob(where.with_cluster_label(patch, workload.status.cluster_name)),))
+        labelled = where.with_cluster_label(patch, workload.status.cluster_name)
+        return JobDecision(actions=(PatchJob(labelled, is_all=_is_all(case)),))
     try:
         told = pod_set_info.start_patch(case.view.job, patch, writer, workload, case.view.flavors)
     except pod_set_info.BadPodSetInfo:
@@ -53,3 +56,13 @@ def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecisi
     if told is None:
         return JobDecision(again_after=LOOK_FOR_FLAVOR_AFTER)
     return JobDecision(actions=(PatchJob(told),))
+
+
+def _is_all(case: Case) -> bool:
+    """Whether a dispatched job that is started has nothing to copy yet: the next change of the remote job wakes it. Of a
+    batch Job nothing is copied before that has started."""
+    remote = case.view.remote
+    if remote is None or case.view.is_elastic:
+        return False
+    status = tree_of(remote.status)
+    return not status or (type(remote) is Job and not status.get("startTime"))

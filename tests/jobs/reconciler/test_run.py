@@ -108,6 +108,22 @@ def test_after_a_status_that_is_all_there_is_nothing_to_do(
     assert way(replace(view, job=patched), NOW).actions == ()
 
 
+@pytest.mark.parametrize(
+    ("remote", "is_all"),
+    [
+        pytest.param(None, False, id="not seen yet"),
+        pytest.param(job("j").build(), True, id="that waits"),
+        pytest.param(REMOTE_RUNNING, False, id="that runs already"),
+    ],
+)
+def test_a_start_is_all_if_the_remote_job_has_nothing_to_tell(remote: Job | None, is_all: bool) -> None:
+    view = JobView(job=HELD, workloads=(ADMITTED,), remote=remote)
+    (action,) = decide(view, NOW).actions
+    assert isinstance(action, PatchJob)
+    assert action.is_all is is_all
+    assert (actions(replace(view, job=FREE)) == ()) is (is_all or remote is None)
+
+
 @pytest.mark.parametrize("way", [decide, mirror], ids=["by ourselves", "beside Kueue"])
 def test_a_status_that_ends_the_job_is_not_all(way: Callable[[JobView, datetime], JobDecision]) -> None:
     (action,) = way(JobView(job=FREE, workloads=(ADMITTED,), remote=REMOTE_COMPLETE), NOW).actions
