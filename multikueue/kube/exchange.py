@@ -62,7 +62,7 @@ class Ways:
         return request, [f"{hdrs.HOST}: {request.headers[hdrs.HOST]}", *self._common]
 
 
-class Answer:
+class ExchangeResponse:
     """Status, headers and body of an answer, as `Response`."""
 
     __slots__ = ("connection", "content", "headers", "status")
@@ -97,12 +97,12 @@ class Exchange:
         self._method, self._url, self._headers, self._body = method, url, headers, body
         self._timeout, self._deadline = timeout, asyncio.timeout(timeout.total)
         self._connection: Connection | None = None
-        self._answer: Answer | None = None
+        self._answer: ExchangeResponse | None = None
 
-    def __await__(self) -> Generator[Any, None, Answer]:
+    def __await__(self) -> Generator[Any, None, ExchangeResponse]:
         return self._exchanged().__await__()
 
-    async def __aenter__(self) -> Answer:
+    async def __aenter__(self) -> ExchangeResponse:
         await self._deadline.__aenter__()
         try:
             return await self._exchanged()
@@ -116,7 +116,7 @@ class Exchange:
         self._release()
         await self._deadline.__aexit__(kind, error, trace)
 
-    async def _exchanged(self) -> Answer:
+    async def _exchanged(self) -> ExchangeResponse:
         self._ask()
         request, common = self._ways.to(self._way)
         head = self._head(common)
@@ -142,7 +142,7 @@ class Exchange:
 
     async def _answered(
         self, protocol: ResponseHandler, connection: Connection, request: aiohttp.ClientRequest
-    ) -> Answer:
+    ) -> ExchangeResponse:
         while True:
             try:
                 message, content = await protocol.read()
@@ -151,7 +151,7 @@ class Exchange:
                     request.request_info, (), status=error.code, message=error.message, headers=error.headers
                 ) from error
             if not 100 <= message.code < 200 or message.code == 101:
-                return Answer(message.code, message.headers, content, connection)
+                return ExchangeResponse(message.code, message.headers, content, connection)
 
     def _head(self, common: list[str]) -> bytes:
         """The first line and the headers. Raises ValueError on a line break in one of them."""
