@@ -257,6 +257,11 @@ class Dispatch(_Group):
     """Whether an event `MultiKueue` on the workload says which worker won, as with Kueue's own MultiKueue. It costs one write
     for each job; the check's message says the same."""
 
+    tell_suspended_after: Live[Wait | None] = timedelta(seconds=10)
+    """How long a batch Job waits until its status says so by the condition `Suspended`. Before, and with `null`, it reads
+    `Running` in `kubectl get jobs`, as nobody else writes the status of a Job with `managedBy`. It costs one write for each
+    Job that waits for longer."""
+
     strategy_timeout: Wait = timedelta(seconds=1)
     """How long a strategy that is not ours may think about one workload, and the wait after its first failure."""
 

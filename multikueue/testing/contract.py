@@ -55,6 +55,14 @@ def broken_promises(strategy: Strategy) -> dict[str, str]:
     return {promise: fault.story(strategy) for promise, fault in first.items()}
 
 
+def promises_not_asked(strategy: Strategy) -> tuple[str, ...]:
+    """The promises about answers, of a strategy that gives none: nobody knows whether it would keep them."""
+    if not callable(getattr(strategy, "nominate", None)):
+        return PROMISES[4:]
+    answered = any(_ask(strategy, question)[0] is not None for question in _questions())
+    return () if answered else PROMISES[5:8]
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
     workload: Workload

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import random
+from datetime import UTC, datetime, timedelta
+
+import msgspec
 
 from fakekube.builtins.kinds import DEFAULT_NAMESPACES
-from fakekube.wire import User
+from fakekube.cluster import Cluster
+from fakekube.network.transport import on_the_spot
+from fakekube.server.routes import Route
+from fakekube.server.server import Server
+from fakekube.wire import Request, Response, User
 from tests.fakekube.builders import MAPS, Bench, config_map, job
 
 
@@ -41,6 +48,20 @@ def test_an_object_can_be_found_as_it_is_stored(bench: Bench) -> None:
     assert found is not None
     assert found["data"] == {"key": "value"}
     assert bench.cluster.find("v1", "ConfigMap", "b", "t") is None
+
+
+async def _says_hello(_server: Server, route: Route, _request: Request) -> Response:
+    return Response(body=f"hello from {route.name}".encode(), content_type="text/plain")
+
+
+def test_the_logs_of_pods_may_be_those_of_a_program() -> None:
+    cluster = Cluster("c", now=lambda: datetime(2030, 1, 1, tzinfo=UTC), rng=random.Random(1), pod_log=_says_hello)
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    path = "/api/v1/namespaces/default/pods"
+    on_the_spot(cluster.api.handle(Request(method="POST", path=path, body=msgspec.json.encode(pod))))
+    answer = on_the_spot(cluster.api.handle(Request(method="GET", path=f"{path}/p/log")))
+    assert isinstance(answer, Response)
+    assert answer.body == b"hello from p"
 
 
 def test_a_service_account_gets_a_token_that_is_known(bench: Bench) -> None:

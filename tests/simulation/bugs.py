@@ -277,7 +277,7 @@ def quota_is_given_back_twice() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=5)
+@bug(caught_by=6, within=10)
 def quota_is_never_given_back() -> Iterator[None]:
     with replaced(engine.Engine, "_release", lambda _real: lambda self, key, now: None):
         yield

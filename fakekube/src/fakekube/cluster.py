@@ -23,6 +23,7 @@ from fakekube.server.reads import present
 from fakekube.server.routes import Route
 from fakekube.server.served import Definitions
 from fakekube.server.server import Scheduler, Server
+from fakekube.server.subresources import Subresource, log
 from fakekube.wire import Object, Request, Response
 
 __all__ = ["Cluster"]
@@ -36,7 +37,7 @@ class Cluster:
     `now` returns the time, with zone; `rng` generates UIDs, names and secrets; `scheduler` runs delayed calls, by
     default the running event loop. `definitions` are initial CustomResourceDefinitions. With `rbac` the `authorizer`
     enforces roles; otherwise every user may do everything. Clusters with the same `revisions` share one counter of
-    resource versions.
+    resource versions. `pod_log` answers for the logs of pods; by default a fixed text does.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Cluster:
         rbac: bool = False,
         history: int = 10_000,
         revisions: Revisions | None = None,
+        pod_log: Subresource | None = None,
     ) -> None:
         self.name = name
         self.storage = Storage(history=history, revisions=revisions)
@@ -67,7 +69,7 @@ class Cluster:
             admission=self.admission,
             managed_fields=managed_fields,
             virtual=reviews.reviews(self.users, self.authorizer, now),
-            subresources={("serviceaccounts.", "token"): self._token},
+            subresources={("serviceaccounts.", "token"): self._token, ("pods.", "log"): pod_log or log},
         )
         self._server = self.api.server
         self._definitions = Definitions(self._server, self.api.watches.end_of)

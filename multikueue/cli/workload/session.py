@@ -13,12 +13,12 @@ import anyio
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.workload import FINISHED, Workload
 from multikueue.cli.access.worker_access import WorkerAccess
-from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.terminal.exit import CommandFailed, leaves
 from multikueue.cli.terminal.output import note
 from multikueue.cli.workload import description
 from multikueue.cli.workload.lookup import fetch_workloads, pick
 from multikueue.cli.workload.view import WorkloadView
-from multikueue.errors import NotFound
+from multikueue.errors import ClusterUnreachable, NotFound
 
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import WatchingClient
@@ -77,7 +77,7 @@ class WorkloadSession:
     async def _play(self, act: Follower, workload: Workload) -> None:
         cluster = workload.status.cluster_name or ""
         async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
-            tasks.start_soon(act.play, WorkloadView(self.manager, self.reach, workload, stack))
+            tasks.start_soon(_play_on, act, WorkloadView(self.manager, self.reach, workload, stack))
             now = await self._look()
             while now.status.cluster_name == cluster and not now.has(FINISHED):
                 await anyio.sleep(POLL_INTERVAL.total_seconds())
@@ -99,6 +99,23 @@ class WorkloadSession:
             return await self.manager.get(WORKLOADS, self.workload.key)
         except NotFound:
             return None
+
+
+async def _play_on(act: Follower, view: WorkloadView) -> None:
+    """Play, again and again while the cluster cannot be reached: it may come back, and if it is lost the workload leaves it."""
+    said = False
+    while True:
+        try:
+            return await act.play(view)
+        except (ClusterUnreachable, BaseExceptionGroup) as error:
+            ends = list(leaves(error))
+            away = [end for end in ends if isinstance(end, ClusterUnreachable) and end.cluster == view.cluster]
+            if len(away) < len(ends):
+                raise
+            if not said:
+                note(f"{view.cluster} cannot be reached: {away[0].why}; trying again")
+                said = True
+        await anyio.sleep(POLL_INTERVAL.total_seconds())
 
 
 @asynccontextmanager

@@ -355,7 +355,9 @@ class Observer:
         return max(0.0, (self.now() - when).total_seconds()) if when is not None else 0.0
 
     def _log(self, event: str, workload: Workload, **facts: object) -> None:
-        log.info(event, workload=str(workload.key), attempt=attempt_of(workload).partition("/")[0], **facts)
+        attempt = attempt_of(workload).partition("/")[0]
+        named = {"attempt": attempt} if attempt else {}  # there is none before the first dispatch
+        log.info(event, workload=str(workload.key), **named, **facts)
 
 
 def _true(workload: Workload) -> frozenset[str]:

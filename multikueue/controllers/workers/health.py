@@ -94,4 +94,5 @@ class Health:
 
     def _tell(self, is_news: bool) -> None:
         if is_news:
-            log.info(f"cluster.{self.worker.link.reach.value}", cluster=self.worker.name, why=self.worker.why)
+            why = {"why": self.worker.why} if self.worker.why else {}
+            log.info(f"cluster.{self.worker.link.reach.value}", cluster=self.worker.name, **why)

@@ -97,6 +97,7 @@ class Jobs:
             is_taken=lambda name: store.workloads.get(ObjectKey(job.metadata.namespace, name)) is not None,
             has_local_queue=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
             hidden=self._hidden(job, adapter),
+            tell_suspended_after=self.world.settings.dispatch.tell_suspended_after,
         )
 
     def _hidden(self, job: AnyJob, adapter: Adapter) -> str:

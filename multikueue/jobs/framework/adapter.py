@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -105,6 +106,11 @@ class Adapter(Admitting, Protocol):
         ...
 
     @property
+    def should_tell_suspension(self) -> bool:
+        """Whether the status of a waiting job does not say that it is suspended unless we do (`suspension_patch`)."""
+        ...
+
+    @property
     def runtimes(self) -> Runtimes | None:
         """The objects that describe the pods of its jobs; None if the jobs do."""
         ...
@@ -199,6 +205,11 @@ class Adapter(Admitting, Protocol):
 
     def reset_status_patch(self, job: AnyJob) -> dict[str, Any] | None:
         """The merge patch that makes a stopped job's status show no pods; None if it shows none (CX-22)."""
+        ...
+
+    def suspension_patch(self, job: AnyJob, now: datetime) -> dict[str, Any] | None:
+        """The merge patch by which the status of a waiting job says that it is suspended; None if it says so, or if its own
+        controller does."""
         ...
 
 

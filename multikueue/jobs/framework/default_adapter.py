@@ -6,6 +6,7 @@ is written back to it.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
@@ -34,6 +35,7 @@ class DefaultAdapter(Adapter):
     is_external: ClassVar[bool] = False
     may_resume: ClassVar[bool] = True
     is_mirrored: ClassVar[bool] = True
+    should_tell_suspension: ClassVar[bool] = False
 
     @property
     def runtimes(self) -> Runtimes | None:
@@ -96,6 +98,9 @@ class DefaultAdapter(Adapter):
 
     def status_patch(self, local: AnyJob, status: msgspec.Raw) -> Tree:
         return workloads.precisely(local) | {"status": merge_patch(tree_of(local.status), tree_of(status))}
+
+    def suspension_patch(self, job: AnyJob, now: datetime) -> Tree | None:  # noqa: ARG002  # only batch Jobs need it
+        return None
 
     def release_patch(self, job: AnyJob) -> Tree | None:  # noqa: ARG002  # nothing of Kueue's keeps it
         return None

@@ -58,6 +58,7 @@ class JobView:
     - `nested`: the state of the job that owns this one; None if none does.
     - `is_taken`: whether a Workload of that name exists beside it.
     - `hidden`: a sentence about a Workload that may be the job's and cannot be decoded.
+    - `tell_suspended_after`: how long it waits until its status says so; None: it never does.
     """
 
     job: AnyJob
@@ -76,6 +77,7 @@ class JobView:
     nested: Nested | None = None
     is_taken: Callable[[str], bool] = _never
     hidden: str = ""
+    tell_suspended_after: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

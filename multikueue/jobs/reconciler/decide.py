@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from multikueue.api.core import PriorityClass
 from multikueue.api.event import Event
@@ -50,6 +50,15 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
     if adapter.is_external:
         return mirror(view, now, adapter)
     case = Case(_present(view), adapter)
+    decision = _decided(case, now)
+    if decision.actions or not adapter.should_tell_suspension:
+        return decision
+    told = _told_suspended(case, now)
+    return joined(decision, told) if told is not NOTHING else decision
+
+
+def _decided(case: Case, now: datetime) -> JobDecision:
+    view, adapter = case.view, case.adapter
     if view.nested is not None and not case.is_over():
         return _decide_nested(case, view.nested)
     if not case.is_ours():
@@ -71,6 +80,19 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
     if case.undispatchable():
         return _decide_undispatchable(case, now)
     return decide_elastic(case, now) if view.is_elastic and case.view.workloads else decide_own(case)
+
+
+def _told_suspended(case: Case, now: datetime) -> JobDecision:
+    """Says in the status of a job that has waited for a while that it is suspended. One that is started at once costs no
+    such write. While pods of it run, its status is that of the worker."""
+    job, after, created = case.view.job, case.view.tell_suspended_after, case.view.job.metadata.creation_timestamp
+    if after is None or created is None or not case.adapter.is_suspended(job):
+        return NOTHING
+    left = created + after - now
+    if left > timedelta():
+        return JobDecision(again_after=left)
+    patch = case.adapter.suspension_patch(job, now) if case.is_ours() and case.is_quiet() else None
+    return JobDecision(actions=(PatchJobStatus(patch),)) if patch is not None else NOTHING
 
 
 def _present(view: JobView) -> JobView:

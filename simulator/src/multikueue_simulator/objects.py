@@ -126,13 +126,14 @@ OnkKVGC9
 authority loads the system's at each connection, which costs more than everything else in it."""
 
 
-def kubeconfig_secret(cluster: str, namespace: str, *, server: str, token: str) -> Object:
-    """The Secret with the kubeconfig of a worker."""
+def kubeconfig_secret(cluster: str, namespace: str, *, server: str, token: str, ca: bytes = b"") -> Object:
+    """The Secret with the kubeconfig of a worker. `ca` is the certificate of the authority, as PEM."""
+    authority = b64encode(ca).decode() if ca else _AUTHORITY
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": cluster,
-        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": _AUTHORITY}}],
+        "clusters": [{"name": cluster, "cluster": {"server": server, "certificate-authority-data": authority}}],
         "users": [{"name": cluster, "user": {"token": token}}],
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": cluster}}],
     }

@@ -131,13 +131,22 @@ class Kueue(Process):
 class Runner(Process):
     """The program that runs a worker's jobs."""
 
-    def __init__(self, host: str, network: Network, *, clock: Clock, rng: random.Random, lives: Lives | None) -> None:
+    def __init__(
+        self,
+        host: str,
+        network: Network,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        lives: Lives | None,
+        pods: bool = False,
+    ) -> None:
         super().__init__(f"nodes of {host}", network)
-        self.host, self.clock, self.rng, self.lives = host, clock, rng, lives
+        self.host, self.clock, self.rng, self.lives, self.pods = host, clock, rng, lives, pods
 
     async def _work(self, started: anyio.Event) -> None:
         async with self._client(self.host) as client:
-            runner = JobRunner(client, now=self.clock.now, rng=self.rng, lives=self.lives)
+            runner = JobRunner(client, now=self.clock.now, rng=self.rng, lives=self.lives, pods=self.pods)
             await _until_cancelled(runner.run, started)
 
 

@@ -35,6 +35,7 @@ from multikueue.settings import InForce
 from multikueue_simulator import definitions, objects
 from multikueue_simulator.processes import MANAGER, Kueue, ManagerProcess, Process, Runner
 from multikueue_simulator.workers.jobs import Lives
+from multikueue_simulator.workers.logs import PodLogs
 
 __all__ = [
     "MANAGER",
@@ -76,6 +77,8 @@ class Layout:
     """The workers in the decision of an OCM Placement; empty: no Placement."""
     core: bool = False
     """Whether a Kueue on the manager cluster owns jobs and quota."""
+    pods: bool = False
+    """Whether the pods of jobs are objects with logs, for people to look at."""
 
 
 class ClusterHandle:
@@ -96,9 +99,11 @@ class ClusterHandle:
         """The answer to a request. Raises Refused."""
         return object_of(on_the_spot(self.cluster.api.handle(_request(method, path, body, content_type, query))))
 
-    async def ask(self, method: str, path: str, body: Object | None = None) -> Object:
+    async def ask(
+        self, method: str, path: str, body: Object | None = None, *, content_type: str = "application/json"
+    ) -> Object:
         """The answer to a request that may wait for an admission webhook. Raises Refused."""
-        return object_of(await self.cluster.api.handle(_request(method, path, body, "application/json", None)))
+        return object_of(await self.cluster.api.handle(_request(method, path, body, content_type, None)))
 
     def create(self, kind: Kind[Any], body: Object) -> Object:
         return self.call("POST", kind.collection(body["metadata"].get("namespace", "")), body)
@@ -233,10 +238,11 @@ class World:
         self.managers[name] = made
         return made
 
-    def trust(self, worker: str, token: str) -> None:
-        """Set the token that the manager uses for a worker, whether or not the worker accepts it."""
+    def trust(self, worker: str, token: str, *, server: str = "", ca: bytes = b"") -> None:
+        """Set the token that the manager uses for a worker, whether or not the worker accepts it. `server` and `ca` are those
+        of a port that others reach it by."""
         namespace = self.layout.secrets
-        body = objects.kubeconfig_secret(worker, namespace, server=f"https://{worker}", token=token)
+        body = objects.kubeconfig_secret(worker, namespace, server=server or f"https://{worker}", token=token, ca=ca)
         key = ObjectKey(namespace, body["metadata"]["name"])
         if self.manager.find(kinds.SECRETS, key) is None:
             self.manager.create(kinds.SECRETS, body)
@@ -264,7 +270,12 @@ class World:
         """Create a cluster. Field owners are tracked only where clients apply, as tracking makes each write more
         expensive."""
         cluster = Cluster(
-            name, now=self.clock.now, rng=self._luck(), definitions=definitions.kueue(), managed_fields=managed_fields
+            name,
+            now=self.clock.now,
+            rng=self._luck(),
+            definitions=definitions.kueue(),
+            managed_fields=managed_fields,
+            pod_log=PodLogs(name) if self.layout.pods else None,
         )
         self.network.add(name, cluster.api)
         return ClusterHandle(cluster, name)
@@ -274,7 +285,7 @@ class World:
         return Worker(
             self._site(name),
             Kueue(name, network, clock=clock, rng=self._luck()),
-            Runner(name, network, clock=clock, rng=self._luck(), lives=lives),
+            Runner(name, network, clock=clock, rng=self._luck(), lives=lives, pods=self.layout.pods),
         )
 
 

@@ -96,6 +96,18 @@ async def test_users_are_known_by_their_tokens(bench: Bench) -> None:
 
 
 @on_bench
+async def test_a_host_may_have_the_name_of_a_port(bench: Bench) -> None:
+    bench.network.aliases["127.0.0.1:8443"] = HOST
+    credentials = Credentials(server="https://127.0.0.1:8443", token=FixedToken("Bearer t"))
+    async with Client.connect(credentials, cluster=HOST, transport=over(bench.line)) as client:
+        await client.request("GET", "/api")
+        assert len(bench.server.requests) == 1
+        bench.link.become(State.REFUSE)
+        with pytest.raises(ClusterUnreachable):
+            await client.request("GET", "/api")
+
+
+@on_bench
 async def test_where_nobody_listens_nothing_is_sent(bench: Bench) -> None:
     bench.link.become(State.REFUSE)
     async with bench.client(call_timeout=2) as client:

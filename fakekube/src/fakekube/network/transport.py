@@ -68,6 +68,8 @@ class Network:
 
     def __init__(self, rng: random.Random) -> None:
         self.hosts: dict[str, Host] = {}
+        self.aliases: dict[str, str] = {}
+        """Hosts by other names that a URL may have for them, with the port: `127.0.0.1:8443`."""
         self.context = Context()
         """The context of callbacks in transit, which belong to no process."""
         self._rng = rng
@@ -76,6 +78,10 @@ class Network:
     def add(self, name: str, api: Handler) -> Host:
         self.hosts[name] = Host(api)
         return self.hosts[name]
+
+    def host_of(self, url: URL) -> str:
+        """The name of the host that a URL leads to."""
+        return self.aliases.get(url.authority, url.host or "")
 
     def link(self, source: str, host: str) -> Link:
         """The link from a line's name to a host, created at first use with a random generator of its own."""
@@ -216,13 +222,26 @@ class _Asked:
 class _Flight:
     """A request in transit, and then its answer."""
 
-    __slots__ = ("_age", "_answer", "_authorization", "_fate", "_line", "_loop", "_request", "_url", "answered", "link")
+    __slots__ = (
+        "_age",
+        "_answer",
+        "_authorization",
+        "_fate",
+        "_host",
+        "_line",
+        "_loop",
+        "_request",
+        "_url",
+        "answered",
+        "link",
+    )
 
     def __init__(self, line: Line, url: URL, request: Request, authorization: str) -> None:
         self._line, self._url, self._request, self._authorization = line, url, request, authorization
         self._loop = asyncio.get_running_loop()
         self._answer: Response | Watch | None = None
-        self.link = line.network.link(line.source, url.host or "")
+        self._host = line.network.host_of(url)
+        self.link = line.network.link(line.source, self._host)
         self._age, self._fate = self.link.age, self.link.fate(request)
         self.answered: asyncio.Future[Response | Watch] = self._loop.create_future()
         if line.dead:
@@ -281,7 +300,7 @@ class _Flight:
         self.link.watchers[self] = on_change
 
     def _carried_out(self) -> Response | Watch | None:
-        line, host = self._line, self._url.host or ""
+        line, host = self._line, self._host
         observer = line.observer if not line.dead else None
         if observer is not None:
             observer.arriving(line, host, self._request)

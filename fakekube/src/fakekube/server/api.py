@@ -25,7 +25,7 @@ __all__ = ["Api"]
 _TEXT = "text/plain; charset=utf-8"
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
-_Write = Callable[[Server, Route, Request], Awaitable[Response]]
+_Write = Callable[[Server, Route, Request], Awaitable[Response | Watch]]
 _OF_MANY: Mapping[str, tuple[str, _Write]] = {
     "POST": ("create", writes.create),
     "DELETE": ("deletecollection", deletion.delete_many),
@@ -95,7 +95,7 @@ class Api:
         _check(route, "list")
         return reads.list_(self.server, route, request)
 
-    async def _write(self, route: Route, request: Request) -> Response:
+    async def _write(self, route: Route, request: Request) -> Response | Watch:
         if route.subresource and not _has_status(route):
             return await self._special(route, request)
         verb, write = (_OF_ONE if route.name else _OF_MANY).get(request.method, ("", None))
@@ -109,7 +109,7 @@ class Api:
             return subresources.answered(route, request, virtual)
         return await write(self.server, route, request)
 
-    async def _special(self, route: Route, request: Request) -> Response:
+    async def _special(self, route: Route, request: Request) -> Response | Watch:
         if route.subresource not in route.resource.subresources:
             raise not_found(route.resource, route.name)
         if route.subresource == "scale" and route.resource.scale is not None:

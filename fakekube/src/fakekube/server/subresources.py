@@ -13,12 +13,12 @@ from fakekube.server import answers
 from fakekube.server.reads import present
 from fakekube.server.routes import Route
 from fakekube.server.server import Server, Virtual
-from fakekube.wire import Request, Response
+from fakekube.wire import Request, Response, Watch
 
 __all__ = ["Subresource", "answered", "finalize", "log"]
 
-Subresource = Callable[[Server, Route, Request], Awaitable[Response]]
-"""Answers all requests to one subresource of a kind. Raises Refused."""
+Subresource = Callable[[Server, Route, Request], Awaitable[Response | Watch]]
+"""Answers all requests to one subresource of a kind, by a stream of lines if it is one. Raises Refused."""
 
 
 def answered(route: Route, request: Request, virtual: Virtual) -> Response:

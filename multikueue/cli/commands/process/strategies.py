@@ -21,6 +21,7 @@ __all__ = ["app"]
 app = group("strategies", "See the installed strategies, and check your own.")
 
 LISTED = (Column("NAME"), Column("PACKAGE"), Column("SUMMARY"), Column("OPTIONS", is_wide=True))
+KEPT = {True: "ok", False: "failed", None: "not asked"}
 CHECKED = (Column("PROMISE"), Column("KEPT"), Column("EXAMPLE", is_wide=True))
 
 
@@ -91,17 +92,20 @@ def check_strategy(
       multikueue strategies check incremental --option step=2
       multikueue strategies check my_package:Cheapest --option 'prices={a: 0.5}' -o wide
     """
-    from multikueue.testing.contract import PROMISES, broken_promises
+    from multikueue.testing.contract import PROMISES, broken_promises, promises_not_asked
 
-    broken = broken_promises(_load(strategy, dict(_pair(text) for text in option or ())))
+    loaded = _load(strategy, dict(_pair(text) for text in option or ()))
+    broken = broken_promises(loaded)
+    unknown = promises_not_asked(loaded) if broken else ()
+    kept = {promise: None if promise in unknown else True for promise in PROMISES} | dict.fromkeys(broken, False)
     items: list[dict[str, Any]] = [
-        {"metadata": {"name": promise}, "kept": promise not in broken, "example": broken.get(promise, "")}
+        {"metadata": {"name": promise}, "kept": kept[promise], "example": broken.get(promise, "")}
         for promise in PROMISES
     ]
     print_items(
         PrintedList(
             columns=CHECKED,
-            rows=[(i["metadata"]["name"], "ok" if i["kept"] else "failed", i["example"]) for i in items],
+            rows=[(i["metadata"]["name"], KEPT[i["kept"]], i["example"]) for i in items],
             items=items,
             resource="promise",
             nothing="",

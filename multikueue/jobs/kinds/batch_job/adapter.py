@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -54,6 +55,8 @@ _shape: Callable[[msgspec.Raw], _Shape] = decoder(_Shape)
 @dataclass(frozen=True, slots=True)
 class BatchJob(DefaultAdapter):
     """The adapter of batch/v1 Job; has no state."""
+
+    should_tell_suspension: ClassVar[bool] = True
 
     @property
     def kind(self) -> Kind[Job]:
@@ -171,6 +174,14 @@ class BatchJob(DefaultAdapter):
         if batch_status.comparable(clean) == batch_status.comparable(status):
             return None
         return workloads.precisely(job) | {"status": merge_patch(status, clean)}
+
+    def suspension_patch(self, job: AnyJob, now: datetime) -> Tree | None:
+        """Nobody else says that a Job managed by us is suspended, and kubectl calls one that does not say so `Running`."""
+        if self.unmanaged_reason(job) or self.finished(job) or not self.is_suspended(job):
+            return None
+        status = tree_of(job.status)
+        told = batch_status.suspended(status, now)
+        return workloads.precisely(job) | {"status": merge_patch(status, told)} if told != status else None
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 

@@ -25,13 +25,16 @@ end are held back until the end, since a run that announced one may yet be lost.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from multikueue.api.canonical import canonical
+from multikueue.api.meta import render_time
 
 Status = dict[str, Any]
 
 COMPLETE, FAILED = "Complete", "Failed"
+_SUSPENDED = "Suspended"
 _SUCCESS_CRITERIA_MET, _FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
 _ANNOUNCED_BY = {COMPLETE: _SUCCESS_CRITERIA_MET, FAILED: _FAILURE_TARGET}
 _IRREVOCABLE = (COMPLETE, FAILED, _SUCCESS_CRITERIA_MET, _FAILURE_TARGET)
@@ -63,6 +66,16 @@ def reset(local: Status) -> Status:
     """The local status of a stopped job: no running pods, and no startTime, so that it may start again."""
     gone = (*_POD_COUNTERS, "startTime", "uncountedTerminatedPods")
     return {key: value for key, value in local.items() if key not in gone}
+
+
+def suspended(local: Status, now: datetime) -> Status:
+    """The local status with the condition by which Kubernetes' own controller would say that a job is suspended."""
+    others = [c for c in _conditions(local) if c.get("type") != _SUSPENDED]
+    if _SUSPENDED in _true_types(local):
+        return local
+    at = render_time(now)
+    said = {"type": _SUSPENDED, "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
+    return local | {"conditions": [*others, said | {"lastProbeTime": at, "lastTransitionTime": at}]}
 
 
 def comparable(status: Status) -> Status:

@@ -138,6 +138,30 @@ def test_check_of_a_bad_one_ends_with_1_and_names_each_promise_it_breaks(cli: Ru
     assert "strategy Bad nominated nobody, not in its fleet of a" in result.err
 
 
+def test_a_promise_that_was_not_asked_is_not_kept(cli: Run, tmp_path: Path) -> None:
+    silent = (
+        HEADER
+        + '''
+@dataclass(frozen=True)
+class Silent:
+    """Says nothing."""
+
+    def nominate(self, workload: object, fleet: object) -> object:
+        raise ValueError("no")
+'''
+    )
+    (tmp_path / "at_work_3.py").write_text(silent)
+    result = cli("strategies", "check", "at_work_3:Silent")
+    assert result.code == 1
+    states = {line.rsplit("  ", 1)[0].strip(): line.rsplit("  ", 1)[1].strip() for line in result.lines[1:]}
+    assert states["answers each question soundly"] == "failed"
+    assert {name for name, state in states.items() if state == "not asked"} == {
+        "nominates what can be used",
+        "leaves the question as it is",
+        "answers the same every time",
+    }
+
+
 def test_check_for_programs(cli: Run) -> None:
     items = json.loads(cli("strategies", "check", "incremental", "-o", "json").out)["items"]
     assert {item["kept"] for item in items} == {True}

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from multikueue.kube.client import Client
 from tests.cli.conftest import Run
@@ -114,6 +115,26 @@ async def test_a_job_that_waits_is_followed_to_its_end(field: Field) -> None:
 
     assert (done.code, done.lines) == (0, [said("one"), said("two")])
     assert done.err.endswith("Done on worker2: all went well.\n")
+
+
+async def test_a_worker_that_is_gone_is_waited_for_until_the_job_leaves_it(field: Field) -> None:
+    await field.submit()
+    await field.runs_on("train", "worker1")
+    known = field.kubeconfig.read_text()
+    (gone,) = [each["cluster"]["server"] for each in yaml.safe_load(known)["clusters"] if each["name"] == "worker1"]
+    field.kubeconfig.write_text(known.replace(gone, "https://127.0.0.1:9"))
+    follow = field.start("workloads", "logs", "train", "-f")
+    await follow.said("worker1 cannot be reached", "Connect call failed")
+    await field.leaves("train")
+    await field.runs_on("train", "worker2")
+    await field.pod("worker2", "two", await field.copy("worker2"))
+    await follow.said(said("two"))
+    await field.becomes("train", lambda made: made.cluster_name("worker2").finished(message="all went well"))
+
+    done = await follow.result()
+
+    assert (done.code, done.lines) == (0, [said("two")])
+    assert done.err.count("worker1 cannot be reached") == 1
 
 
 async def test_more_containers_than_wanted_are_not_followed(field: Field) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fakekube.wire import Object
-from multikueue_simulator.demo.board import Board, percentile
+from multikueue.api.workload import SLICE_REPLACED
+from multikueue_simulator.demo.board.board import Board
 from multikueue_simulator.world import MANAGER
 
 QUEUE, ORIGIN = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/multikueue-origin"
@@ -153,10 +154,36 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert board().rate(0.0) == 0
 
 
-@pytest.mark.parametrize(
-    ("values", "share", "expected"),
-    [([], 0.5, None), ([1.0], 0.95, 1.0), ([1.0, 2.0, 3.0, 4.0], 0.5, 3.0), ([1.0, 2.0], 1.0, 2.0)],
-    ids=["of nothing", "of one", "the middle", "never past the end"],
-)
-def test_percentiles(values: list[float], share: float, expected: float | None) -> None:
-    assert percentile(values, share) == expected
+def retried(message: str) -> Object:
+    return local(conditions=RESERVED, clusterName="large", admissionChecks=[{"state": "Retry", "message": message}])
+
+
+def test_a_lost_worker_is_named_and_where_the_job_went() -> None:
+    one = dispatched()
+    one.see(MANAGER, "MODIFIED", retried('Admitting remote lost: worker cluster "large" is out of reach'), 5.0)
+    one.see(MANAGER, "MODIFIED", local(conditions=(condition("QuotaReserved", "False"), condition("Evicted"))), 6.0)
+    one.see(MANAGER, "MODIFIED", local(conditions=RESERVED, clusterName="small"), 8.5)
+    assert [moment.text for moment in one.moments][-2:] == [
+        "large is lost: a queues again",
+        "a runs elsewhere: on small, 2.5 s after it had to leave large",
+    ]
+
+
+def test_a_replaced_slice_of_a_job_is_no_loss() -> None:
+    one = dispatched()
+    second = local(conditions=RESERVED, clusterName="large") | {
+        "metadata": {"name": "s2", "ownerReferences": [{"name": "a"}]}
+    }
+    one.see(MANAGER, "MODIFIED", second, 3.0)
+    replaced = condition("Finished") | {"reason": SLICE_REPLACED}
+    one.see(MANAGER, "MODIFIED", local(conditions=(replaced,)), 3.1)
+    course = one.courses["a"]
+    assert (course.evictions, course.winner, course.holding) == (0, "large", {"s2"})
+
+
+def test_a_job_that_somebody_deletes_is_over() -> None:
+    one = dispatched()
+    one.see(MANAGER, "DELETED", job(), 4.0)
+    assert one.is_over(1)
+    assert one.moments[-1].text == "somebody deletes a"
+    assert (one.failed, one.repeated) == (0, 0)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rich.console import Console, Group, RenderableType
 
-from multikueue_simulator.demo.board import Moment, Stand
-from multikueue_simulator.demo.view import LINES, picture, story, summary
+from multikueue_simulator.demo.board.courses import Moment, Stand
+from multikueue_simulator.demo.screen.keys import HELP
+from multikueue_simulator.demo.screen.picture import LINES, Hand, picture, story, summary
 from multikueue_simulator.world import MANAGER
-from tests.simulator.demo.test_board import RESERVED, copy, dispatched, local, remote_job
+from tests.simulator.demo.board.test_board import RESERVED, copy, dispatched, local, remote_job
 
 
 def drawn(what: RenderableType, *, width: int = 120, height: int = 40) -> str:
@@ -78,9 +79,35 @@ def test_a_long_moment_is_one_line() -> None:
 def test_the_summary_tells_of_jobs_that_ran_twice_at_no_need() -> None:
     board = dispatched()
     board.see("large", "ADDED", remote_job(uid="1"), 2.0)
-    assert "ran twice at no need               0" in drawn(summary(board))
+    assert "ran twice at no need 0" in " ".join(drawn(summary(board)).split())
     board.see("small", "ADDED", remote_job(uid="2"), 3.0)
-    assert "ran twice at no need               1" in drawn(summary(board))
+    assert "ran twice at no need 1" in " ".join(drawn(summary(board)).split())
     board.see(MANAGER, "MODIFIED", local(conditions=RESERVED), 4.0)
     board.courses["a"].evictions = 1
-    assert "ran twice at no need               0" in drawn(summary(board))
+    assert "ran twice at no need 0" in " ".join(drawn(summary(board)).split())
+
+
+def test_colours_and_words_are_explained() -> None:
+    text = drawn(picture(dispatched(), 4.0, jobs=9), width=80, height=24)
+    assert "█ ours  █ others  ░ free" in text
+    assert "first to admit wins" in text
+
+
+def test_keys_are_told_with_what_is_chosen_and_fit_a_small_terminal() -> None:
+    text = drawn(picture(dispatched(), 4.0, jobs=90, hand=Hand(worker="large", job="a")), width=80, height=24)
+    assert HELP in text
+    assert "large a" in text
+    assert len(text.splitlines()) < 24
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_an_answer_takes_the_place_of_what_happened() -> None:
+    hand = Hand(
+        worker="large", job="a", asked="multikueue why a", answer="a waits " + "for long " * 9 + "end\n" + "more\n" * 50
+    )
+    text = drawn(picture(dispatched(), 4.0, jobs=9, hand=hand), width=80, height=24)
+    assert "$ multikueue why a" in text
+    assert "a waits" in text
+    assert "long end" in " ".join(text.split()), "no part of it is cut"
+    assert "a runs on large" not in text
+    assert len(text.splitlines()) < 24

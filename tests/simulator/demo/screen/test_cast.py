@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from multikueue_simulator.demo.cast import console
+from multikueue_simulator.demo.screen.cast import console
 
 
 def test_what_is_shown_is_kept_with_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

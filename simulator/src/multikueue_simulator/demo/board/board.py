@@ -4,73 +4,18 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
 
 from fakekube.wire import Object
 from multikueue.api.quantity import NANO, parse
-from multikueue.api.workload import ORIGIN_LABEL, QUEUE_LABEL
+from multikueue.api.workload import ORIGIN_LABEL, QUEUE_LABEL, SLICE_REPLACED
+from multikueue_simulator.demo.board import words
+from multikueue_simulator.demo.board.courses import Course, Moment, Stand
 from multikueue_simulator.world import MANAGER
 
-__all__ = ["Board", "Course", "Moment", "Stand", "percentile"]
-
-Stage = Literal["waiting", "racing", "running", "finished"]
+__all__ = ["Board"]
 
 MEMORY = 200
 """The number of moments that are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """An event for the viewer; `at` is in seconds since the start."""
-
-    at: float
-    text: str
-    style: str = ""
-
-
-@dataclass(slots=True)
-class Course:
-    """The history of one job. Times are in seconds since the start, None before the event; `starts` counts its
-    starts."""
-
-    queue: str
-    submitted: float
-    reserved: bool = False
-    copies: set[str] = field(default_factory=set)
-    raced: set[str] = field(default_factory=set)
-    """The workers that had a copy since the last reservation."""
-    winner: str = ""
-    won: float | None = None
-    started: float | None = None
-    finished: float | None = None
-    failed: bool = False
-    starts: int = 0
-    evictions: int = 0
-
-    @property
-    def stage(self) -> Stage:
-        if self.finished is not None:
-            return "finished"
-        if self.winner:
-            return "running"
-        return "racing" if self.copies else "waiting"
-
-
-@dataclass(slots=True)
-class Stand:
-    """The state of a worker: CPUs of admitted workloads, of the demo and of others, and races won and lost."""
-
-    cpu: int
-    reachable: bool = True
-    used: dict[str, float] = field(default_factory=dict)
-    others: dict[str, float] = field(default_factory=dict)
-    won: int = 0
-    lost: int = 0
-
-    @property
-    def busy(self) -> float:
-        return sum(self.used.values()) + sum(self.others.values())
 
 
 class Board:
@@ -81,6 +26,8 @@ class Board:
         self.stands = {name: Stand(cpu) for name, cpu in workers.items()}
         self.courses: dict[str, Course] = {}
         self.moments: deque[Moment] = deque(maxlen=MEMORY)
+        self.noted = 0
+        """How many moments there have been."""
         self.act = ""
         self._jobs: dict[str, str] = {}  # by the workload's name, which its copies share
         self._begun: set[str] = set()  # UIDs of the remote jobs that have started
@@ -89,6 +36,7 @@ class Board:
 
     def note(self, at: float, text: str, style: str = "") -> None:
         self.moments.append(Moment(at, text, style))
+        self.noted += 1
 
     def announce(self, at: float, text: str) -> None:
         """Announce the next act."""
@@ -115,8 +63,10 @@ class Board:
             labels = body["metadata"].get("labels") or {}
             self.courses[name] = Course(labels.get(QUEUE_LABEL, ""), at)
         course = self.courses[name]
-        end = _end(body)
-        if end and course.finished is None:
+        if course.finished is None and change == "DELETED":
+            course.finished = at
+            self.note(at, f"somebody deletes {name}")
+        elif course.finished is None and (end := _end(body)):
             course.finished, course.failed = at, end == "Failed"
 
     def _local_workload(self, change: str, body: Object, at: float) -> None:
@@ -127,14 +77,31 @@ class Board:
         course = self.courses.get(self._jobs.get(name, ""))
         if course is None or change == "DELETED":
             return
-        status = body.get("status") or {}
-        reserved = _is_true(status, "QuotaReserved")
-        if course.reserved and not reserved and course.finished is None:
-            course.evictions += 1
-            self.note(at, f"{self._jobs[name]} goes back to its queue: {_message(status, 'Evicted')}", "red")
-            course.raced.clear()
-        course.reserved = reserved
-        self._winner(self._jobs[name], course, status.get("clusterName", ""), at)
+        self._reservation(name, course, body.get("status") or {}, at)
+
+    def _reservation(self, name: str, course: Course, status: Object, at: float) -> None:
+        """A workload of a job has quota or not, and a winner or not."""
+        job = self._jobs[name]
+        course.retry = _retry(status) or course.retry
+        if _reason(status, "Finished") == SLICE_REPLACED:
+            course.holding.discard(name)
+            course.places.pop(name, None)
+        elif _is_true(status, "QuotaReserved"):
+            course.holding.add(name)
+            course.places[name] = status.get("clusterName", "")
+        elif name in course.holding and course.finished is None:
+            course.holding.discard(name)
+            course.places.pop(name, None)
+            self._evicted(job, course, status, at)
+        self._winner(job, course, next(filter(None, course.places.values()), ""), at)
+
+    def _evicted(self, job: str, course: Course, status: Object, at: float) -> None:
+        course.evictions += 1
+        course.left = at
+        course.raced.clear()
+        lost, course.retry = "remote lost" in course.retry, ""
+        reason, message = _reason(status, "Evicted"), _message(status, "Evicted")
+        self.note(at, words.evicted(job, course, lost=lost, reason=reason, message=message), "red")
 
     def _winner(self, job: str, course: Course, winner: str, at: float) -> None:
         if winner == course.winner:
@@ -148,8 +115,8 @@ class Board:
         losers = sorted(course.raced - {winner})
         for loser in losers:
             self.stands[loser].lost += 1
-        against = f" against {', '.join(losers)}" if losers else ""
-        self.note(at, f"{job} runs on {winner}, {at - course.submitted:.2f} s after its submission{against}")
+        self.note(at, words.won(job, course, at, losers), "green" if course.left is not None else "")
+        course.last = winner
 
     def _cluster(self, body: Object, at: float) -> None:
         stand = self.stands.get(body["metadata"]["name"])
@@ -162,9 +129,9 @@ class Board:
         stand.reachable = reachable
         name = body["metadata"]["name"]
         if reachable:
-            self.note(at, f"the manager reaches {name} again", "green")
+            self.note(at, words.back(name), "green")
         else:
-            self.note(at, f"the manager cannot reach {name}: {_message(status, 'Active')}", "red")
+            self.note(at, words.gone(name, _message(status, "Active")), "red")
 
     def _copy(self, stand: Stand, site: str, change: str, body: Object) -> None:
         name, gone = body["metadata"]["name"], change == "DELETED"
@@ -203,6 +170,15 @@ class Board:
     def finished(self) -> int:
         return sum(course.finished is not None for course in self.courses.values())
 
+    @property
+    def failed(self) -> int:
+        return sum(course.failed for course in self.courses.values())
+
+    @property
+    def repeated(self) -> int:
+        """The jobs that ran once more than they had to."""
+        return sum(course.is_repeated for course in self.courses.values())
+
     def is_over(self, jobs: int) -> bool:
         """Whether `jobs` jobs were submitted and all have finished."""
         return len(self.courses) >= jobs and self.finished == len(self.courses)
@@ -232,17 +208,23 @@ class Board:
         return sorted(c.started - c.submitted for c in self.courses.values() if c.started is not None)
 
 
-def percentile(values: list[float], share: float) -> float | None:
-    """The value below which a share (0 to 1) of the sorted values lies; None without values."""
-    return values[min(len(values) - 1, int(share * len(values)))] if values else None
-
-
 def _conditions(status: Object) -> Iterable[Object]:
     return status.get("conditions") or ()
 
 
 def _is_true(status: Object, type_: str) -> bool:
     return any(each["type"] == type_ and each["status"] == "True" for each in _conditions(status))
+
+
+def _retry(status: Object) -> str:
+    """Why our check wants the workload to be evicted; empty if it does not."""
+    checks = status.get("admissionChecks") or ()
+    return next((each.get("message", "") for each in checks if each.get("state") == "Retry"), "")
+
+
+def _reason(status: Object, type_: str) -> str:
+    found = (each for each in _conditions(status) if each["type"] == type_ and each["status"] == "True")
+    return next((each.get("reason", "") for each in found), "")
 
 
 def _message(status: Object, type_: str) -> str:
