@@ -17,6 +17,7 @@ from multikueue.api.workload import (
     EVICTED,
     FINISHED,
     QUOTA_RESERVED,
+    UNDISPATCHABLE_ANNOTATION,
     Workload,
 )
 from multikueue.dispatch.fit import fits_nowhere
@@ -164,6 +165,13 @@ def _admitted_at(remote: Remote) -> str:
 Predicate = Callable[[View], bool]
 
 
+def _is_refused_early(v: View) -> bool:
+    """Whether to reject it before it has quota: it would get some for nothing, and may preempt what runs. Not if it
+    explains itself: that is inactive, and goes on once its job can be dispatched."""
+    waits = v.state == "Pending" and not v.local.has(QUOTA_RESERVED)
+    return bool(v.group.problem) and waits and UNDISPATCHABLE_ANNOTATION not in v.local.metadata.annotations
+
+
 def _is_gone(v: View) -> bool:
     return v.group.local is None or v.group.local.metadata.deletion_timestamp is not None
 
@@ -196,6 +204,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.UNREADABLE, lambda v: v.group.hidden),
     (Phase.GONE, _is_gone),
     (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
+    (Phase.UNDISPATCHABLE, _is_refused_early),
     (Phase.UNRESERVED, lambda v: not v.local.has(QUOTA_RESERVED)),
     (Phase.UNCHECKED, lambda v: v.group.check_state is None and not v.ready),
     (Phase.REJECTED, lambda v: v.state == "Rejected"),

@@ -12,7 +12,7 @@ import pytest
 from multikueue.api.event import Event
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, find_condition
-from multikueue.api.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED, Workload, WorkloadStatus
+from multikueue.api.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED, UNDISPATCHABLE_ANNOTATION, Workload, WorkloadStatus
 from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.decide import Decision, decide, is_holding, nominate
@@ -970,6 +970,16 @@ def test_the_winner_is_never_replaced_for_drift() -> None:
 def test_an_undispatchable_workload_is_rejected() -> None:
     decision = decided(reserved(), *BOTH, problem="No multikueue adapter found")
     assert check_of(decision.status) == ("Rejected", "No multikueue adapter found")
+
+
+def test_an_undispatchable_workload_is_rejected_before_it_has_quota() -> None:
+    decision = decided(pending().check(), *BOTH, problem="No multikueue adapter found")
+    assert check_of(decision.status) == ("Rejected", "No multikueue adapter found")
+
+
+def test_one_that_explains_itself_already_is_not_rejected_before_it_has_quota() -> None:
+    local = pending().check().annotations({UNDISPATCHABLE_ANNOTATION: "recreate the job"})
+    assert check_of(decided(local, *BOTH, problem="not managed").status)[0] == "Pending"
 
 
 @pytest.mark.parametrize(("phase", "local", "remotes"), PHASES.values(), ids=PHASES.keys())
