@@ -220,6 +220,9 @@ class AccessProvider(_Group):
 class ClusterProfiles(_Group):
     """Workers that a MultiKueueCluster names by `clusterProfileRef`."""
 
+    enabled: Live[bool] = True
+    """Whether there may be any: Kueue's feature gate MultiKueueClusterProfile."""
+
     access_providers: tuple[AccessProvider, ...] = ()
     """The providers we can use, the preferred one first. Empty: such clusters cannot be used, and are not watched."""
 
@@ -300,8 +303,12 @@ class Dispatch(_Group):
     reconnect_cap: Wait = timedelta(seconds=30)
     """Longest wait between two attempts to connect, so also the longest a worker that is back goes unnoticed."""
 
-    kubeconfig_directory: Path | None = None
+    kubeconfig_directory: Live[Path | None] = None
     """Where kubeconfigs of locationType Path must be, links followed; others are refused. Without it: anywhere."""
+
+    insecure_kubeconfigs: Live[bool] = False
+    """Whether workers' kubeconfigs may break the rules (docs/clusters.md): they may skip TLS, name our files and start
+    programs in our pod. Whoever may write their Secrets then has all that we have. Kueue allowed it up to 0.18."""
 
     cluster_profile: ClusterProfiles = ClusterProfiles()
     """Workers by ClusterProfile."""

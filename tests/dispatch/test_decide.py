@@ -12,7 +12,14 @@ import pytest
 from multikueue.api.event import Event
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, find_condition
-from multikueue.api.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED, UNDISPATCHABLE_ANNOTATION, Workload, WorkloadStatus
+from multikueue.api.workload import (
+    FAILED_ON,
+    MAX_CONDITIONS,
+    NOMINATED,
+    UNDISPATCHABLE_ANNOTATION,
+    Workload,
+    WorkloadStatus,
+)
 from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.decide import Decision, decide, is_holding, nominate

@@ -55,12 +55,15 @@ class Clusters:
     namespace: str
     _connections: dict[str, Connection] = field(default_factory=dict)
     _before: dict[str, Access] = field(default_factory=dict)
+    _insecure: set[str] = field(default_factory=set)
+    """Those whose kubeconfig was taken while it might break the rules."""
+
     _contacts: defaultdict[str, anyio.Event] = field(default_factory=lambda: defaultdict(anyio.Event))
     _tasks: anyio.abc.TaskGroup | None = None
     _kubeconfigs: Kubeconfigs = field(init=False)
 
     def __post_init__(self) -> None:
-        self._kubeconfigs = Kubeconfigs(self.world.store, self.settings, self.namespace)
+        self._kubeconfigs = Kubeconfigs(self.world.store, self.world.settings, self.namespace)
 
     async def run(self) -> None:
         """Holds the connections, and watches the sources of their kubeconfigs, until cancelled."""
@@ -125,9 +128,11 @@ class Clusters:
         name, namespaces = cluster.metadata.name, namespaces_of(cluster)
         kubeconfig = await self._kubeconfigs.read(cluster)
         running = self._connections.get(name)
-        if running is not None and (running.newest, running.namespaces) == (kubeconfig, namespaces):
+        stays = running is not None and (running.newest, running.namespaces) == (kubeconfig, namespaces)
+        if running is not None and stays and self._may_be_used(name):
             return running
         access = await self._kubeconfigs.access(cluster, kubeconfig)
+        self._taken(name)
         running = self._connections.get(name)
         if running is not None and running.serves and running.namespaces == namespaces:
             running.offer(access)
@@ -135,6 +140,13 @@ class Clusters:
         if running is not None:
             self._stop(running)
         return self._start(name, access, namespaces)
+
+    def _may_be_used(self, name: str) -> bool:
+        """Whether its kubeconfig was checked by rules as strict as those of now."""
+        return self.world.settings.dispatch.insecure_kubeconfigs or name not in self._insecure
+
+    def _taken(self, name: str) -> None:
+        (self._insecure.add if self.world.settings.dispatch.insecure_kubeconfigs else self._insecure.discard)(name)
 
     def _start(self, name: str, access: Access, namespaces: tuple[str, ...]) -> Connection:
         worker, contact, before = self.world.store.worker(name), self._contacts[name], self._before.pop(name, None)

@@ -20,7 +20,7 @@ from multikueue.dispatch.group import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.expiry import Validity
-from multikueue.settings import Dispatch
+from multikueue.settings import Dispatch, Settings
 from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 from tests.controllers.table import Table, table
 
@@ -32,6 +32,8 @@ contexts: [{name: c, context: {cluster: c, user: c}}]
 clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]
 users: [{name: c, user: {token: t}}]
 """
+INSECURE = KUBECONFIG.replace(b"server:", b"insecure-skip-tls-verify: true, server:")
+SECURE = {"insecure_kubeconfigs": False}
 W1 = ObjectKey("", "w1")
 QUICK = Dispatch(suspect_after=timedelta(0), isolate_after=timedelta(milliseconds=20))
 
@@ -248,6 +250,23 @@ async def test_a_connection_that_could_not_follow_the_one_before_makes_way_for_t
         assert stuck._scope.cancel_called
         assert (following.before, following.access.credentials.server) == (first, "https://127.0.0.1:1")
         tasks.cancel_scope.cancel()
+
+
+async def test_insecure_kubeconfigs_end_with_the_setting_that_allowed_them() -> None:
+    world = table(insecure_kubeconfigs=True)
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    secret(world, kubeconfig=INSECURE)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clusters.run)
+        await anyio.wait_all_tasks_blocked()
+        await clusters.reconcile("w1")
+        assert "w1" in clusters._connections
+        world.world.settings.take(Settings(dispatch=world.settings.dispatch.model_copy(update=SECURE)))
+        await clusters.reconcile("w1")
+        assert "w1" not in clusters._connections
+        tasks.cancel_scope.cancel()
+    (active,) = (world.manager.find(kinds.MULTIKUEUE_CLUSTERS, W1) or {})["status"]["conditions"]
+    assert active["reason"] == "InsecureKubeConfig"
 
 
 async def test_a_connection_that_serves_is_offered_what_is_new() -> None:
