@@ -39,6 +39,7 @@ __all__ = [
     "CapacityFollow",
     "Cluster",
     "ClusterProfiles",
+    "Compatibility",
     "DeclaredKind",
     "DeclaredPods",
     "Dispatch",
@@ -89,6 +90,8 @@ FRAMEWORKS: Final = (
     "statefulset",
 )
 """The integrations that our job adapters cover, by Kueue's names."""
+
+Compatibility = Literal["0.16", "0.18", "0.19"]
 
 FairStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 FAIR_STRATEGIES: Final[tuple[FairStrategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -382,6 +385,9 @@ class PodsReady(_Group):
 
 class Quota(_Group):
     """Who gets quota, and when those that lost it try again."""
+
+    compatibility: Compatibility = "0.19"
+    """The release of Kueue whose decisions and words are followed where releases differ (docs/compatibility.md)."""
 
     exclude_resource_prefixes: Annotated[tuple[str, ...], NoDecode, BeforeValidator(from_commas)] = ()
     """Resources whose name starts with one of these are not counted at all."""

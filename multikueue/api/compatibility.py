@@ -1,0 +1,33 @@
+"""What releases of Kueue decide or say differently: one switch for each change, all of them in one place.
+
+A switch is named for what the newer release does, and has the number of Kueue's pull request, issue or KEP. Who decides
+looks at the switch and never at the release, so there is one set of rules. `of` gives the switches of a release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Release = Literal["0.16", "0.18", "0.19"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compatibility:
+    """The switches; the defaults are those of the newest release."""
+
+    fair_within_nominal: bool = True
+    """#9494, since 0.17 and 0.16.3: under fair sharing a ClusterQueue that stays within its nominal quota of what is
+    contested preempts whatever the shares say, and that is reclamation."""
+
+    @classmethod
+    def of(cls, release: Release) -> Compatibility:
+        """The switches of a release; "0.16" is 0.16.2."""
+        return _RELEASES[release]
+
+
+NEWEST = Compatibility()
+_0_18 = replace(NEWEST)
+_0_16 = replace(_0_18, fair_within_nominal=False)
+
+_RELEASES: dict[Release, Compatibility] = {"0.16": _0_16, "0.18": _0_18, "0.19": NEWEST}
