@@ -20,6 +20,16 @@ class Compatibility:
     """#9494, since 0.17 and 0.16.3: under fair sharing a ClusterQueue that stays within its nominal quota of what is
     contested preempts whatever the shares say, and that is reclamation."""
 
+    admitting_words: bool = True
+    """#13124, since 0.19: the check says that a worker admitted the workload, and not that it reserved quota for it; and
+    when it ends an attempt, in which state it was before."""
+
+    access_providers: bool = True
+    """KEP 693, since 0.19: who makes credentials for a ClusterProfile is an access provider, no credentials provider."""
+
+    paths_are_deprecated: bool = True
+    """#12144, since 0.19: kubeconfigs that are named by any path are warned of."""
+
     @classmethod
     def of(cls, release: Release) -> Compatibility:
         """The switches of a release; "0.16" is 0.16.2."""
@@ -27,7 +37,7 @@ class Compatibility:
 
 
 NEWEST = Compatibility()
-_0_18 = replace(NEWEST)
+_0_18 = replace(NEWEST, admitting_words=False, access_providers=False, paths_are_deprecated=False)
 _0_16 = replace(_0_18, fair_within_nominal=False)
 
 _RELEASES: dict[Release, Compatibility] = {"0.16": _0_16, "0.18": _0_18, "0.19": NEWEST}

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from multikueue import strategy as contract
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.foreign import answer_or, bounded, excerpt, moment
 from multikueue.api.job import AnyJob, job_status
 from multikueue.api.meta import Condition, Object, ObjectKey, render_time
@@ -301,6 +302,7 @@ class Group:
     - `slice`: the relation to other slices of the job.
     - `patience`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
+    - `compatibility`: the release of Kueue whose words and ways are followed.
     """
 
     key: ObjectKey
@@ -319,6 +321,7 @@ class Group:
     lost_after: timedelta = timedelta(minutes=15)
     patience: timedelta | None = None
     copy_retention: timedelta = timedelta()
+    compatibility: Compatibility = NEWEST
     check_state: AdmissionCheckState | None = field(init=False, default=None)
     """Our entry in the local status.admissionChecks."""
     attempt: str = field(init=False, default="")

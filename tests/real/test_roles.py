@@ -379,7 +379,9 @@ async def test_a_job_without_the_mark_is_refused_before_it_has_quota(narrow: Tea
     """While another one has it: so it neither preempts anybody nor waits in vain."""
     await submit(narrow, "first", **WHOLE)
     await narrow.runs_on("first")
-    await narrow.manager.create(objects.job("job", narrow.namespace, managed_by="example.com/other", **WHOLE))
+    await narrow.manager.create(
+        objects.job("job", narrow.namespace, managed_by="example.com/other", requests=WHOLE["requests"])
+    )
     await eventually(partial(_is_refused, narrow), timeout=30)
     conditions = (await narrow.workload())["status"].get("conditions", [])
     assert not [c for c in conditions if c["type"] == "QuotaReserved" and c["status"] == "True"]

@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from multikueue.api.compatibility import Compatibility
 from multikueue.api.kinds import CLUSTER_PROFILES
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.multikueue import KUBECONFIG_KEY, ClusterProfile, KubeConfigSource, MultiKueueCluster
@@ -86,6 +87,10 @@ class Kubeconfigs:
     @property
     def settings(self) -> Dispatch:
         return self.in_force.dispatch
+
+    @property
+    def compatibility(self) -> Compatibility:
+        return Compatibility.of(self.in_force.quota.compatibility)
 
     async def watch(self, client: WatchingClient) -> None:
         """Keeps `store.profiles` current, for ever. The manager cluster may lack the kind, and get it later."""
@@ -158,7 +163,8 @@ class Kubeconfigs:
             await self._profiles_seen.wait()
         profile = self.store.profiles.get(ObjectKey(self.namespace, name))
         if not providers and (profile is not None or self._profiles_trouble):
-            raise RefusedError("BadClusterProfile", "no access provider configured")
+            kind = "access" if self.compatibility.access_providers else "credentials"
+            raise RefusedError("BadClusterProfile", f"no {kind} provider configured")
         if profile is None:
             why = f" ({self._profiles_trouble})" if self._profiles_trouble else ""
             raise RefusedError("BadClusterProfile", f'ClusterProfile.multicluster.x-k8s.io "{name}" not found{why}')

@@ -6,7 +6,7 @@ import os
 import threading
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import msgspec
@@ -19,9 +19,19 @@ from multikueue.api.multikueue import ClusterProfile, MultiKueueCluster
 from multikueue.controllers.workers import kubeconfigs
 from multikueue.controllers.workers.kubeconfigs import Access, Kubeconfigs, RefusedError
 from multikueue.kube import reflector
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.kubeconfig import LARGEST
 from multikueue.kube.tokens import ExecPlugin
-from multikueue.settings import AccessProvider, ClusterProfiles, Dispatch, ExecCommand, InForce, Settings, Variable
+from multikueue.settings import (
+    AccessProvider,
+    ClusterProfiles,
+    Dispatch,
+    ExecCommand,
+    InForce,
+    Quota,
+    Settings,
+    Variable,
+)
 from tests.controllers.table import table
 from tests.kube.server import client_of, lists, refuses, streams
 
@@ -249,6 +259,12 @@ async def test_without_providers_no_profile_can_be_used() -> None:
     )
 
 
+async def test_up_to_0_18_it_is_a_credentials_provider_that_is_missing() -> None:
+    made = sources(profile())
+    made.in_force.settings = made.in_force.settings.model_copy(update={"quota": Quota(compatibility="0.18")})
+    assert (await refusal(made, of_profile("p")))[1] == "no credentials provider configured"
+
+
 async def test_without_providers_a_profile_that_is_missing_is_told_as_such() -> None:
     expected = ("BadClusterProfile", 'ClusterProfile.multicluster.x-k8s.io "p" not found')
     assert await refusal(sources(), of_profile("p")) == expected
@@ -359,7 +375,7 @@ async def test_a_manager_cluster_without_the_kind_says_so_and_gets_it_later(monk
 async def test_profiles_are_not_watched_where_nobody_names_one() -> None:
     made = sources()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(made.watch, None)  # it is not asked
+        tasks.start_soon(made.watch, cast(WatchingClient, None))  # it is not asked
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
 
