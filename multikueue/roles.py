@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from multikueue.api import kinds
+from multikueue.api.compatibility import Compatibility
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.availability import JobKinds
@@ -35,7 +36,7 @@ from multikueue.controllers.workloads.workloads import Dispatches, Nominations, 
 from multikueue.dispatch.decide import sooner
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.external import external
-from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters, framework
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.reconciler.decide import mirror
 from multikueue.runtime import QueuePriority, Result, WorkQueue, run_controller
@@ -129,11 +130,18 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
     if templates and "pod" not in names:
         names.append("pod")
     alone = settings.roles == STANDALONE
-    known = (FRAMEWORKS[name] for name in names if alone or name not in GATED)
+    compatibility = Compatibility.of(settings.quota.compatibility)
+    known = (framework(name, compatibility) for name in names if alone or name not in GATED)
     try:
-        declared = map(DeclaredJob, (*map(declaration_of, integrations.declared), *annotated.kinds))
+        described = (*map(declaration_of, integrations.declared), *annotated.kinds)
+        declared = (DeclaredJob(each, compatibility) for each in described)
         others = map(external, integrations.external)
-        return Adapters((*known, *declared, *others), templates if alone else (), unclear=annotated.unclear)
+        return Adapters(
+            (*known, *declared, *others),
+            templates if alone else (),
+            unclear=annotated.unclear,
+            compatibility=compatibility,
+        )
     except ValueError as error:
         raise ConfigurationError(f"integrations: {error}") from None
 

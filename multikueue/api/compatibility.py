@@ -30,6 +30,12 @@ class Compatibility:
     paths_are_deprecated: bool = True
     """#12144, since 0.19: kubeconfigs that are named by any path are warned of."""
 
+    most_pod_sets: int = 18
+    """#12819: a Workload may have 18 pod sets since 0.19, 10 since 0.18 (#11388), and 8 before."""
+
+    sidecars_of_ray_jobs: bool = True
+    """#12454, since 0.19: the submitter that KubeRay puts into the head of a RayJob takes quota."""
+
     @classmethod
     def of(cls, release: Release) -> Compatibility:
         """The switches of a release; "0.16" is 0.16.2."""
@@ -37,7 +43,14 @@ class Compatibility:
 
 
 NEWEST = Compatibility()
-_0_18 = replace(NEWEST, admitting_words=False, access_providers=False, paths_are_deprecated=False)
-_0_16 = replace(_0_18, fair_within_nominal=False)
+_0_18 = replace(
+    NEWEST,
+    admitting_words=False,
+    access_providers=False,
+    paths_are_deprecated=False,
+    most_pod_sets=10,
+    sidecars_of_ray_jobs=False,
+)
+_0_16 = replace(_0_18, fair_within_nominal=False, most_pod_sets=8)
 
 _RELEASES: dict[Release, Compatibility] = {"0.16": _0_16, "0.18": _0_18, "0.19": NEWEST}

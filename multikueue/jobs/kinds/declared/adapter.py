@@ -6,12 +6,13 @@ Kueue starts it, and the copy's whole status is written back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from multikueue.api.canonical import canonical
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.job import AnyJob, CustomJob, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, encode
@@ -22,7 +23,7 @@ from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.kinds.declared.pod_set_info import DeclaredPodSetInfoWriter
-from multikueue.jobs.kinds.declared.pod_sets import number
+from multikueue.jobs.kinds.declared.pod_sets import Pods, number
 from multikueue.jobs.kinds.declared.status import with_end
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import tree_of
@@ -34,15 +35,22 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredJob(DefaultAdapter):
-    """The adapter of a declared kind; has no state."""
+    """The adapter of a declared kind; has no state. `compatibility` is the release of Kueue that it follows."""
 
     declared: Declaration
+    compatibility: Compatibility = NEWEST
     kind: Kind[Any] = field(init=False)
 
     def __post_init__(self) -> None:
         own = self.declared
         kind = Kind(own.group, own.version, own.plural, own.kind, True, job_type(own.kind))
         object.__setattr__(self, "kind", kind)
+
+    def of(self, compatibility: Compatibility) -> DeclaredJob:
+        """The adapter as another release of Kueue has it."""
+        plain = (replace(each, sidecars=None) if isinstance(each, Pods) else each for each in self.declared.pods)
+        declared = self.declared if compatibility.sidecars_of_ray_jobs else replace(self.declared, pods=tuple(plain))
+        return DeclaredJob(declared, compatibility)
 
     @property
     def runtimes(self) -> Runtimes | None:
@@ -71,8 +79,9 @@ class DeclaredJob(DefaultAdapter):
         tree = {"metadata": {"name": ""}, "spec": tree_of(job.spec)}
         found = [problem for rule in self.declared.rules if (problem := rule.problem(tree))]
         names = [each["name"] for pods in self.declared.pods for each in pods.pod_sets(tree)]
-        if len(names) > workloads.MOST_POD_SETS:
-            found.append(f"expected at most {workloads.MOST_POD_SETS} different groups of pods, got {len(names)}")
+        if len(names) > self.compatibility.most_pod_sets:
+            most = self.compatibility.most_pod_sets
+            found.append(f"expected at most {most} different groups of pods, got {len(names)}")
         twice = sorted({name for name in names if names.count(name) > 1})
         return [*found, *(f"expected a name of its own for each group of pods, got {name!r} twice" for name in twice)]
 

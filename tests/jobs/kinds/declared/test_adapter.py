@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multikueue.api.compatibility import Compatibility, Release
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, encode
 from multikueue.api.workload import Finish
@@ -383,7 +384,9 @@ def _groups(*names: str) -> list[dict[str, Any]]:
             "RayJob", "spec.rayClusterSpec.enableInTreeAutoscaling", True, "spec.rayClusterSpec.enable", id="scaled job"
         ),
         pytest.param("RayCluster", "spec.enableInTreeAutoscaling", True, "replicas it names", id="scaled cluster"),
-        pytest.param("RayCluster", "spec.workerGroupSpecs", _groups(*"abcdefgh"), "at most 8", id="too many groups"),
+        pytest.param(
+            "RayCluster", "spec.workerGroupSpecs", _groups(*"abcdefghijklmnopqr"), "at most 18", id="too many groups"
+        ),
         pytest.param("RayCluster", "spec.workerGroupSpecs", _groups("Head"), "'head' twice", id="a second head"),
     ],
 )
@@ -395,6 +398,26 @@ def test_what_can_never_run_in_a_queue_is_refused(kind: str, path: str, wrong: A
     assert said in str(refusal(adapter, made, old=body(adapter)))
     made["metadata"]["labels"] = {}
     assert refusal(adapter, made) is None, "not in a queue"
+
+
+@pytest.mark.parametrize(("release", "most"), [("0.16", 8), ("0.18", 10), ("0.19", 18)])
+def test_the_most_groups_of_pods_are_those_of_the_release(release: Release, most: int) -> None:
+    adapter, made = RAY_CLUSTER.of(Compatibility.of(release)), body(RAY_CLUSTER)
+    put(made, "spec.workerGroupSpecs", _groups(*map("g{}".format, range(most - 1))))
+    assert refusal(adapter, made) is None
+    put(made, "spec.workerGroupSpecs", _groups(*map("g{}".format, range(most))))
+    assert f"at most {most}" in str(refusal(adapter, made))
+
+
+@pytest.mark.parametrize(("release", "names"), [("0.18", []), ("0.19", ["ray-job-submitter"])])
+def test_the_submitter_beside_the_head_takes_quota_since_0_19(release: Release, names: list[str]) -> None:
+    adapter, made = RAY_JOB.of(Compatibility.of(release)), body(RAY_JOB)
+    put(made, "spec.submissionMode", "SidecarMode")
+    pod_sets = {each["name"]: each for each in adapter.pod_sets(value(adapter, made))}
+    assert "submitter" not in pod_sets
+    own = made["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    containers = pod_sets["head"]["template"]["spec"]["containers"]
+    assert [each["name"] for each in containers] == [*(each["name"] for each in own), *names]
 
 
 # Whether the pods are ready.
