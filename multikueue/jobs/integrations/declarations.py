@@ -165,8 +165,10 @@ APP_WRAPPER = Declaration(
     kind="AppWrapper",
     managers=("workload.codeflare.dev/appwrapper-controller",),
     pods=(Components(),),
-    succeeded=StateRule(at="status.phase", values=("Succeeded",)),
-    failed=StateRule(at="status.phase", values=("Failed",), unless=condition("ResourcesDeployed")),
+    succeeded=StateRule(at="status.phase", values=("Succeeded",), words="AppWrapper finished successfully"),
+    failed=StateRule(
+        at="status.phase", values=("Failed",), words="AppWrapper failed", unless=condition("ResourcesDeployed")
+    ),
     active_states=(condition("QuotaReserved"),),
     ready=condition("PodsReady"),
 )

@@ -136,7 +136,8 @@ class DeclaredJob(DefaultAdapter):
                 continue
             tree = tree or {"status": tree_of(job.status)}
             if state.is_true(tree):
-                return Finish(reason=reason, message=str(paths.only(tree, state.message, "") if state.message else ""))
+                message = paths.only(tree, state.message, "") if state.message else state.words
+                return Finish(reason=reason, message=str(message))
         return None
 
     def is_suspended(self, job: AnyJob) -> bool:
@@ -169,14 +170,12 @@ class DeclaredJob(DefaultAdapter):
         return counted >= sum(number(each) for each in paths.found(tree, own.ready_of))
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
-        """The whole remote status whenever it is new. While the local job is suspended and idle, only an end is
-        written. While neither job has begun, nothing is written."""
+        """The whole remote status whenever it is new, as in Kueue also that of a copy which is still held. While the
+        local job is suspended and idle, only an end is written."""
         if self.unmanaged_reason(local) or self.finished(local):
             return None
-        if not self.finished(remote):
-            not_begun = self._is_idle(remote) and not canonical(tree_of(local.status))
-            if not_begun or self._is_idle(local):
-                return None
+        if self._is_idle(local) and not self.finished(remote):
+            return None
         return remote.status if is_different(local.status, remote.status) else None
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:

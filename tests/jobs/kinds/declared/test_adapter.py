@@ -33,9 +33,11 @@ EACH_ENDING = pytest.mark.parametrize("adapter", ENDING, ids=[adapter.kind.kind 
 JOB_SET, PYTORCH = ADAPTERS["JobSet"], ADAPTERS["PyTorchJob"]
 
 
-def said(adapter: DeclaredJob, words: str) -> str:
-    """Those words, if the kind has a place for some."""
-    return words if adapter.declared.succeeded and adapter.declared.succeeded.message else ""
+def said(adapter: DeclaredJob, words: str, reason: str) -> str:
+    """Those words, if the kind has a place for some, else its own."""
+    state = adapter.declared.succeeded if reason == "Succeeded" else adapter.declared.failed
+    assert state is not None
+    return words if state.message else state.words
 
 
 def remote(adapter: DeclaredJob, made: dict[str, Any]) -> dict[str, Any]:
@@ -226,9 +228,9 @@ def test_it_is_over_when_its_status_says_so(adapter: DeclaredJob) -> None:
     job = value(adapter, body(adapter))
     assert adapter.finished(job) is None
     assert adapter.finished(with_status(job, running(adapter))) is None
-    words = said(adapter, "so it is")
-    assert adapter.finished(with_status(job, succeeded(adapter))) == Finish(reason="Succeeded", message=words)
-    assert adapter.finished(with_status(job, failed(adapter))) == Finish(reason="Failed", message=words)
+    for reason, status in (("Succeeded", succeeded(adapter)), ("Failed", failed(adapter))):
+        words = said(adapter, "so it is", reason)
+        assert adapter.finished(with_status(job, status)) == Finish(reason=reason, message=words)
 
 
 @EACH_ENDING
@@ -258,12 +260,21 @@ def test_while_the_job_is_held_only_an_end_is_news(adapter: DeclaredJob) -> None
     assert adapter.reset_status_patch(held) is None
 
 
-def test_a_copy_that_has_not_begun_is_no_news() -> None:
-    local, far = value(JOB_SET, body(JOB_SET, suspend=False)), value(JOB_SET, body(JOB_SET))
-    said = {"conditions": [{"type": "Suspended", "status": "True"}]}
-    assert JOB_SET.status_to_copy(local, with_status(far, said)) is None
-    ran = with_status(local, running(JOB_SET))
-    assert JOB_SET.status_to_copy(ran, with_status(far, said)) is not None
+@pytest.mark.parametrize("kind", ["TrainJob", "JobSet"])
+def test_the_status_of_a_copy_that_is_held_comes_home_too(kind: str) -> None:
+    adapter = ADAPTERS[kind]
+    local, far = value(adapter, body(adapter, suspend=False)), value(adapter, body(adapter))
+    held = {"conditions": [{"type": "Suspended", "status": "True"}]}
+    assert adapter.status_to_copy(local, far) is None
+    assert tree(adapter.status_to_copy(local, with_status(far, held))) == held
+    assert adapter.status_to_copy(with_status(local, held), with_status(far, held)) is None
+
+
+def test_an_app_wrapper_ends_with_kueues_words() -> None:
+    adapter = ADAPTERS["AppWrapper"]
+    job = value(adapter, body(adapter))
+    ends = [adapter.finished(with_status(job, {"phase": phase})) for phase in ("Succeeded", "Failed")]
+    assert [end and end.message for end in ends] == ["AppWrapper finished successfully", "AppWrapper failed"]
 
 
 @EACH_ENDING
@@ -274,7 +285,7 @@ def test_an_end_that_only_the_workload_tells_is_told(adapter: DeclaredJob, reaso
     status = adapter.status_of_end(job, end)
     assert status is not None
     told = with_status(job, tree(status))
-    assert adapter.finished(told) == Finish(reason=reason, message=said(adapter, "it was so"))
+    assert adapter.finished(told) == Finish(reason=reason, message=said(adapter, "it was so", reason))
     assert adapter.status_of_end(told, end) is None
 
 
