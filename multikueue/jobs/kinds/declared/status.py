@@ -23,7 +23,8 @@ _CONDITION = "status.conditions[type="
 class StateRule:
     """A path whose value is one of `values`, or any non-empty value if there are no `values`.
 
-    `message` is the path of the explanation, `words` the explanation of a kind that gives none. The state holds only if `given` holds too, and `unless` does not.
+    `message` is the path of the explanation, `words` the explanation of a kind that gives none. The state holds only if
+    `given` holds too, and `unless` does not.
     """
 
     at: str
