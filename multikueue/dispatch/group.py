@@ -180,9 +180,9 @@ class Remote:
     def has(self, type_: str) -> bool:
         return self.workload is not None and self.workload.has(type_)
 
-    @property
-    def admitted(self) -> bool:
-        return self.has(ADMITTED) and (not self.has(EVICTED) or self.has(FINISHED))
+    def took(self, by: str) -> bool:
+        """Whether the worker took the copy, by that condition, and has not evicted it since."""
+        return self.has(by) and (not self.has(EVICTED) or self.has(FINISHED))
 
     @property
     def held(self) -> bool:
@@ -302,6 +302,7 @@ class Group:
     - `slice`: the relation to other slices of the job.
     - `patience`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
+    - `wins_by`: the condition of its copy by which a worker wins.
     - `compatibility`: the release of Kueue whose words and ways are followed.
     """
 
@@ -321,6 +322,7 @@ class Group:
     lost_after: timedelta = timedelta(minutes=15)
     patience: timedelta | None = None
     copy_retention: timedelta = timedelta()
+    wins_by: str = ADMITTED
     compatibility: Compatibility = NEWEST
     check_state: AdmissionCheckState | None = field(init=False, default=None)
     """Our entry in the local status.admissionChecks."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
+from functools import partial
 
 from multikueue.api.workload import (
     ADMITTED,
@@ -127,14 +128,14 @@ def choose(group: Group) -> Group:
     if not group.attempt or find_winner(group) is not None:
         return group
     admitted = [r for r in group.remotes if _may_win(group, r)]
-    first = min(admitted, key=_admitted_at, default=None)
+    first = min(admitted, key=partial(_taken_at, group.wins_by), default=None)
     choice = first.cluster if first else ""
     return group if choice == group.choice else replace(group, choice=choice)
 
 
 def _may_win(group: Group, remote: Remote) -> bool:
     answers = remote.reachable and not remote.link.silent and remote.unfit is None
-    return answers and remote.admitted and group.is_current(remote.workload) and _is_nominated(group, remote)
+    return answers and remote.took(group.wins_by) and group.is_current(remote.workload) and _is_nominated(group, remote)
 
 
 def _is_nominated(group: Group, remote: Remote) -> bool:
@@ -156,8 +157,8 @@ def _job_age(remote: Remote) -> str:
     return created.isoformat() if created else ""
 
 
-def _admitted_at(remote: Remote) -> str:
-    condition = remote.condition(ADMITTED)
+def _taken_at(by: str, remote: Remote) -> str:
+    condition = remote.condition(by)
     since = condition and condition.last_transition_time
     return since.isoformat() if since else ""
 
@@ -196,7 +197,9 @@ def _slice_pin_is_lost(v: View) -> bool:
 def _winner_is_gone(v: View) -> bool:
     """Ready promises a copy and a job on the winner; only while Pending may the job be missing."""
     if v.ready:
-        return not (v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.admitted)
+        return not (
+            v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.took(v.group.wins_by)
+        )
     return not v.group.is_current(v.won.workload)
 
 

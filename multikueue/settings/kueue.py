@@ -43,7 +43,6 @@ GATES = (
     "MultiKueue",
     "MultiKueueBatchJobWithManagedBy",
     "MultiKueueRedoAdmissionOnEvictionInWorker",
-    "MultiKueueWaitForWorkloadAdmitted",
 )
 """Feature gates that are always on here."""
 
@@ -579,6 +578,7 @@ FIELDS: tuple[Field, ...] = (
         convert=_switch("config", "name"),
         off=_not_incremental,
     ),
+    _means("featureGates.MultiKueueWaitForWorkloadAdmitted", "dispatch.wait_for_admitted"),
     _means("featureGates.MultiKueueClusterProfile", "dispatch.cluster_profile.enabled"),
     _means("featureGates.MultiKueueAllowInsecureKubeconfigs", "dispatch.insecure_kubeconfigs"),
     _means(

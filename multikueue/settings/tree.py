@@ -259,6 +259,10 @@ class Dispatch(_Group):
     queues again after its back-off, and others may go first; but its copies lose their places in the queues of workers that
     are only busy. What fits no worker does not wait for this. `null`: for ever, as with Kueue's own MultiKueue."""
 
+    wait_for_admitted: Live[bool] = True
+    """Whether a worker wins once all its admission checks are ready. `false`: as soon as it has reserved quota, Kueue's feature
+    gate MultiKueueWaitForWorkloadAdmitted, that is locked to true since 0.18."""
+
     tell_wins: Live[bool] = True
     """Whether an event `MultiKueue` on the workload says which worker won, as with Kueue's own MultiKueue. It costs one write
     for each job; the check's message says the same."""

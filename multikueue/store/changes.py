@@ -115,13 +115,14 @@ def job_for_those_below(job: AnyJob, state: State) -> object:
 _DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
 
 
-def copy_for_a_decision(copy: Workload, _state: State) -> object:
+def copy_for_a_decision(copy: Workload, state: State) -> object:
     """The parts of a copy that a decision reads. A worker's Kueue writes more: finalizers, owners, and pending
     messages, of which only one counts: that it can never hold the copy."""
+    by = state.wins_by()
     states = tuple(
         (c.type, c.status, c.reason)
         for c in copy.status.conditions
-        if c.type in _DECISIVE or c.reason == "Inadmissible"
+        if c.type in _DECISIVE or c.reason == "Inadmissible" or (c.type == by and c.status == "True")
     )
     meta = copy.metadata
     return states, is_suspected(copy), meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)

@@ -90,6 +90,7 @@ class Views:
             origin=origin,
             lost_after=lost_after,
             copy_retention=timedelta() if local is not None and self._is_leaving(local) else copy_retention,
+            wins_by=self.store.wins_by(),
             compatibility=compatibility,
         )
 

@@ -17,6 +17,7 @@ from multikueue.api.workload import (
     FAILED_ON,
     MAX_CONDITIONS,
     NOMINATED,
+    QUOTA_RESERVED,
     UNDISPATCHABLE_ANNOTATION,
     Workload,
     WorkloadStatus,
@@ -997,6 +998,17 @@ def test_any_other_difference_makes_a_new_copy() -> None:
 
 def test_the_winner_is_never_replaced_for_drift() -> None:
     assert told(decided(won("w1"), worker("w1", admitted_copy().request(cpu=7), remote_job()))) == []
+
+
+def test_a_worker_may_win_by_reserving_quota_where_its_checks_are_not_waited_for() -> None:
+    local = reserved().nominated("w1", "w2")
+    remotes = (worker("w1", copy().reserved("remote")), worker("w2", copy()))
+    assert told(decided(local, *remotes)) == []
+    assert told(decided(local, *remotes, wins_by=QUOTA_RESERVED)) == ["CreateJob w1", "DeleteWorkload w2"]
+    running = (worker("w1", copy().reserved("remote"), remote_job()),)
+    assert decided(won("w1"), *running, wins_by=QUOTA_RESERVED).phase is Phase.ADMITTED
+    evicted = (worker("w1", copy().reserved("remote").evicted(), remote_job()),)
+    assert decided(won("w1"), *evicted, wins_by=QUOTA_RESERVED).phase is Phase.EVICTED_REMOTELY
 
 
 def test_an_undispatchable_workload_is_rejected() -> None:

@@ -266,7 +266,7 @@ def test_the_status_of_a_copy_that_is_held_comes_home_too(kind: str) -> None:
     local, far = value(adapter, body(adapter, suspend=False)), value(adapter, body(adapter))
     held = {"conditions": [{"type": "Suspended", "status": "True"}]}
     assert adapter.status_to_copy(local, far) is None
-    assert tree(adapter.status_to_copy(local, with_status(far, held))) == held
+    assert tree(adapter.status_to_copy(local, with_status(far, held)) or msgspec.Raw()) == held
     assert adapter.status_to_copy(with_status(local, held), with_status(far, held)) is None
 
 
