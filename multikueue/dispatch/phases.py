@@ -20,6 +20,7 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
     UNDISPATCHABLE_ANNOTATION,
     Workload,
+    any_owner_of,
 )
 from multikueue.dispatch.fit import fits_nowhere
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
@@ -167,10 +168,12 @@ Predicate = Callable[[View], bool]
 
 
 def _is_refused_early(v: View) -> bool:
-    """Whether to reject it before it has quota: it would get some for nothing, and may preempt what runs. Not if it
-    explains itself: that is inactive, and goes on once its job can be dispatched."""
+    """Whether to reject it before it has quota: it would get some for nothing, and may preempt what runs. Not if its
+    job may still come; nor if it explains itself: that is inactive, and goes on once its job can be dispatched."""
+    meta = v.local.metadata
+    may_go_on = any_owner_of(v.local) is None or UNDISPATCHABLE_ANNOTATION in meta.annotations
     waits = v.state == "Pending" and not v.local.has(QUOTA_RESERVED)
-    return bool(v.group.problem) and waits and UNDISPATCHABLE_ANNOTATION not in v.local.metadata.annotations
+    return bool(v.group.problem) and waits and not may_go_on
 
 
 def _is_gone(v: View) -> bool:

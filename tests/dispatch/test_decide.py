@@ -29,7 +29,7 @@ from multikueue.dispatch.group import MAX_NOMINATED, Reach, Remote
 from multikueue.dispatch.phases import Phase
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
-from multikueue.testing import NOW
+from multikueue.testing import NOW, workload
 from multikueue.testing.workloads import WorkloadBuilder
 from strategies.incremental import Incremental
 from tests.dispatch.builders import (
@@ -1019,6 +1019,11 @@ def test_an_undispatchable_workload_is_rejected() -> None:
 def test_an_undispatchable_workload_is_rejected_before_it_has_quota() -> None:
     decision = decided(pending().check(), *BOTH, problem="No multikueue adapter found")
     assert check_of(decision.status)[0] == "Rejected"
+
+
+def test_one_whose_job_may_still_come_is_not_rejected_before_it_has_quota() -> None:
+    local = workload("wl").queue("main").request(cpu=1).check()
+    assert check_of(decided(local, *BOTH, problem="No multikueue adapter found").status)[0] == "Pending"
 
 
 def test_one_that_explains_itself_already_is_not_rejected_before_it_has_quota() -> None:
