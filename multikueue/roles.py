@@ -121,8 +121,9 @@ class Runnables:
 def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
     """The kinds of jobs in use: those in the settings, and those declared by annotation.
 
-    Kinds that only a gate keeps from running on the manager cluster are in use only standalone: a Kueue beside us would
-    lift the gate. Raises ConfigurationError for a kind that occurs twice, or a declaration with an invalid path.
+    Kinds that only a gate keeps from running on the manager cluster are in use only standalone, unless a Kueue beside us
+    is known to hold them: by itself it would lift the gate. Raises ConfigurationError for a kind that occurs twice, or
+    a declaration with an invalid path.
     """
     integrations = settings.integrations
     names = [name for name in integrations.frameworks if name in FRAMEWORKS]
@@ -131,7 +132,8 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
         names.append("pod")
     alone = settings.roles == STANDALONE
     compatibility = Compatibility.of(settings.quota.compatibility)
-    known = (framework(name, compatibility) for name in names if alone or name not in GATED)
+    held = alone or integrations.kueue_holds_pods
+    known = (framework(name, compatibility) for name in names if held or name not in GATED)
     try:
         described = (*map(declaration_of, integrations.declared), *annotated.kinds)
         declared = (DeclaredJob(each, compatibility) for each in described)

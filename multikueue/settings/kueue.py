@@ -40,7 +40,6 @@ INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
 GATES = (
     "AdmissionGatedBy",
-    "MultiKueue",
     "MultiKueueBatchJobWithManagedBy",
     "MultiKueueRedoAdmissionOnEvictionInWorker",
 )
@@ -578,6 +577,7 @@ FIELDS: tuple[Field, ...] = (
         convert=_switch("config", "name"),
         off=_not_incremental,
     ),
+    _means("featureGates.MultiKueue", "integrations.kueue_holds_pods"),
     _means("featureGates.MultiKueueWaitForWorkloadAdmitted", "dispatch.wait_for_admitted"),
     _means("featureGates.MultiKueueClusterProfile", "dispatch.cluster_profile.enabled"),
     _means("featureGates.MultiKueueAllowInsecureKubeconfigs", "dispatch.insecure_kubeconfigs"),

@@ -702,6 +702,10 @@ class Integrations(_Group):
     ] = (BATCH_JOB,)
     """Kinds that we know, by the names of Kueue's integrations. `batch/job` is always on."""
 
+    kueue_holds_pods: bool = False
+    """Whether a Kueue beside us holds Pods of MultiKueue queues by their gate: with its own feature gate MultiKueue on, and its
+    MultiKueue controllers not running. Otherwise it would run them on the manager cluster, so they are not dispatched."""
+
     declared: tuple[DeclaredKind, ...] = ()
     """Further kinds, by declaration."""
 
