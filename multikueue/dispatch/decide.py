@@ -34,7 +34,7 @@ from multikueue.api.workload import (
     WorkloadStatus,
     without_nomination,
 )
-from multikueue.dispatch import words
+from multikueue.dispatch import preemption_gates, words
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.fit import lacks, note
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
@@ -51,6 +51,7 @@ from multikueue.dispatch.plan import (
     Running,
     Scaled,
     Stopped,
+    Ungated,
 )
 from multikueue.dispatch.question import failure_note, failures, usable
 from multikueue.strategy import Nomination
@@ -125,6 +126,7 @@ def plan(group: Group, decision: Decision, now: datetime) -> Plan:
         slice=group.slice,
         origin=group.origin,
         lost=frozenset(r.cluster for r in group.remotes if r.lost(now, group.lost_after)),
+        gated=group.one_preempts and not group.slice.stays,
     )
 
 
@@ -370,9 +372,18 @@ def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
     there = tuple(r.cluster for r in v.group.remotes if r.cluster in named and r.configured)
     stuck, stuck_after = _stuck(v, there)
     status = _with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
-    desired = (*_removals(there, v.group.remotes), *_copies(v, there))
-    after = sooner(_until(v, answer), stuck_after, _until_unfit_is_over(v), _until_given_up(v))
+    opened, gate_after = _gate(v)
+    desired = (*_removals(there, v.group.remotes), *_copies(v, there), *opened)
+    after = sooner(_until(v, answer), stuck_after, gate_after, _until_unfit_is_over(v), _until_given_up(v))
     return replace(_same(v, desired=desired, after=after), status=status)
+
+
+def _gate(v: View) -> tuple[tuple[Desired, ...], timedelta | None]:
+    """The worker that may preempt now, and when the next one may."""
+    if not v.group.one_preempts:
+        return (), None
+    cluster, after = preemption_gates.to_open(v.group, v.now)
+    return (Ungated(cluster=cluster, why="it is the first that would preempt"),) if cluster else (), after
 
 
 def _fits_nowhere(v: View) -> Outcome:

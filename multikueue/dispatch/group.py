@@ -302,6 +302,7 @@ class Group:
     - `slice`: the relation to other slices of the job.
     - `patience`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
+    - `one_preempts`: workers may preempt for it one at a time only.
     - `wins_by`: the condition of its copy by which a worker wins.
     - `compatibility`: the release of Kueue whose words and ways are followed.
     """
@@ -322,6 +323,7 @@ class Group:
     lost_after: timedelta = timedelta(minutes=15)
     patience: timedelta | None = None
     copy_retention: timedelta = timedelta()
+    one_preempts: bool = False
     wins_by: str = ADMITTED
     compatibility: Compatibility = NEWEST
     check_state: AdmissionCheckState | None = field(init=False, default=None)

@@ -263,6 +263,10 @@ class Dispatch(_Group):
     """Whether a worker wins once all its admission checks are ready. `false`: as soon as it has reserved quota, Kueue's feature
     gate MultiKueueWaitForWorkloadAdmitted, that is locked to true since 0.18."""
 
+    orchestrated_preemption: Live[bool] = False
+    """Whether workers may preempt for a workload one at a time only (KEP 8303): its copies get a gate. It takes workers with
+    Kueue 0.17 or newer, and its feature gate MultiKueueOrchestratedPreemption on there; others preempt as they like."""
+
     tell_wins: Live[bool] = True
     """Whether an event `MultiKueue` on the workload says which worker won, as with Kueue's own MultiKueue. It costs one write
     for each job; the check's message says the same."""

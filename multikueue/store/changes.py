@@ -19,6 +19,7 @@ from multikueue.api.workload import (
     Workload,
 )
 from multikueue.dispatch.fit import is_suspected
+from multikueue.dispatch.preemption_gates import BLOCKED
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.kinds.pods.members import able
 from multikueue.quota.cache.status import check_names
@@ -112,7 +113,7 @@ def job_for_those_below(job: AnyJob, state: State) -> object:
     return (job.metadata.uid, adapter.queue_name(job), controllers(job)) if is_whole(adapter) else None
 
 
-_DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
+_DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET, BLOCKED})
 
 
 def copy_for_a_decision(copy: Workload, state: State) -> object:

@@ -64,6 +64,7 @@ class Views:
         origin: str,
         lost_after: timedelta,
         copy_retention: timedelta = timedelta(),
+        one_preempts: bool = False,
         compatibility: Compatibility = NEWEST,
     ) -> Group:
         """The input of the decision on one workload. `local` may be ahead of the cache by the write to come."""
@@ -90,6 +91,7 @@ class Views:
             origin=origin,
             lost_after=lost_after,
             copy_retention=timedelta() if local is not None and self._is_leaving(local) else copy_retention,
+            one_preempts=one_preempts,
             wins_by=self.store.wins_by(),
             compatibility=compatibility,
         )

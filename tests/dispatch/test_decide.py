@@ -931,7 +931,7 @@ def test_a_job_whose_time_is_up_on_its_worker_is_not_given_new_time() -> None:
 def test_an_evicted_workload_is_stopped_where_it_runs_and_taken_back_where_not() -> None:
     running = worker("w1", admitted_copy(), remote_job().running())
     decision = decided(won("w1").evicted(message="preempted"), running, worker("w2", copy()))
-    assert told(decision) == ["Deactivate w1", "DeleteWorkload w2"]
+    assert told(decision) == ["PatchStatus w1", "DeleteWorkload w2"]
 
 
 def test_a_stopped_copy_is_not_stopped_again() -> None:

@@ -106,6 +106,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
         ("featureGates.MultiKueue", True, "integrations.kueue_holds_pods", True),
         ("featureGates.MultiKueueWaitForWorkloadAdmitted", False, "dispatch.wait_for_admitted", False),
+        ("featureGates.MultiKueueOrchestratedPreemption", True, "dispatch.orchestrated_preemption", True),
         ("featureGates.MultiKueueClusterProfile", False, "dispatch.cluster_profile.enabled", False),
         ("featureGates.MultiKueueAllowInsecureKubeconfigs", True, "dispatch.insecure_kubeconfigs", True),
         (

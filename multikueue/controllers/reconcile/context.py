@@ -122,5 +122,6 @@ class World:
             origin=self.origin,
             lost_after=self.lost_after,
             copy_retention=retention,
+            one_preempts=self.settings.dispatch.orchestrated_preemption,
             compatibility=Compatibility.of(self.settings.quota.compatibility),
         )
