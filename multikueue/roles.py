@@ -35,6 +35,7 @@ from multikueue.controllers.workloads.retention import RetentionSweep
 from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
 from multikueue.dispatch.decide import sooner
 from multikueue.errors import ConfigurationError
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, HELD_BATCH_JOB
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters, framework
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
@@ -133,7 +134,9 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
     alone = settings.roles == STANDALONE
     compatibility = Compatibility.of(settings.quota.compatibility)
     held = alone or integrations.kueue_holds_pods
-    known = (framework(name, compatibility) for name in names if held or name not in GATED)
+    known = [framework(name, compatibility) for name in names if held or name not in GATED]
+    if held and integrations.jobs_without_managed_by:
+        known = [HELD_BATCH_JOB if each is BATCH_JOB else each for each in known]
     try:
         described = (*map(declaration_of, integrations.declared), *annotated.kinds)
         declared = (DeclaredJob(each, compatibility) for each in described)

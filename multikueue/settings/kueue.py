@@ -40,7 +40,6 @@ INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
 GATES = (
     "AdmissionGatedBy",
-    "MultiKueueBatchJobWithManagedBy",
     "MultiKueueRedoAdmissionOnEvictionInWorker",
 )
 """Feature gates that are always on here."""
@@ -576,6 +575,11 @@ FIELDS: tuple[Field, ...] = (
         "dispatch.strategy.options.order",
         convert=_switch("config", "name"),
         off=_not_incremental,
+    ),
+    _means(
+        "featureGates.MultiKueueBatchJobWithManagedBy",
+        "integrations.jobs_without_managed_by",
+        convert=_switch(False, True),
     ),
     _means("featureGates.MultiKueue", "integrations.kueue_holds_pods"),
     _means("featureGates.MultiKueueWaitForWorkloadAdmitted", "dispatch.wait_for_admitted"),

@@ -710,6 +710,10 @@ class Integrations(_Group):
     """Whether a Kueue beside us holds Pods of MultiKueue queues by their gate: with its own feature gate MultiKueue on, and its
     MultiKueue controllers not running. Otherwise it would run them on the manager cluster, so they are not dispatched."""
 
+    jobs_without_managed_by: bool = False
+    """Whether batch Jobs without managedBy are dispatched: they stay suspended, and only their end comes home.
+    Kueue's feature gate MultiKueueBatchJobWithManagedBy off, up to 0.16. Beside Kueue only where `kueue_holds_pods`."""
+
     declared: tuple[DeclaredKind, ...] = ()
     """Further kinds, by declaration."""
 

@@ -104,6 +104,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("leaderElection.leaseDuration", "20s", "leader_election.lease_duration", timedelta(seconds=20)),
         ("leaderElection.renewDeadline", "12s", "leader_election.renew_deadline", timedelta(seconds=12)),
         ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
+        ("featureGates.MultiKueueBatchJobWithManagedBy", False, "integrations.jobs_without_managed_by", True),
         ("featureGates.MultiKueue", True, "integrations.kueue_holds_pods", True),
         ("featureGates.MultiKueueWaitForWorkloadAdmitted", False, "dispatch.wait_for_admitted", False),
         ("featureGates.MultiKueueOrchestratedPreemption", True, "dispatch.orchestrated_preemption", True),
