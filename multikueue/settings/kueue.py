@@ -584,6 +584,7 @@ FIELDS: tuple[Field, ...] = (
     _means("featureGates.MultiKueue", "integrations.kueue_holds_pods"),
     _means("featureGates.MultiKueueWaitForWorkloadAdmitted", "dispatch.wait_for_admitted"),
     _means("featureGates.MultiKueueOrchestratedPreemption", "dispatch.orchestrated_preemption", since="0.17"),
+    _means("featureGates.MultiKueueManagerQuotaAutomation", "capacity_follow.quota_management", since="0.18"),
     _means("featureGates.MultiKueueClusterProfile", "dispatch.cluster_profile.enabled"),
     _means("featureGates.MultiKueueAllowInsecureKubeconfigs", "dispatch.insecure_kubeconfigs"),
     _means(

@@ -474,6 +474,10 @@ class CapacityFollow(_Group):
     enabled: bool = False
     """Whether ClusterQueues without the annotation follow too."""
 
+    quota_management: bool = False
+    """Whether `quotaManagement: Automated` of a MultiKueueConfig has its ClusterQueues follow all that the workers have, and a
+    condition of theirs says so (KEP 9988): Kueue's feature gate MultiKueueManagerQuotaAutomation."""
+
     interval: Wait = timedelta(minutes=1)
     """Time between two looks at the queues of the workers, which is two lists for each; none while nobody follows."""
 

@@ -108,6 +108,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("featureGates.MultiKueue", True, "integrations.kueue_holds_pods", True),
         ("featureGates.MultiKueueWaitForWorkloadAdmitted", False, "dispatch.wait_for_admitted", False),
         ("featureGates.MultiKueueOrchestratedPreemption", True, "dispatch.orchestrated_preemption", True),
+        ("featureGates.MultiKueueManagerQuotaAutomation", True, "capacity_follow.quota_management", True),
         ("featureGates.MultiKueueClusterProfile", False, "dispatch.cluster_profile.enabled", False),
         ("featureGates.MultiKueueAllowInsecureKubeconfigs", True, "dispatch.insecure_kubeconfigs", True),
         (
