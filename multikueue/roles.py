@@ -35,9 +35,9 @@ from multikueue.controllers.workloads.retention import RetentionSweep
 from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
 from multikueue.dispatch.decide import sooner
 from multikueue.errors import ConfigurationError
-from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, HELD_BATCH_JOB
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters, framework
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, HELD_BATCH_JOB
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.reconciler.decide import mirror
 from multikueue.runtime import QueuePriority, Result, WorkQueue, run_controller

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.foreign import asked, moment
+from multikueue.api.foreign import answer_or, moment
 from multikueue.api.meta import decoder, render_time
 from multikueue.api.workload import PreemptionGateState, Workload
 from multikueue.dispatch.group import Group, Remote
@@ -81,4 +81,4 @@ def _states(copy: Workload) -> tuple[PreemptionGateState, ...]:
     raw = copy.status.preemption_gates
     if raw is msgspec.UNSET:
         return ()
-    return asked(lambda: decoder(tuple[PreemptionGateState, ...])(raw), otherwise=())
+    return answer_or(lambda: decoder(tuple[PreemptionGateState, ...])(raw), otherwise=())

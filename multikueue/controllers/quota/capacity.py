@@ -151,13 +151,13 @@ class Capacity:
     async def _tell_automation(self, queue: ClusterQueue, condition: Condition | None) -> None:
         cache, client = self.world.store.cluster_queues, self.world.manager
         queue = cache.get(queue.key) or queue
-        if condition is None or not self.world.mandate.valid():
+        if condition is None or not self.world.mandate.is_valid():
             return
         condition = msgspec.structs.replace(condition, observed_generation=queue.metadata.generation)
         try:
             await write_condition(client, CLUSTER_QUEUES, cache, queue, condition, self.world.now())
         except MultiKueueError as error:
-            self._tell(queue, UNWRITTEN, f"the condition {AUTOMATION} is not written: {error}")
+            self._record(queue, UNWRITTEN, f"the condition {AUTOMATION} is not written: {error}")
 
     def _queues(self, names: Iterable[str]) -> Iterator[ClusterQueue]:
         """The present versions of the named queues, without those that are gone or being deleted."""

@@ -156,7 +156,7 @@ class Clusters:
         if source is None or source.location_type != "Path" or settings.dispatch.kubeconfig_directory is not None:
             return
         version = (cluster.metadata.uid, cluster.metadata.generation)
-        is_told = version in self._told_of_path or not self.world.mandate.valid()
+        is_told = version in self._told_of_path or not self.world.mandate.is_valid()
         if is_told or not Compatibility.of(settings.quota.compatibility).paths_are_deprecated:
             return
         self._told_of_path.add(version)

@@ -122,7 +122,7 @@ class Adapter(Admitting, Protocol):
         """Why the job cannot be dispatched, as contract 3.1 E4 words it; None if it can."""
         ...
 
-    def held_by_suspension(self, job: AnyJob) -> bool:
+    def is_held_by_suspension(self, job: AnyJob) -> bool:
         """Whether nothing but its suspension keeps the job from running on the manager cluster while it is
         dispatched."""
         ...
@@ -212,4 +212,4 @@ def is_local(adapter: Adapter, job: AnyJob, workload: Workload, *, dispatched: b
     dispatched: the kind's own controller ignores it."""
     if dispatched or workload.status.cluster_name:
         return False
-    return not adapter.may_resume or adapter.held_by_suspension(job) or adapter.unmanaged_reason(job) is not None
+    return not adapter.may_resume or adapter.is_held_by_suspension(job) or adapter.unmanaged_reason(job) is not None

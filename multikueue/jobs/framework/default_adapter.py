@@ -57,7 +57,7 @@ class DefaultAdapter(Adapter):
     def unmanaged_reason(self, job: AnyJob) -> str | None:  # noqa: ARG002  # no managedBy
         return None
 
-    def held_by_suspension(self, job: AnyJob) -> bool:  # noqa: ARG002
+    def is_held_by_suspension(self, job: AnyJob) -> bool:  # noqa: ARG002
         return False
 
     def pod_priority_class(self, job: AnyJob) -> str:

@@ -14,7 +14,7 @@ from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity, rules_of
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
-from multikueue.quota.following import AUTOMATION
+from multikueue.quota.capacity.following import AUTOMATION
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role, load
 from tests.cluster import Cluster

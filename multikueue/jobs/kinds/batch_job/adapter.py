@@ -200,11 +200,11 @@ class HeldBatchJob(BatchJob):
     def unmanaged_reason(self, job: AnyJob) -> str | None:
         return BatchJob.unmanaged_reason(self, job) if job_spec(job).managed_by else None
 
-    def held_by_suspension(self, job: AnyJob) -> bool:
+    def is_held_by_suspension(self, job: AnyJob) -> bool:
         return not job_spec(job).managed_by
 
     def reset_status_patch(self, job: AnyJob) -> Tree | None:
-        return None if self.held_by_suspension(job) else BatchJob.reset_status_patch(self, job)
+        return None if self.is_held_by_suspension(job) else BatchJob.reset_status_patch(self, job)
 
 
 HELD_BATCH_JOB = HeldBatchJob()
