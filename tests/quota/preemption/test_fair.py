@@ -11,7 +11,7 @@ from multikueue.quota.preemption.fair import FINAL_SHARE, INITIAL_SHARE, FairPre
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort
 from tests.quota.scenes import Held, Scene, held, needs, units
 
-CQ, RECLAIM, FAIR = "InClusterQueue", "InCohortReclamation", "InCohortFairPreemption"
+CQ, RECLAIM, FAIR = "InClusterQueue", "InCohortReclamation", "InCohortFairSharing"
 BOTH = FairPreemption()
 SHARES_ALONE = replace(NEWEST, fair_within_nominal=False)
 
