@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from multikueue.api import kinds
+from multikueue.api.compatibility import Compatibility
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.availability import JobKinds
@@ -35,7 +36,8 @@ from multikueue.controllers.workloads.workloads import Dispatches, Nominations, 
 from multikueue.dispatch.decide import sooner
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.external import external
-from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters
+from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters, framework
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, HELD_BATCH_JOB
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.reconciler.decide import mirror
 from multikueue.runtime import QueuePriority, Result, WorkQueue, run_controller
@@ -123,8 +125,9 @@ class Runnables:
 def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
     """The kinds of jobs in use: those in the settings, and those declared by annotation.
 
-    Kinds that only a gate keeps from running on the manager cluster are in use only standalone: a Kueue beside us would
-    lift the gate. Raises ConfigurationError for a kind that occurs twice, or a declaration with an invalid path.
+    Kinds that only a gate keeps from running on the manager cluster are in use only standalone, unless a Kueue beside us
+    is known to hold them: by itself it would lift the gate. Raises ConfigurationError for a kind that occurs twice, or
+    a declaration with an invalid path.
     """
     integrations = settings.integrations
     names = [name for name in integrations.frameworks if name in FRAMEWORKS]
@@ -132,11 +135,21 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
     if templates and "pod" not in names:
         names.append("pod")
     alone = settings.roles == STANDALONE
-    known = (FRAMEWORKS[name] for name in names if alone or name not in GATED)
+    compatibility = Compatibility.of(settings.quota.compatibility)
+    held = alone or integrations.kueue_holds_pods
+    known = [framework(name, compatibility) for name in names if held or name not in GATED]
+    if held and integrations.jobs_without_managed_by:
+        known = [HELD_BATCH_JOB if each is BATCH_JOB else each for each in known]
     try:
-        declared = map(DeclaredJob, (*map(declaration_of, integrations.declared), *annotated.kinds))
+        described = (*map(declaration_of, integrations.declared), *annotated.kinds)
+        declared = (DeclaredJob(each, compatibility) for each in described)
         others = map(external, integrations.external)
-        return Adapters((*known, *declared, *others), templates if alone else (), unclear=annotated.unclear)
+        return Adapters(
+            (*known, *declared, *others),
+            templates if alone else (),
+            unclear=annotated.unclear,
+            compatibility=compatibility,
+        )
     except ValueError as error:
         raise ConfigurationError(f"integrations: {error}") from None
 

@@ -183,6 +183,12 @@ def test_pods_are_ours_only_where_no_kueue_lifts_their_gate(roles: frozenset[Rol
     assert [adapter.kind.kind for adapter in adapters_of(chosen)] == taken
 
 
+def test_pods_are_ours_too_where_kueue_beside_us_is_known_to_hold_them() -> None:
+    integrations = Integrations(frameworks=("batch/job", "pod", "statefulset"), kueue_holds_pods=True)
+    found = adapters_of(Settings(roles=BESIDE_KUEUE, integrations=integrations))
+    assert [adapter.kind.kind for adapter in found] == ["Job", "Pod", "StatefulSet"]
+
+
 @pytest.mark.parametrize(
     ("framework", "taken", "template"),
     [("deployment", ["Job", "Pod"], "Deployment"), ("statefulset", ["Job", "StatefulSet", "Pod"], "StatefulSet")],

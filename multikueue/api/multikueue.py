@@ -36,7 +36,10 @@ class AdmissionCheck(Object):
 
 
 class MultiKueueConfigSpec(Value):
+    """`quota_management`: Manual or Automated, since Kueue 0.18 (KEP 9988)."""
+
     clusters: tuple[str, ...] = ()
+    quota_management: str = ""
 
 
 class MultiKueueConfig(Object):

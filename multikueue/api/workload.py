@@ -186,6 +186,14 @@ class SchedulingStats(Value):
     evictions: tuple[EvictionCount, ...] = ()
 
 
+class PreemptionGateState(Value):
+    """One entry of status.preemptionGates (KEP 8303)."""
+
+    name: str = ""
+    position: str = "Closed"
+    last_transition_time: Time | None = None
+
+
 class WorkloadStatus(Value):
     conditions: tuple[Condition, ...] = ()
     admission: Admission | None = None

@@ -36,8 +36,9 @@ class PatchWorkload(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deactivate(Action):
-    """Ask the worker's Kueue to evict the copy: the manager has evicted the workload."""
+class PatchStatus(Action):
+    """Tell the worker's Kueue by the copy's status: to evict it, as the manager has evicted the workload, or that it
+    may preempt."""
 
     body: dict[str, Any]
 

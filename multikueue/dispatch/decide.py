@@ -26,6 +26,7 @@ from multikueue.api.workload import (
     FITS_NO_WORKER,
     MAX_CONDITIONS,
     NOMINATED,
+    OUT_OF_SYNC,
     OUT_OF_TIME,
     QUOTA_RESERVED,
     Admission,
@@ -33,6 +34,7 @@ from multikueue.api.workload import (
     WorkloadStatus,
     without_nomination,
 )
+from multikueue.dispatch import preemption_gates, words
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.fit import lacks, note
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
@@ -49,6 +51,7 @@ from multikueue.dispatch.plan import (
     Running,
     Scaled,
     Stopped,
+    Ungated,
 )
 from multikueue.dispatch.question import failure_note, failures, usable
 from multikueue.strategy import Nomination
@@ -123,6 +126,7 @@ def plan(group: Group, decision: Decision, now: datetime) -> Plan:
         slice=group.slice,
         origin=group.origin,
         lost=frozenset(r.cluster for r in group.remotes if r.lost(now, group.lost_after)),
+        gated=group.one_preempts and not group.slice.stays,
     )
 
 
@@ -276,7 +280,7 @@ def _slice_pinned(v: View) -> Outcome:
 
 
 def _slice_pin_lost(v: View) -> Outcome:
-    return _retry(v, f'Admitting remote lost: worker cluster "{v.group.slice.stays}" is out of reach for too long')
+    return _retry(v, words.lost(v.group, v.group.slice.stays))
 
 
 def _evicted(v: View) -> Outcome:
@@ -327,7 +331,7 @@ def _stops(v: View) -> Iterator[Desired]:
 
 
 def _undispatchable(v: View) -> Outcome:
-    status = _with_check(v, "Rejected", v.group.problem)
+    status = _with_check(v, "Rejected", words.with_state_before(v.group, v.group.problem))
     return replace(_same(v), status=status, events=(Event("Warning", "MultiKueue", v.group.problem),))
 
 
@@ -368,9 +372,18 @@ def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
     there = tuple(r.cluster for r in v.group.remotes if r.cluster in named and r.configured)
     stuck, stuck_after = _stuck(v, there)
     status = _with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
-    desired = (*_removals(there, v.group.remotes), *_copies(v, there))
-    after = sooner(_until(v, answer), stuck_after, _until_unfit_is_over(v), _until_given_up(v))
+    opened, gate_after = _gate(v)
+    desired = (*_removals(there, v.group.remotes), *_copies(v, there), *opened)
+    after = sooner(_until(v, answer), stuck_after, gate_after, _until_unfit_is_over(v), _until_given_up(v))
     return replace(_same(v, desired=desired, after=after), status=status)
+
+
+def _gate(v: View) -> tuple[tuple[Desired, ...], timedelta | None]:
+    """The worker that may preempt now, and when the next one may."""
+    if not v.group.one_preempts:
+        return (), None
+    cluster, after = preemption_gates.to_open(v.group, v.now)
+    return (Ungated(cluster=cluster, why="it is the first that would preempt"),) if cluster else (), after
 
 
 def _fits_nowhere(v: View) -> Outcome:
@@ -519,7 +532,7 @@ def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Desired]:
 
 
 def _winner_lost(v: View) -> Outcome:
-    return _retry(v, f'Admitting remote lost: worker cluster "{v.won.cluster}" is out of reach for too long')
+    return _retry(v, words.lost(v.group, v.won.cluster))
 
 
 def _winner_unreachable(v: View) -> Outcome:
@@ -529,7 +542,7 @@ def _winner_unreachable(v: View) -> Outcome:
 def _winner_gone(v: View) -> Outcome:
     if v.winner is None:
         return _retry(v, "Admission check is Ready but no admitting cluster is recorded")
-    return _retry(v, f'Admitting remote no longer exists on worker cluster "{v.won.cluster}"')
+    return _retry(v, words.gone(v.group, v.won.cluster))
 
 
 def _declined_by_all(v: View) -> Outcome:
@@ -541,7 +554,8 @@ def _evicted_remotely(v: View) -> Outcome:
     evicted = v.won.condition(EVICTED)
     if evicted is not None and evicted.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
         return _out_of_time(v)
-    return _retry(v, f'Workload evicted on worker cluster: "{v.won.cluster}", resetting for re-admission')
+    message = f'Workload evicted on worker cluster: "{v.won.cluster}", resetting for re-admission'
+    return _retry(v, words.with_state_before(v.group, message, always=True, mark="."), whole=True)
 
 
 def _out_of_time(v: View) -> Outcome:
@@ -562,19 +576,20 @@ def _out_of_sync(v: View) -> Outcome:
     """Only Succeeded and Failed are results. A copy that finished for another reason is dispatched again (CX-16)."""
     condition = v.won.condition(FINISHED)
     reason = excerpt(condition.reason) if condition else ""
-    message = f'Remote workload on worker cluster "{v.won.cluster}" ended as {reason}, resetting for re-dispatch'
+    how = "is out of sync with its user job" if reason == OUT_OF_SYNC else f"ended as {reason}"
+    message = f'Remote workload on worker cluster "{v.won.cluster}" {how}, resetting for re-dispatch'
     return _retry(v, message, type_="Warning")
 
 
-def _retry(v: View, message: str, *, type_: Literal["Normal", "Warning"] = "Normal") -> Outcome:
+def _retry(v: View, message: str, *, type_: Literal["Normal", "Warning"] = "Normal", whole: bool = False) -> Outcome:
     """End the attempt by the check state Retry, not before SHORTEST_ATTEMPT: objects of this attempt must never count
-    as those of the next."""
+    as those of the next. A message that is `whole` says by itself in which state the check was."""
     reserved = v.local.condition(QUOTA_RESERVED)
     if reserved is not None and reserved.last_transition_time is not None:
         left = reserved.last_transition_time + SHORTEST_ATTEMPT - v.now
         if left > timedelta(0):
             return _same(v, after=left)
-    text = f'{message}. Previously: "{v.state}"' if v.state else message
+    text = message if whole else words.with_state_before(v.group, message)
     conditions = without_condition(_with_failure(v), FITS_NO_WORKER)
     status = msgspec.structs.replace(_with_check(v, "Retry", text), conditions=conditions)
     if not v.state:
@@ -720,17 +735,13 @@ def _recorded(v: View, desired: Iterable[Desired]) -> Outcome:
     if v.local.status.cluster_name not in (None, v.won.cluster):
         stale = msgspec.structs.replace(v.local.status, cluster_name=None)
         return replace(_same(v, desired=desired, after=timedelta()), status=stale)
-    told = Event("Normal", "MultiKueue", _told_of_win(v), of_each=True)
+    told = Event("Normal", "MultiKueue", words.won(v.group, v.won.cluster), of_each=True)
     return replace(_same(v, desired=desired), status=_won(v), events=(told,))
-
-
-def _told_of_win(v: View) -> str:
-    return f'The workload was admitted on "{v.won.cluster}"'
 
 
 def _won(v: View) -> WorkloadStatus:
     """The status of a win: check Ready, `clusterName`, no nominations, delayed topology requests Ready."""
-    status = _with_check(v, "Ready", _told_of_win(v), without_nomination(v.local.status))
+    status = _with_check(v, "Ready", words.won(v.group, v.won.cluster), without_nomination(v.local.status))
     conditions = without_condition(status.conditions, FITS_NO_WORKER)
     return msgspec.structs.replace(
         status, cluster_name=v.won.cluster, admission=_with_topology(v), conditions=conditions

@@ -9,20 +9,21 @@ from typing import Any
 
 from multikueue.api.foreign import answer_or
 from multikueue.api.workload import DEACTIVATION_TARGET, EVICTED, FINISHED, Workload
+from multikueue.dispatch import preemption_gates
 from multikueue.dispatch import remote as remotes
 from multikueue.dispatch.actions import (
     Action,
     CreateJob,
     CreateWorkload,
-    Deactivate,
     DeleteJob,
     DeleteWorkload,
     FindJob,
     PatchJob,
+    PatchStatus,
     PatchWorkload,
 )
 from multikueue.dispatch.group import Remote
-from multikueue.dispatch.plan import Absent, Copied, Desired, Found, InStep, Plan, Running, Scaled, Stopped
+from multikueue.dispatch.plan import Absent, Copied, Desired, Found, InStep, Plan, Running, Scaled, Stopped, Ungated
 from multikueue.dispatch.slices import scale_down_patch
 
 __all__ = ["effects"]
@@ -53,12 +54,19 @@ def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iter
     assert plan.local is not None
     takes_over = remote.job_state.inherited and remote.cluster == plan.slice.stays
     if remote.workload is None and (remote.job is None or takes_over) and remote.unfit is None:
-        body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt)
+        body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt, gated=plan.gated)
         yield CreateWorkload(cluster=remote.cluster, why=desired.why, body=body)
     elif remote.workload is None or not plan.is_current(remote.workload):
         yield from _removal(remote, "left from an earlier attempt")
     else:
         yield from _mends(plan, plan.local, remote, remote.workload)
+
+
+@_effects.register
+def _ungated(desired: Ungated, plan: Plan, remote: Remote, now: datetime) -> Iterator[Action]:
+    if remote.workload is not None and plan.is_current(remote.workload) and not preemption_gates.is_open(remote):
+        body = preemption_gates.opening_patch(remote.workload, now)
+        yield PatchStatus(cluster=remote.cluster, why=desired.why, body=body)
 
 
 @_effects.register
@@ -73,7 +81,7 @@ def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Ite
         yield from _removal(remote, desired.why)
     elif remote.running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
         body = remotes.deactivation_patch(plan.local, remote.workload, now)
-        yield Deactivate(cluster=remote.cluster, why=desired.why, body=body)
+        yield PatchStatus(cluster=remote.cluster, why=desired.why, body=body)
 
 
 @_effects.register

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from multikueue import strategy as contract
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.foreign import answer_or, bounded, excerpt, moment
 from multikueue.api.job import AnyJob, job_status
 from multikueue.api.meta import Condition, Object, ObjectKey, render_time
@@ -179,9 +180,9 @@ class Remote:
     def has(self, type_: str) -> bool:
         return self.workload is not None and self.workload.has(type_)
 
-    @property
-    def admitted(self) -> bool:
-        return self.has(ADMITTED) and (not self.has(EVICTED) or self.has(FINISHED))
+    def took(self, by: str) -> bool:
+        """Whether the worker took the copy, by that condition, and has not evicted it since."""
+        return self.has(by) and (not self.has(EVICTED) or self.has(FINISHED))
 
     @property
     def held(self) -> bool:
@@ -301,6 +302,9 @@ class Group:
     - `slice`: the relation to other slices of the job.
     - `patience`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
+    - `one_preempts`: workers may preempt for it one at a time only.
+    - `wins_by`: the condition of its copy by which a worker wins.
+    - `compatibility`: the release of Kueue whose words and ways are followed.
     """
 
     key: ObjectKey
@@ -319,6 +323,9 @@ class Group:
     lost_after: timedelta = timedelta(minutes=15)
     patience: timedelta | None = None
     copy_retention: timedelta = timedelta()
+    one_preempts: bool = False
+    wins_by: str = ADMITTED
+    compatibility: Compatibility = NEWEST
     check_state: AdmissionCheckState | None = field(init=False, default=None)
     """Our entry in the local status.admissionChecks."""
     attempt: str = field(init=False, default="")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
+from functools import partial
 
 from multikueue.api.workload import (
     ADMITTED,
@@ -17,7 +18,9 @@ from multikueue.api.workload import (
     EVICTED,
     FINISHED,
     QUOTA_RESERVED,
+    UNDISPATCHABLE_ANNOTATION,
     Workload,
+    any_owner_of,
 )
 from multikueue.dispatch.fit import fits_nowhere
 from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
@@ -126,14 +129,14 @@ def choose(group: Group) -> Group:
     if not group.attempt or find_winner(group) is not None:
         return group
     admitted = [r for r in group.remotes if _may_win(group, r)]
-    first = min(admitted, key=_admitted_at, default=None)
+    first = min(admitted, key=partial(_taken_at, group.wins_by), default=None)
     choice = first.cluster if first else ""
     return group if choice == group.choice else replace(group, choice=choice)
 
 
 def _may_win(group: Group, remote: Remote) -> bool:
     answers = remote.reachable and not remote.link.silent and remote.unfit is None
-    return answers and remote.admitted and group.is_current(remote.workload) and _is_nominated(group, remote)
+    return answers and remote.took(group.wins_by) and group.is_current(remote.workload) and _is_nominated(group, remote)
 
 
 def _is_nominated(group: Group, remote: Remote) -> bool:
@@ -155,13 +158,22 @@ def _job_age(remote: Remote) -> str:
     return created.isoformat() if created else ""
 
 
-def _admitted_at(remote: Remote) -> str:
-    condition = remote.condition(ADMITTED)
+def _taken_at(by: str, remote: Remote) -> str:
+    condition = remote.condition(by)
     since = condition and condition.last_transition_time
     return since.isoformat() if since else ""
 
 
 Predicate = Callable[[View], bool]
+
+
+def _is_refused_early(v: View) -> bool:
+    """Whether to reject it before it has quota: it would get some for nothing, and may preempt what runs. Not if its
+    job may still come; nor if it explains itself: that is inactive, and goes on once its job can be dispatched."""
+    meta = v.local.metadata
+    may_go_on = any_owner_of(v.local) is None or UNDISPATCHABLE_ANNOTATION in meta.annotations
+    waits = v.state == "Pending" and not v.local.has(QUOTA_RESERVED)
+    return bool(v.group.problem) and waits and not may_go_on
 
 
 def _is_gone(v: View) -> bool:
@@ -188,7 +200,9 @@ def _slice_pin_is_lost(v: View) -> bool:
 def _winner_is_gone(v: View) -> bool:
     """Ready promises a copy and a job on the winner; only while Pending may the job be missing."""
     if v.ready:
-        return not (v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.admitted)
+        return not (
+            v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.took(v.group.wins_by)
+        )
     return not v.group.is_current(v.won.workload)
 
 
@@ -196,6 +210,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.UNREADABLE, lambda v: v.group.hidden),
     (Phase.GONE, _is_gone),
     (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
+    (Phase.UNDISPATCHABLE, _is_refused_early),
     (Phase.UNRESERVED, lambda v: not v.local.has(QUOTA_RESERVED)),
     (Phase.UNCHECKED, lambda v: v.group.check_state is None and not v.ready),
     (Phase.REJECTED, lambda v: v.state == "Rejected"),

@@ -45,6 +45,11 @@ class Copied(Desired):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ungated(Desired):
+    """A copy that may preempt there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped(Desired):
     """Nothing running: the worker's Kueue evicts a copy that runs; any other copy is deleted."""
 
@@ -76,7 +81,7 @@ class Plan:
     `local` is the object as last written (None: deleted). `choice` is the worker chosen among those that admitted in
     this `attempt`, until it is recorded: an event of an earlier admission may arrive late, and must not change the
     choice. `ready`: a worker has won for good. `lost` are the workers whose job of ours, if they have one, no longer
-    counts.
+    counts. `gated`: copies are made behind a gate, where they preempt nobody.
     """
 
     local: Workload | None
@@ -88,6 +93,7 @@ class Plan:
     slice: Slice = NO_SLICE
     origin: str = "multikueue"
     lost: frozenset[str] = frozenset()
+    gated: bool = False
 
     alone: Alone | None = field(init=False, repr=False, compare=False, default=None)
     _on: dict[str, list[Desired]] = field(init=False, repr=False, compare=False, default_factory=dict)

@@ -21,13 +21,14 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
+from multikueue.dispatch import preemption_gates
 
 _PRIORITY_FIELDS = ("priority", "priorityClassRef")
 _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")
 
 
-def copy_body(local: Workload, *, origin: str, attempt: str) -> dict[str, Any]:
-    """The Workload to create on a worker: our labels and marks, and the spec byte for byte.
+def copy_body(local: Workload, *, origin: str, attempt: str, gated: bool = False) -> dict[str, Any]:
+    """The Workload to create on a worker: our labels and marks, and the spec byte for byte, or behind our gate.
 
     The owner's UID label is left out: no such owner exists on the worker.
     """
@@ -41,7 +42,7 @@ def copy_body(local: Workload, *, origin: str, attempt: str) -> dict[str, Any]:
             "labels": labels | {ORIGIN_LABEL: origin},
             "annotations": local.metadata.annotations | {ATTEMPT_ANNOTATION: attempt},
         },
-        "spec": local.spec,
+        "spec": preemption_gates.gated(local.spec) if gated else local.spec,
     }
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "KubeconfigCluster",
     "KubeconfigUser",
     "check_access_provider",
+    "check_readable",
     "check_worker_kubeconfig",
     "parse",
 ]
@@ -198,20 +199,29 @@ def check_access_provider(data: bytes) -> None:
     _check(data, _allowed)
 
 
+def check_readable(data: bytes) -> None:
+    """Check a kubeconfig that need not be secure: that it can be read at all. Raises InsecureKubeconfig."""
+    _read(data)
+
+
 _Entry = TypeVar("_Entry")
 _Rule = Callable[[str, _Entry], str]
 """Maps name and entry to the message of a violation; empty without one."""
 
 
 def _check(data: bytes, exec_rule: _Rule[KubeconfigUser]) -> None:
+    for problem in _problems(_read(data), exec_rule):
+        raise InsecureKubeconfig(problem)
+
+
+def _read(data: bytes) -> Kubeconfig:
     try:
         file = parse(data, largest=LARGEST)
     except ConfigurationError as error:
         raise InsecureKubeconfig(str(error)) from None
     if not file.clusters:
         raise InsecureKubeconfig("failed to parse the kubeconfig: it has no clusters")
-    for problem in _problems(file, exec_rule):
-        raise InsecureKubeconfig(problem)
+    return file
 
 
 def _problems(file: Kubeconfig, exec_rule: _Rule[KubeconfigUser]) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from multikueue.api import quantity
+from multikueue.api.compatibility import Compatibility
 from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
@@ -15,6 +16,7 @@ __all__ = ["engine_of"]
 def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
     """An empty quota engine with these settings."""
     return Engine(
+        compatibility=Compatibility.of(quota.compatibility),
         accounting=_accounting(quota),
         fair_sharing=FairPreemption(quota.preemption_strategies) if quota.fair_sharing else None,
         admission_sharing=_decay(quota.admission_fair_sharing),

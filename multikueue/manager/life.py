@@ -15,6 +15,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from multikueue.api.workload import ADMITTED, QUOTA_RESERVED
 from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
 from multikueue.controllers.leader_election.leadership import Leadership, NoElection
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
@@ -155,6 +156,7 @@ class Manager:
             adapters=adapters_of(self.settings, self.kinds.take()),
             minds_pods=self.settings.quota.pods_ready.enabled,
             elastic=elastic,
+            wins_by=lambda: ADMITTED if self.in_force.dispatch.wait_for_admitted else QUOTA_RESERVED,
         )
         return World(
             store=store,

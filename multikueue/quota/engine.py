@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.core import LimitRange, Namespace, RuntimeClass
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import AdmissionCheck
@@ -45,6 +46,7 @@ Concerned = Iterable[str]
 class Engine:
     """Takes in objects in the order in which they are seen. Each `now` has a time zone and never goes back.
 
+    `compatibility` says where it decides as an older Kueue.
     With `fair_sharing` heads are ordered, and workloads preempted, by dominant resource share. With `admission_sharing`
     the LocalQueues of ClusterQueues that ask for it are ordered by usage. With `block_admission` no workload gets quota
     while pods of a workload with quota are not ready. With `keep_place` a workload evicted for PodsReadyTimeout keeps
@@ -56,6 +58,7 @@ class Engine:
     def __init__(
         self,
         *,
+        compatibility: Compatibility = NEWEST,
         accounting: Accounting = AS_IT_IS,
         fair_sharing: FairPreemption | None = None,
         admission_sharing: UsageDecay | None = None,
@@ -74,7 +77,7 @@ class Engine:
             slice_replacements=SliceReplacements(is_trusting=copies) if elastic else None,
         )
         self._queues = QueueManager(self._cache, accounting)
-        self.scheduler = Scheduler(self._cache, self._queues, fair_sharing)
+        self.scheduler = Scheduler(self._cache, self._queues, fair_sharing, compatibility)
         self.view = QuotaView(self._cache, self._queues, self.scheduler)
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
         self._handlers: Mapping[type[Object], Callable[[Any, Any, datetime], Concerned]] = {

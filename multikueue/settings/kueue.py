@@ -40,13 +40,15 @@ INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
 GATES = (
     "AdmissionGatedBy",
-    "MultiKueue",
-    "MultiKueueBatchJobWithManagedBy",
-    "MultiKueueClusterProfile",
     "MultiKueueRedoAdmissionOnEvictionInWorker",
-    "MultiKueueWaitForWorkloadAdmitted",
 )
 """Feature gates that are always on here."""
+
+GATES_OF_FIELDS = ("MultiKueueAdaptersForCustomJobs", "MultiKueueIncrementalDispatcherConfig")
+"""Feature gates by which other fields of the file count."""
+
+KUBECONFIGS = Path("/etc/multikueue/kubeconfigs")
+"""Where Kueue wants kubeconfigs to be that are named by their path."""
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Where a pod finds the name of its namespace."""
@@ -257,10 +259,15 @@ def _dispatcher(value: Any) -> tuple[Any, ...]:
     return ({ALL_AT_ONCE: "all-at-once", INCREMENTAL: "incremental"}.get(value, "external"),)
 
 
-def _order(value: Any) -> tuple[Any, ...]:
-    if not isinstance(value, bool):
-        raise ValueError("expected true or false")
-    return ("config" if value else "name",)
+def _switch(on: Any, off: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """A feature gate for a setting that is more than true or false."""
+
+    def convert(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, bool):
+            raise ValueError("expected true or false")
+        return (on if value else off,)
+
+    return convert
 
 
 def _origin(value: Any) -> tuple[Any, ...]:
@@ -350,6 +357,13 @@ def _blocks_unless_told(tree: Tree) -> bool | None:
 def _not_incremental(tree: Tree) -> str:
     name = _within(tree, "multiKueue", "dispatcherName")
     return "" if name == INCREMENTAL else f"dispatcherName is not {INCREMENTAL}"
+
+
+def _gated_off(gate: str) -> Callable[[Tree], str]:
+    def off(tree: Tree) -> str:
+        return f"featureGates.{gate} is false" if _within(tree, "featureGates", gate) is False else ""
+
+    return off
 
 
 def _own_certificate(tree: Tree) -> str:
@@ -512,11 +526,16 @@ FIELDS: tuple[Field, ...] = (
     _means(
         "multiKueue.incrementalDispatcherConfig.stepSize",
         "dispatch.strategy.options.step",
-        off=_not_incremental,
+        off=lambda tree: _not_incremental(tree) or _gated_off("MultiKueueIncrementalDispatcherConfig")(tree),
         versions="v1beta2",
         since="0.19",
     ),
-    _means("multiKueue.externalFrameworks", "integrations.external", convert=_names),
+    _means(
+        "multiKueue.externalFrameworks",
+        "integrations.external",
+        convert=_names,
+        off=_gated_off("MultiKueueAdaptersForCustomJobs"),
+    ),
     _means(
         "multiKueue.clusterProfile.credentialsProviders",
         "dispatch.cluster_profile.access_providers",
@@ -554,12 +573,33 @@ FIELDS: tuple[Field, ...] = (
     _means(
         "featureGates.MultiKueueIncrementalDispatcherRespectConfigOrder",
         "dispatch.strategy.options.order",
-        convert=_order,
+        convert=_switch("config", "name"),
         off=_not_incremental,
+    ),
+    _means(
+        "featureGates.MultiKueueBatchJobWithManagedBy",
+        "integrations.jobs_without_managed_by",
+        convert=_switch(False, True),
+    ),
+    _means("featureGates.MultiKueue", "integrations.kueue_holds_pods"),
+    _means("featureGates.MultiKueueWaitForWorkloadAdmitted", "dispatch.wait_for_admitted"),
+    _means("featureGates.MultiKueueOrchestratedPreemption", "dispatch.orchestrated_preemption", since="0.17"),
+    _means("featureGates.MultiKueueManagerQuotaAutomation", "capacity_follow.quota_management", since="0.18"),
+    _means("featureGates.MultiKueueClusterProfile", "dispatch.cluster_profile.enabled"),
+    _means("featureGates.MultiKueueAllowInsecureKubeconfigs", "dispatch.insecure_kubeconfigs"),
+    _means(
+        "featureGates.MultiKueueKubeConfigPathValidation",
+        "dispatch.kubeconfig_directory",
+        convert=_switch(str(KUBECONFIGS), None),
+        since="0.19",
     ),
     _means("featureGates.LocalQueueDefaulting", "webhook.default_queue"),
     _means("featureGates.ElasticJobsViaWorkloadSlices", "integrations.elastic_jobs"),
     _means("featureGates.LocalQueueMetrics", "metrics.enable_local_queues"),
+    *(
+        _ignored(f"featureGates.{gate}", "it says whether other fields count", fine=(True, False))
+        for gate in GATES_OF_FIELDS
+    ),
     _ignored("featureGates.VisibilityOnDemand", "visibility.enabled says whether", fine=(False,)),
     _ignored("featureGates.*", "feature gates of Kueue have no meaning here"),
     _means("objectRetentionPolicies.workloads.afterFinished", "retention.after_finished"),

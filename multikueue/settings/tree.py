@@ -39,6 +39,7 @@ __all__ = [
     "CapacityFollow",
     "Cluster",
     "ClusterProfiles",
+    "Compatibility",
     "DeclaredKind",
     "DeclaredPods",
     "Dispatch",
@@ -89,6 +90,8 @@ FRAMEWORKS: Final = (
     "statefulset",
 )
 """The integrations that our job adapters cover, by Kueue's names."""
+
+Compatibility = Literal["0.16", "0.18", "0.19"]
 
 FairStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 FAIR_STRATEGIES: Final[tuple[FairStrategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -220,6 +223,9 @@ class AccessProvider(_Group):
 class ClusterProfiles(_Group):
     """Workers that a MultiKueueCluster names by `clusterProfileRef`."""
 
+    enabled: Live[bool] = True
+    """Whether there may be any: Kueue's feature gate MultiKueueClusterProfile."""
+
     access_providers: tuple[AccessProvider, ...] = ()
     """The providers we can use, the preferred one first. Empty: such clusters cannot be used, and are not watched."""
 
@@ -252,6 +258,14 @@ class Dispatch(_Group):
     """How long a workload keeps its quota while no worker admits it, unless its strategy's options say otherwise. Then it
     queues again after its back-off, and others may go first; but its copies lose their places in the queues of workers that
     are only busy. What fits no worker does not wait for this. `null`: for ever, as with Kueue's own MultiKueue."""
+
+    wait_for_admitted: Live[bool] = True
+    """Whether a worker wins once all its admission checks are ready. `false`: as soon as it has reserved quota, Kueue's feature
+    gate MultiKueueWaitForWorkloadAdmitted, that is locked to true since 0.18."""
+
+    orchestrated_preemption: Live[bool] = False
+    """Whether workers may preempt for a workload one at a time only (KEP 8303): its copies get a gate. It takes workers with
+    Kueue 0.17 or newer, and its feature gate MultiKueueOrchestratedPreemption on there; others preempt as they like."""
 
     tell_wins: Live[bool] = True
     """Whether an event `MultiKueue` on the workload says which worker won, as with Kueue's own MultiKueue. It costs one write
@@ -306,8 +320,12 @@ class Dispatch(_Group):
     reconnect_cap: Wait = timedelta(seconds=30)
     """Longest wait between two attempts to connect, so also the longest a worker that is back goes unnoticed."""
 
-    kubeconfig_directory: Path | None = None
+    kubeconfig_directory: Live[Path | None] = None
     """Where kubeconfigs of locationType Path must be, links followed; others are refused. Without it: anywhere."""
+
+    insecure_kubeconfigs: Live[bool] = False
+    """Whether workers' kubeconfigs may break the rules (docs/clusters.md): they may skip TLS, name our files and start
+    programs in our pod. Whoever may write their Secrets then has all that we have. Kueue allowed it up to 0.18."""
 
     cluster_profile: ClusterProfiles = ClusterProfiles()
     """Workers by ClusterProfile."""
@@ -381,6 +399,9 @@ class PodsReady(_Group):
 
 class Quota(_Group):
     """Who gets quota, and when those that lost it try again."""
+
+    compatibility: Compatibility = "0.19"
+    """The release of Kueue whose decisions and words are followed where releases differ (docs/compatibility.md)."""
 
     exclude_resource_prefixes: Annotated[tuple[str, ...], NoDecode, BeforeValidator(from_commas)] = ()
     """Resources whose name starts with one of these are not counted at all."""
@@ -458,6 +479,10 @@ class CapacityFollow(_Group):
 
     enabled: bool = False
     """Whether ClusterQueues without the annotation follow too."""
+
+    quota_management: bool = False
+    """Whether `quotaManagement: Automated` of a MultiKueueConfig has its ClusterQueues follow all that the workers have, and a
+    condition of theirs says so (KEP 9988): Kueue's feature gate MultiKueueManagerQuotaAutomation."""
 
     interval: Wait = timedelta(minutes=1)
     """Time between two looks at the queues of the workers, which is two lists for each; none while nobody follows."""
@@ -690,6 +715,14 @@ class Integrations(_Group):
         tuple[str, ...], NoDecode, BeforeValidator(from_commas), AfterValidator(_known_frameworks)
     ] = (BATCH_JOB,)
     """Kinds that we know, by the names of Kueue's integrations. `batch/job` is always on."""
+
+    kueue_holds_pods: bool = False
+    """Whether a Kueue beside us holds Pods of MultiKueue queues by their gate: with its own feature gate MultiKueue on, and its
+    MultiKueue controllers not running. Otherwise it would run them on the manager cluster, so they are not dispatched."""
+
+    jobs_without_managed_by: bool = False
+    """Whether batch Jobs without managedBy are dispatched: they stay suspended, and only their end comes home.
+    Kueue's feature gate MultiKueueBatchJobWithManagedBy off, up to 0.16. Beside Kueue only where `kueue_holds_pods`."""
 
     declared: tuple[DeclaredKind, ...] = ()
     """Further kinds, by declaration."""

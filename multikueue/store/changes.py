@@ -21,6 +21,7 @@ from multikueue.api.workload import (
     Workload,
 )
 from multikueue.dispatch.fit import is_suspected
+from multikueue.dispatch.preemption_gates import BLOCKED
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.kinds.pods.members import able
 from multikueue.quota.cache.status import check_names
@@ -114,18 +115,20 @@ def job_for_those_below(job: AnyJob, state: State) -> object:
     return (job.metadata.uid, adapter.queue_name(job), controllers(job)) if is_whole(adapter) else None
 
 
-_DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET})
+_DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET, BLOCKED})
 
 
-def copy_for_a_decision(copy: Workload, _state: State) -> object:
+def copy_for_a_decision(copy: Workload, state: State) -> object:
     """The parts of a copy that a decision reads. A worker's Kueue writes more: finalizers, owners, and pending
     messages, of which only one counts: that it can never hold the copy."""
-    return _decisive(copy, _DECISIVE)
+    return _decisive(copy, _DECISIVE, state.wins_by())
 
 
-def _decisive(copy: Workload, types: frozenset[str]) -> object:
+def _decisive(copy: Workload, types: frozenset[str], by: str = "") -> object:
     states = tuple(
-        (c.type, c.status, c.reason) for c in copy.status.conditions if c.type in types or c.reason == "Inadmissible"
+        (c.type, c.status, c.reason)
+        for c in copy.status.conditions
+        if c.type in types or c.reason == "Inadmissible" or (c.type == by and c.status == "True")
     )
     meta = copy.metadata
     return states, is_suspected(copy), meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)

@@ -35,8 +35,9 @@ class Slices:
             left = self._left(key, local, job_runs=job_runs)
             return Slice(elastic=True, heir=(left,)) if left else NO_SLICE
         before = self.replaced_by(local)
-        stays = local.status.cluster_name if replaced_key(local) is not None and not _is_ready(local) else ""
-        return Slice(elastic=True, stays=stays or "", too_early=before is not None and not before.has(FINISHED))
+        pinned = replaced_key(local) is not None and not _is_ready(local)
+        stays = (local.status.cluster_name or _inherited(local, before)) if pinned else ""
+        return Slice(elastic=True, stays=stays, too_early=before is not None and not before.has(FINISHED))
 
     def _left(self, key: ObjectKey, local: Workload | None, *, job_runs: bool) -> str | None:
         """The worker where the remains of an ended slice belong to the job that goes on; None if nowhere.
@@ -108,6 +109,14 @@ class Slices:
     def after(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
         """The replacements of the slice, present or to come."""
         return tuple(w.key for w in self.workloads.by("replaces", key))
+
+
+def _inherited(local: Workload, before: Workload | None) -> str:
+    """The worker of the slice before it, where somebody else reserved the quota and did not say where it stays. Only
+    at first: an eviction stops the job, and the next attempt goes anywhere."""
+    is_first = local.has(QUOTA_RESERVED) and local.condition(EVICTED) is None
+    runs = before is not None and not before.has(EVICTED)
+    return (before.status.cluster_name or "") if before is not None and is_first and runs else ""
 
 
 def _is_ready(workload: Workload) -> bool:

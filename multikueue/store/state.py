@@ -105,7 +105,8 @@ class State:
     `namespace` is ours, the default for names of Placements. `adapters` are the kinds of jobs in use. `minds_pods`: a
     workload depends on whether the pods of its job are ready. `elastic`: jobs may change their size while they run;
     without it, slices are ignored. Only `placements` and `runtimes` know the followers of a Placement and the jobs that
-    name a runtime, so these two add keys to `queues` themselves.
+    name a runtime, so these two add keys to `queues` themselves. `wins_by`: the condition of its copy by which a worker
+    wins, as the settings say now.
     """
 
     def __init__(
@@ -117,7 +118,9 @@ class State:
         adapters: Adapters,
         minds_pods: bool,
         elastic: bool,
+        wins_by: Callable[[], str],
     ) -> None:
+        self.wins_by = wins_by
         self.now, self.namespace, self.adapters, self.minds_pods = now, namespace, adapters, minds_pods
         self.workers: dict[str, WorkerView] = {}
         self._places = Places()
@@ -189,7 +192,7 @@ class State:
         adapter = self.adapters.of(job)
         if pod_set_info_of(adapter, job):
             return True
-        if adapter.unmanaged_reason(job) is None:
+        if adapter.unmanaged_reason(job) is None and not adapter.is_held_by_suspension(job):
             return False
         return adapter.is_active(job) or not adapter.is_suspended(job)
 

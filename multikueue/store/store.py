@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import FINISHED, Workload
+from multikueue.api.workload import ADMITTED, FINISHED, Workload
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store import concerned, triggers
@@ -52,8 +52,17 @@ class Store(State):
         adapters: Adapters = BATCH_ONLY,
         minds_pods: bool = False,
         elastic: bool = False,
+        wins_by: Callable[[], str] = lambda: ADMITTED,
     ) -> None:
-        super().__init__(now, queues, namespace=namespace, adapters=adapters, minds_pods=minds_pods, elastic=elastic)
+        super().__init__(
+            now,
+            queues,
+            namespace=namespace,
+            adapters=adapters,
+            minds_pods=minds_pods,
+            elastic=elastic,
+            wins_by=wins_by,
+        )
         self.engine, self._queues = engine, queues
         self._observers: list[WorkerObserver] = []
         self._writes = Writes()

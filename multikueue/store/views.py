@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from multikueue import strategy as contract
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.foreign import answer_or, excerpt
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import POD_GROUPS, PODS
@@ -63,6 +64,8 @@ class Views:
         origin: str,
         lost_after: timedelta,
         copy_retention: timedelta = timedelta(),
+        one_preempts: bool = False,
+        compatibility: Compatibility = NEWEST,
     ) -> Group:
         """The input of the decision on one workload. `local` may be ahead of the cache by the write to come."""
         check = self.store.multikueue_check(local) if local else None
@@ -88,6 +91,9 @@ class Views:
             origin=origin,
             lost_after=lost_after,
             copy_retention=timedelta() if local is not None and self._is_leaving(local) else copy_retention,
+            one_preempts=one_preempts,
+            wins_by=self.store.wins_by(),
+            compatibility=compatibility,
         )
 
     def _is_leaving(self, local: Workload) -> bool:

@@ -112,6 +112,16 @@ class Core:
     def stamp(self) -> str:
         return self.table.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
+    def made(self, type_: str) -> Body:
+        """A condition that is True."""
+        return {
+            "type": type_,
+            "status": "True",
+            "reason": type_,
+            "message": "by Kueue",
+            "lastTransitionTime": self.stamp(),
+        }
+
     def condition(self, status: Body, type_: str, value: str, *, reason: str = "", only_if_there: bool = False) -> None:
         conditions = status.setdefault("conditions", [])
         there = [c for c in conditions if c["type"] == type_]

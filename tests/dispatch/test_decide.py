@@ -9,10 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.compatibility import Compatibility, Release
 from multikueue.api.event import Event
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, find_condition
-from multikueue.api.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED, Workload, WorkloadStatus
+from multikueue.api.workload import (
+    FAILED_ON,
+    MAX_CONDITIONS,
+    NOMINATED,
+    QUOTA_RESERVED,
+    UNDISPATCHABLE_ANNOTATION,
+    Workload,
+    WorkloadStatus,
+)
 from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.decide import Decision, decide, is_holding, nominate
@@ -20,7 +29,7 @@ from multikueue.dispatch.group import MAX_NOMINATED, Reach, Remote
 from multikueue.dispatch.phases import Phase
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
-from multikueue.testing import NOW
+from multikueue.testing import NOW, workload
 from multikueue.testing.workloads import WorkloadBuilder
 from strategies.incremental import Incremental
 from tests.dispatch.builders import (
@@ -377,7 +386,7 @@ def test_the_reason_of_the_note_is_a_word_kubernetes_takes(name: str, reason: st
 
 def test_giving_back_asks_for_a_retry_and_blames_no_worker() -> None:
     decision = saying(noted("w1", at=NOW), *BOTH, give_back=True, reason="No worker wants it")
-    assert check_of(decision.status) == ("Retry", 'No worker wants it. Previously: "Pending"')
+    assert check_of(decision.status) == ("Retry", 'No worker wants it, Previously: "Pending"')
     assert note(decision, FAILED_ON) is None
     silent = saying(reserved(), *BOTH, give_back=True)
     assert check_of(silent.status)[1].startswith("Strategy one-by-one gives the quota back")
@@ -843,20 +852,44 @@ def test_the_lost_timeout_is_waited_for_exactly() -> None:
         (
             (worker("w1", admitted_copy().evicted(), remote_job()),),
             NOW,
-            'Workload evicted on worker cluster: "w1", resetting for re-admission',
+            'Workload evicted on worker cluster: "w1", resetting for re-admission. Previously: "Ready"',
         ),
         (
             (worker("w1", admitted_copy().finished("OutOfSync"), remote_job()),),
             NOW,
-            'Remote workload on worker cluster "w1" ended as OutOfSync, resetting for re-dispatch',
+            'Remote workload on worker cluster "w1" is out of sync with its user job, resetting for re-dispatch',
         ),
     ],
     ids=["the winner is lost", "the copy is gone", "the worker evicted it", "the end was no result"],
 )
 def test_the_workload_is_tried_again(remotes: tuple[Remote, ...], now: object, message: str) -> None:
     decision = decided(won("w1"), *remotes, now=now)  # type: ignore[arg-type]
-    assert check_of(decision.status) == ("Retry", f'{message}. Previously: "Ready"')
-    assert [event.message for event in decision.events] == [f'{message}. Previously: "Ready"']
+    text = message if "Previously" in message else f'{message}, Previously: "Ready"'
+    assert check_of(decision.status) == ("Retry", text)
+    assert [event.message for event in decision.events] == [text]
+
+
+@pytest.mark.parametrize("release", ["0.16", "0.18"])
+def test_up_to_0_18_a_worker_reserves_and_nobody_says_what_was_before(release: Release) -> None:
+    older: dict[str, Any] = {"compatibility": Compatibility.of(release)}
+    win = decided(reserved().nominated("w1"), worker("w1", admitted_copy(), remote_job()), **older)
+    assert check_of(win.status) == ("Ready", 'The workload got reservation on "w1"')
+    lost = decided(won("w1"), away(worker("w1")), now=LATE, **older)
+    assert check_of(lost.status) == (
+        "Retry",
+        'Reserving remote lost: worker cluster "w1" is out of reach for too long',
+    )
+    refused = decided(reserved(), *BOTH, problem="No multikueue adapter found", **older)
+    assert check_of(refused.status) == ("Rejected", "No multikueue adapter found")
+
+
+def test_an_eviction_on_the_worker_says_what_was_before_in_every_release() -> None:
+    evicted = worker("w1", admitted_copy().evicted(), remote_job())
+    messages = {
+        check_of(decided(won("w1"), evicted, compatibility=Compatibility.of(release)).status)[1]
+        for release in ("0.16", "0.18", "0.19")
+    }
+    assert messages == {'Workload evicted on worker cluster: "w1", resetting for re-admission. Previously: "Ready"'}
 
 
 def test_what_all_nominated_workers_have_deactivated_is_tried_again() -> None:
@@ -867,7 +900,7 @@ def test_what_all_nominated_workers_have_deactivated_is_tried_again() -> None:
     away_ = decided(local, worker("w1", refused), away(worker("w2", refused)))
     assert away_.phase is Phase.NOMINATING
     over = decided(local, worker("w1", refused), worker("w2", refused))
-    message = 'Workload deactivated on worker clusters: "w1, w2", resetting for re-admission. Previously: "Pending"'
+    message = 'Workload deactivated on worker clusters: "w1, w2", resetting for re-admission, Previously: "Pending"'
     assert (over.phase, check_of(over.status)) == (Phase.DECLINED_BY_ALL, ("Retry", message))
 
 
@@ -898,7 +931,7 @@ def test_a_job_whose_time_is_up_on_its_worker_is_not_given_new_time() -> None:
 def test_an_evicted_workload_is_stopped_where_it_runs_and_taken_back_where_not() -> None:
     running = worker("w1", admitted_copy(), remote_job().running())
     decision = decided(won("w1").evicted(message="preempted"), running, worker("w2", copy()))
-    assert told(decision) == ["Deactivate w1", "DeleteWorkload w2"]
+    assert told(decision) == ["PatchStatus w1", "DeleteWorkload w2"]
 
 
 def test_a_stopped_copy_is_not_stopped_again() -> None:
@@ -967,9 +1000,35 @@ def test_the_winner_is_never_replaced_for_drift() -> None:
     assert told(decided(won("w1"), worker("w1", admitted_copy().request(cpu=7), remote_job()))) == []
 
 
+def test_a_worker_may_win_by_reserving_quota_where_its_checks_are_not_waited_for() -> None:
+    local = reserved().nominated("w1", "w2")
+    remotes = (worker("w1", copy().reserved("remote")), worker("w2", copy()))
+    assert told(decided(local, *remotes)) == []
+    assert told(decided(local, *remotes, wins_by=QUOTA_RESERVED)) == ["CreateJob w1", "DeleteWorkload w2"]
+    running = (worker("w1", copy().reserved("remote"), remote_job()),)
+    assert decided(won("w1"), *running, wins_by=QUOTA_RESERVED).phase is Phase.ADMITTED
+    evicted = (worker("w1", copy().reserved("remote").evicted(), remote_job()),)
+    assert decided(won("w1"), *evicted, wins_by=QUOTA_RESERVED).phase is Phase.EVICTED_REMOTELY
+
+
 def test_an_undispatchable_workload_is_rejected() -> None:
     decision = decided(reserved(), *BOTH, problem="No multikueue adapter found")
-    assert check_of(decision.status) == ("Rejected", "No multikueue adapter found")
+    assert check_of(decision.status) == ("Rejected", 'No multikueue adapter found, Previously: "Pending"')
+
+
+def test_an_undispatchable_workload_is_rejected_before_it_has_quota() -> None:
+    decision = decided(pending().check(), *BOTH, problem="No multikueue adapter found")
+    assert check_of(decision.status)[0] == "Rejected"
+
+
+def test_one_whose_job_may_still_come_is_not_rejected_before_it_has_quota() -> None:
+    local = workload("wl").queue("main").request(cpu=1).check()
+    assert check_of(decided(local, *BOTH, problem="No multikueue adapter found").status)[0] == "Pending"
+
+
+def test_one_that_explains_itself_already_is_not_rejected_before_it_has_quota() -> None:
+    local = pending().check().annotations({UNDISPATCHABLE_ANNOTATION: "recreate the job"})
+    assert check_of(decided(local, *BOTH, problem="not managed").status)[0] == "Pending"
 
 
 @pytest.mark.parametrize(("phase", "local", "remotes"), PHASES.values(), ids=PHASES.keys())

@@ -67,7 +67,7 @@ TABLE = {
     "no job beside one that is there": (RUNNING, BOTH, []),
     "no job beside one of an earlier attempt": (RUNNING, worker("w1", admitted_copy(), remote_job(EARLIER)), []),
     "what misses a part is made whole": (RUNNING, but(BOTH, incomplete=True), ["CreateJob"]),
-    "what runs is asked to stop": (STOPPED, worker("w1", admitted_copy(), remote_job().running()), ["Deactivate"]),
+    "what runs is asked to stop": (STOPPED, worker("w1", admitted_copy(), remote_job().running()), ["PatchStatus"]),
     "what does not run goes": (STOPPED, worker("w1", copy()), ["DeleteWorkload"]),
     "a job is looked for as long as there is no word": (FOUND, worker("w1", asked=ATTEMPT), ["FindJob"]),
     "it is looked for once": (FOUND, worker("w1", asked=ATTEMPT, read_at=NOW), []),

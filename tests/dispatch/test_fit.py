@@ -153,7 +153,7 @@ def test_it_gives_its_quota_back_at_once_and_says_why() -> None:
     assert decision.status is not None
     check, said = decision.status.admission_checks[0], find_condition(decision.status.conditions, FITS_NO_WORKER)
     words = f"No worker can ever hold it: {LACK}: w1, w2"
-    assert (check.state, check.message) == ("Retry", f'{words}. Previously: "Pending"')
+    assert (check.state, check.message) == ("Retry", f'{words}, Previously: "Pending"')
     assert said is not None
     assert (said.status, said.message, said.last_transition_time) == ("True", f"{LACK}: w1, w2", NOW)
     assert [(event.type, event.reason, event.message) for event in decision.events] == [

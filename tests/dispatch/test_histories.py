@@ -19,10 +19,10 @@ from multikueue.dispatch.actions import (
     Action,
     CreateJob,
     CreateWorkload,
-    Deactivate,
     DeleteJob,
     DeleteWorkload,
     FindJob,
+    PatchStatus,
 )
 from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.decide import decide, is_holding, plan
@@ -158,7 +158,7 @@ class World:
                 assert self.now >= side.asked_until, "it may still be carried out"
                 side.look()
                 side.asked = ""
-            case Deactivate():
+            case PatchStatus():
                 self.worker_evicts(side)
                 side.deactivated = True
         if self.chance.random() < 0.9:

@@ -83,7 +83,7 @@ def test_then_the_quota_goes_back(strategy: Plain) -> None:
     assert gives_back.status is not None
     assert gives_back.status.admission_checks[0].state == "Retry"
     assert (
-        gives_back.status.admission_checks[0].message == 'No worker admitted it within 1:00:00. Previously: "Pending"'
+        gives_back.status.admission_checks[0].message == 'No worker admitted it within 1:00:00, Previously: "Pending"'
     )
 
 

@@ -65,6 +65,13 @@ STEPS: dict[str, tuple[Phase, WorkloadBuilder | None, tuple[Remote, ...], Slice,
         STAYS,
         ["CreateWorkload w1"],
     ),
+    "also where nobody wrote down which that is": (
+        Phase.SLICE_PINNED,
+        reserved(),
+        (running(), worker("w2")),
+        STAYS,
+        ["CreateWorkload w1"],
+    ),
     "what is elsewhere goes": (
         Phase.SLICE_PINNED,
         staying(),
@@ -281,3 +288,9 @@ def test_the_copy_keeps_its_own_words_and_the_slice_it_replaces() -> None:
     assert patch is not None
     assert patch["metadata"]["annotations"] == {REPLACES_ANNOTATION: "default/before"}
     assert patch["spec"]["podSets"][0]["template"]["spec"]["dnsPolicy"] == ""
+
+
+def test_a_slice_that_was_pinned_by_nobody_records_its_worker_with_the_win() -> None:
+    decision = decided(reserved(), worker("w1", admitted_copy(), remote_job()), worker("w2"), slice=STAYS)
+    assert decision.status is not None
+    assert decision.status.cluster_name == "w1"

@@ -197,7 +197,7 @@ Disturbance = Callable[[Team, str], Awaitable[None]]
             id="job deleted",
         ),
         pytest.param(delete_copy, "worker cluster", id="copy deleted"),
-        pytest.param(change_job, "ended as OutOfSync", id="out of sync"),
+        pytest.param(change_job, "is out of sync with its user job", id="out of sync"),
     ],
 )
 async def test_a_job_that_its_worker_gives_up_is_dispatched_again(crew: Team, disturb: Disturbance, words: str) -> None:

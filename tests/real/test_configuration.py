@@ -24,6 +24,7 @@ from testbed.objects import WORKLOAD, Object
 from testbed.programs import NotInstalledError, Release, module_folder
 from tests.mount import mount
 from tests.real.harness import ORIGIN_LABEL, Manager, Team, logged
+from tests.real.test_credentials import config_of, put, says
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
 
@@ -215,6 +216,29 @@ async def test_new_options_and_a_new_strategy_hold_at_once_for_workloads_that_wa
         await crew.go()
         await crew.complete(await crew.runs_on())
         await crew.finished()
+
+
+@pytest.mark.anyio
+async def test_a_feature_gate_of_kueues_file_holds_at_once_and_no_longer_than_it_is_on(
+    crew: Team, manager: Manager
+) -> None:
+    def gated(on: bool) -> str:
+        return kueues("v1beta2", featureGates={"MultiKueueAllowInsecureKubeconfigs": on})
+
+    worker = next(iter(crew.clients))
+    config = config_of(crew, worker)
+    cluster = config["clusters"][0]["cluster"]
+    cluster.pop("certificate-authority-data", None)
+    cluster["insecure-skip-tls-verify"] = True
+    async with configured(manager, gated(False)) as file:
+        await put(crew, worker, config)
+        await says(crew, worker, "False", "InsecureKubeConfig", "insecure TLS verification is not allowed")
+        file.write(gated(True))
+        await says(crew, worker, "True", "Active", "Connected")
+        file.write(gated(False))
+        await says(crew, worker, "False", "InsecureKubeConfig", "insecure TLS verification is not allowed")
+        await put(crew, worker, config_of(crew, worker))
+        await says(crew, worker, "True", "Active", "Connected")
 
 
 @pytest.mark.anyio

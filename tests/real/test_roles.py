@@ -370,15 +370,27 @@ async def test_a_job_that_ends_while_the_manager_is_dead_is_finished_by_the_next
 async def test_a_job_without_the_mark_is_refused_and_runs_nowhere(crew: Team) -> None:
     """As those of kinds we do not know, and those made while our webhook was away."""
     await crew.manager.create(objects.job("job", crew.namespace, managed_by="example.com/other"))
-
-    async def is_refused() -> bool:
-        body = await crew.workload()
-        assert body["spec"]["active"] is False
-        return True
-
-    await eventually(is_refused, timeout=30)
+    await eventually(partial(_is_refused, crew), timeout=30)
     assert (await crew.job())["spec"]["suspend"]
     assert await crew.copies() == {}
+
+
+async def test_a_job_without_the_mark_is_refused_before_it_has_quota(narrow: Team) -> None:
+    """While another one has it: so it neither preempts anybody nor waits in vain."""
+    await submit(narrow, "first", **WHOLE)
+    await narrow.runs_on("first")
+    await narrow.manager.create(
+        objects.job("job", narrow.namespace, managed_by="example.com/other", requests=WHOLE["requests"])
+    )
+    await eventually(partial(_is_refused, narrow), timeout=30)
+    conditions = (await narrow.workload())["status"].get("conditions", [])
+    assert not [c for c in conditions if c["type"] == "QuotaReserved" and c["status"] == "True"]
+
+
+async def _is_refused(crew: Team) -> bool:
+    checks = (await crew.workload()).get("status", {}).get("admissionChecks", [])
+    assert [check["state"] for check in checks] == ["Rejected"]
+    return True
 
 
 async def test_each_field_has_the_owner_the_docs_name(crew: Team) -> None:

@@ -104,6 +104,19 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("leaderElection.leaseDuration", "20s", "leader_election.lease_duration", timedelta(seconds=20)),
         ("leaderElection.renewDeadline", "12s", "leader_election.renew_deadline", timedelta(seconds=12)),
         ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
+        ("featureGates.MultiKueueBatchJobWithManagedBy", False, "integrations.jobs_without_managed_by", True),
+        ("featureGates.MultiKueue", True, "integrations.kueue_holds_pods", True),
+        ("featureGates.MultiKueueWaitForWorkloadAdmitted", False, "dispatch.wait_for_admitted", False),
+        ("featureGates.MultiKueueOrchestratedPreemption", True, "dispatch.orchestrated_preemption", True),
+        ("featureGates.MultiKueueManagerQuotaAutomation", True, "capacity_follow.quota_management", True),
+        ("featureGates.MultiKueueClusterProfile", False, "dispatch.cluster_profile.enabled", False),
+        ("featureGates.MultiKueueAllowInsecureKubeconfigs", True, "dispatch.insecure_kubeconfigs", True),
+        (
+            "featureGates.MultiKueueKubeConfigPathValidation",
+            True,
+            "dispatch.kubeconfig_directory",
+            Path("/etc/multikueue/kubeconfigs"),
+        ),
         ("featureGates.LocalQueueDefaulting", False, "webhook.default_queue", False),
         ("featureGates.LocalQueueMetrics", True, "metrics.enable_local_queues", True),
         ("metrics.localQueueMetrics.enable", True, "metrics.enable_local_queues", True),
@@ -290,6 +303,22 @@ def test_the_step_of_the_incremental_dispatcher(tmp_path: Path) -> None:
     alone = loaded(tmp_path, {"multiKueue": step})
     assert alone.settings.dispatch.strategy == Settings().dispatch.strategy
     assert [each.why for each in alone.ignored] == [f"dispatcherName is not {kueue.INCREMENTAL}"]
+
+
+@pytest.mark.parametrize(
+    ("gate", "field", "value"),
+    [
+        ("MultiKueueAdaptersForCustomJobs", "externalFrameworks", [{"name": "PipelineRun.v1.tekton.dev"}]),
+        ("MultiKueueIncrementalDispatcherConfig", "incrementalDispatcherConfig", {"stepSize": 5}),
+    ],
+)
+def test_a_field_counts_only_where_its_gate_is_not_off(tmp_path: Path, gate: str, field: str, value: Any) -> None:
+    fields = {"multiKueue": {"dispatcherName": kueue.INCREMENTAL, field: value}}
+    on = loaded(tmp_path, fields | {"featureGates": {gate: True}})
+    off = loaded(tmp_path, fields | {"featureGates": {gate: False}})
+    without = loaded(tmp_path, {"multiKueue": {"dispatcherName": kueue.INCREMENTAL}})
+    assert on.settings == loaded(tmp_path, fields).settings != off.settings == without.settings
+    assert [each.why for each in off.ignored] == [f"featureGates.{gate} is false"]
 
 
 @pytest.mark.parametrize("name", ["credentialsProviders", "accessProviders"])

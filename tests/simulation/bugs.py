@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
+from functools import partial
 from math import ceil
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -112,8 +113,8 @@ def the_winner_is_not_sticky() -> Iterator[None]:
 
     def make(real: Any) -> Any:
         def find_winner(seen: Group) -> Remote | None:
-            admitted = [r for r in seen.remotes if r.reachable and r.admitted and seen.is_current(r.workload)]
-            return min(admitted, key=phases._admitted_at, default=None) or real(seen)
+            admitted = [r for r in seen.remotes if r.reachable and r.took(seen.wins_by) and seen.is_current(r.workload)]
+            return min(admitted, key=partial(phases._taken_at, seen.wins_by), default=None) or real(seen)
 
         return find_winner
 

@@ -51,6 +51,26 @@ JOINED: dict[str, tuple[tuple[WorkloadBuilder, ...], WorkloadBuilder, Slice]] = 
     ),
     "the next, once the first is finished": ((gone_by(OLD),), holding(NEW), Slice(elastic=True, stays="w1")),
     "the next, once the first is gone": ((), holding(NEW), Slice(elastic=True, stays="w1")),
+    "the next, for which somebody else reserved": (
+        (placed(OLD),),
+        NEW.reserved("cq").check("mk"),
+        Slice(elastic=True, stays="w1", too_early=True),
+    ),
+    "the same, once the first is finished": (
+        (gone_by(OLD),),
+        NEW.reserved("cq").check("mk"),
+        Slice(elastic=True, stays="w1"),
+    ),
+    "the same, at its second attempt": (
+        (gone_by(OLD),),
+        NEW.reserved("cq").check("mk").condition("Evicted", "False", reason="QuotaReserved"),
+        Slice(elastic=True),
+    ),
+    "the same, once the first was evicted": (
+        (placed(OLD).evicted(),),
+        NEW.reserved("cq").check("mk"),
+        Slice(elastic=True, too_early=True),
+    ),
     "the next, once it runs": ((gone_by(OLD),), placed(NEW), Slice(elastic=True)),
     "one that says that it replaces one of another job": (
         (placed(of_job("old", job="other")),),

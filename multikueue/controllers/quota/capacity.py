@@ -12,18 +12,23 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import anyio
+import msgspec
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
-from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import CORDON_ANNOTATION
+from multikueue.api.meta import Condition, ObjectKey
+from multikueue.api.multikueue import CORDON_ANNOTATION, MultiKueueConfig
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
+from multikueue.controllers.reconcile.conditions import write_condition
 from multikueue.controllers.reconcile.context import World
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.kube.cluster_client import FIELD_MANAGER, ClusterClient, Page
 from multikueue.quota.capacity.following import (
+    AUTOMATED,
+    AUTOMATION,
     FollowedQuota,
     Rules,
     WorkerReserve,
+    automation,
     follow,
     follow_problem,
     json_patch,
@@ -33,6 +38,7 @@ from multikueue.quota.capacity.offers import Feeders, Offer, Record, WorkerQueue
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.runtime import supervise
 from multikueue.settings import CapacityFollow
+from multikueue.store.state import config_of
 from multikueue.telemetry import get_logger
 
 __all__ = ["CORDONED", "Capacity", "read_queues", "rules_of", "why_unread"]
@@ -102,7 +108,13 @@ class Capacity:
             name = queue.metadata.name
             offers = [self._offer(queue, worker, workers, rules) for worker in workers[name]]
             decision = follow(queue, offers, reserve=following[name], threshold=rules.threshold)
-            await self._carry_out(queue, decision)
+            told = self._automation(queue, offers)
+            if told is None or told.status == "True" or not self._by_config(queue, rules):
+                await self._carry_out(queue, decision)
+            await self._tell_automation(queue, told)
+        for queue in tuple(self.world.store.cluster_queues):
+            if queue.metadata.name not in following:
+                await self._tell_automation(queue, self._automation(queue, ()))
         there = {queue.metadata.uid for queue in self.world.store.cluster_queues}
         self._told = {topic: said for topic, said in self._told.items() if topic[0] in there}
 
@@ -111,10 +123,41 @@ class Capacity:
         for queue in store.cluster_queues:
             self._record(queue, INVALID_ANNOTATION, follow_problem(queue))
             reserve, check = reserve_of(queue, rules), store.queue_check(queue)
+            if reserve is None and self._by_config(queue, rules):
+                reserve = WorkerReserve()
             if reserve is not None and check is not None:
                 yield queue, reserve
             elif reserve is not None and FOLLOW_ANNOTATION in queue.metadata.annotations:
                 self._record(queue, UNKNOWN, "it has no MultiKueue check, so there are no workers to follow")
+
+    def _config(self, queue: ClusterQueue) -> MultiKueueConfig | None:
+        check = self.world.store.queue_check(queue)
+        name = next(iter(config_of(check)), "") if check is not None else ""
+        return self.world.store.configs.get(ObjectKey("", name))
+
+    def _by_config(self, queue: ClusterQueue, rules: Rules) -> bool:
+        """Whether the queue follows because its MultiKueueConfig says so, and for no other reason."""
+        config = self._config(queue) if self.world.settings.capacity_follow.quota_management else None
+        wanted = config is not None and config.spec.quota_management == AUTOMATED
+        own = FOLLOW_ANNOTATION in queue.metadata.annotations and not follow_problem(queue)
+        return wanted and not own and reserve_of(queue, rules) is None
+
+    def _automation(self, queue: ClusterQueue, offers: Iterable[Offer]) -> Condition | None:
+        """What to say about it; None where it is switched off, or nothing is dispatched."""
+        is_on = self.world.settings.capacity_follow.quota_management
+        has_check = self.world.store.queue_check(queue) is not None
+        return automation(queue, self._config(queue), offers) if is_on and has_check else None
+
+    async def _tell_automation(self, queue: ClusterQueue, condition: Condition | None) -> None:
+        cache, client = self.world.store.cluster_queues, self.world.manager
+        queue = cache.get(queue.key) or queue
+        if condition is None or not self.world.mandate.is_valid():
+            return
+        condition = msgspec.structs.replace(condition, observed_generation=queue.metadata.generation)
+        try:
+            await write_condition(client, CLUSTER_QUEUES, cache, queue, condition, self.world.now())
+        except MultiKueueError as error:
+            self._record(queue, UNWRITTEN, f"the condition {AUTOMATION} is not written: {error}")
 
     def _queues(self, names: Iterable[str]) -> Iterator[ClusterQueue]:
         """The present versions of the named queues, without those that are gone or being deleted."""

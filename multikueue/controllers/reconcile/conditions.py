@@ -15,7 +15,7 @@ from multikueue.api.render import difference, status_patch
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.store.cache import Cache
 
-T = TypeVar("T", AdmissionCheck, MultiKueueCluster)
+T = TypeVar("T", AdmissionCheck, ClusterQueue, MultiKueueCluster)
 S = TypeVar("S", AdmissionCheck, ClusterQueue, Cohort, LocalQueue, MultiKueueCluster)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import anyio
 
+from multikueue.api.compatibility import Compatibility
 from multikueue.api.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
@@ -123,4 +124,12 @@ class World:
         retention = (
             copy_retention(local, self.store.local_job(local), self.settings.retention) if local else timedelta()
         )
-        return self.views.group(key, local, origin=self.origin, lost_after=self.lost_after, copy_retention=retention)
+        return self.views.group(
+            key,
+            local,
+            origin=self.origin,
+            lost_after=self.lost_after,
+            copy_retention=retention,
+            one_preempts=self.settings.dispatch.orchestrated_preemption,
+            compatibility=Compatibility.of(self.settings.quota.compatibility),
+        )

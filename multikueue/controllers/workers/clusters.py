@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 import anyio
 import anyio.abc
 
+from multikueue.api.compatibility import Compatibility
 from multikueue.api.foreign import excerpt
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.meta import Condition, ObjectKey, find_condition, render_time
@@ -42,6 +43,12 @@ LOOK, LOOKS = timedelta(seconds=1), 5
 CREDENTIAL_EXPIRING = "CredentialExpiring"
 """Reason of the event."""
 
+DEPRECATED_PATH = "DeprecatedPathUsage"
+DEPRECATED_PATH_MESSAGE = (
+    "Any file of the manager may be named here by whoever may write this. Set dispatch.kubeconfig_directory, and have "
+    "the kubeconfig there"
+)
+
 RETRY_REFUSED = timedelta(seconds=30)
 """Time until a refused source is read again, in case the event of its change was missed."""
 
@@ -55,12 +62,16 @@ class Clusters:
     namespace: str
     _connections: dict[str, Connection] = field(default_factory=dict)
     _before: dict[str, Access] = field(default_factory=dict)
+    _insecure: set[str] = field(default_factory=set)
+    """Those whose kubeconfig was taken while it might break the rules."""
+
+    _told_of_path: set[tuple[str, int]] = field(default_factory=set)
     _contacts: defaultdict[str, anyio.Event] = field(default_factory=lambda: defaultdict(anyio.Event))
     _tasks: anyio.abc.TaskGroup | None = None
     _kubeconfigs: Kubeconfigs = field(init=False)
 
     def __post_init__(self) -> None:
-        self._kubeconfigs = Kubeconfigs(self.world.store, self.settings, self.namespace)
+        self._kubeconfigs = Kubeconfigs(self.world.store, self.world.settings, self.namespace)
 
     async def run(self) -> None:
         """Holds the connections, and watches the sources of their kubeconfigs, until cancelled."""
@@ -98,6 +109,7 @@ class Clusters:
             return DONE
         worker = self.world.store.worker(name)
         self._remember(worker, cluster)
+        self._warn_of_path(cluster)
         try:
             connection = await self._connect(cluster)
         except RefusedError as refusal:
@@ -125,9 +137,11 @@ class Clusters:
         name, namespaces = cluster.metadata.name, namespaces_of(cluster)
         kubeconfig = await self._kubeconfigs.read(cluster)
         running = self._connections.get(name)
-        if running is not None and (running.newest, running.namespaces) == (kubeconfig, namespaces):
+        stays = running is not None and (running.newest, running.namespaces) == (kubeconfig, namespaces)
+        if running is not None and stays and self._may_be_used(name):
             return running
         access = await self._kubeconfigs.access(cluster, kubeconfig)
+        self._taken(name)
         running = self._connections.get(name)
         if running is not None and running.serves and running.namespaces == namespaces:
             running.offer(access)
@@ -135,6 +149,27 @@ class Clusters:
         if running is not None:
             self._stop(running)
         return self._start(name, access, namespaces)
+
+    def _warn_of_path(self, cluster: MultiKueueCluster) -> None:
+        """Once for each version of the object: who may write it may name any file of ours."""
+        source, settings = cluster.spec.cluster_source.kube_config, self.world.settings
+        if source is None or source.location_type != "Path" or settings.dispatch.kubeconfig_directory is not None:
+            return
+        version = (cluster.metadata.uid, cluster.metadata.generation)
+        is_told = version in self._told_of_path or not self.world.mandate.is_valid()
+        if is_told or not Compatibility.of(settings.quota.compatibility).paths_are_deprecated:
+            return
+        self._told_of_path.add(version)
+        self.world.recorder.emit(
+            MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=DEPRECATED_PATH, message=DEPRECATED_PATH_MESSAGE
+        )
+
+    def _may_be_used(self, name: str) -> bool:
+        """Whether its kubeconfig was checked by rules as strict as those of now."""
+        return self.world.settings.dispatch.insecure_kubeconfigs or name not in self._insecure
+
+    def _taken(self, name: str) -> None:
+        (self._insecure.add if self.world.settings.dispatch.insecure_kubeconfigs else self._insecure.discard)(name)
 
     def _start(self, name: str, access: Access, namespaces: tuple[str, ...]) -> Connection:
         worker, contact, before = self.world.store.worker(name), self._contacts[name], self._before.pop(name, None)

@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from multikueue.api.compatibility import Compatibility
 from multikueue.api.kinds import CLUSTER_PROFILES
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.multikueue import KUBECONFIG_KEY, ClusterProfile, KubeConfigSource, MultiKueueCluster
@@ -28,10 +29,16 @@ from multikueue.errors import ConfigurationError, MultiKueueError
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.credentials import Credentials, from_kubeconfig
 from multikueue.kube.identity import Identity
-from multikueue.kube.kubeconfig import LARGEST, InsecureKubeconfig, check_access_provider, check_worker_kubeconfig
+from multikueue.kube.kubeconfig import (
+    LARGEST,
+    InsecureKubeconfig,
+    check_access_provider,
+    check_readable,
+    check_worker_kubeconfig,
+)
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.tokens import plugin_environment
-from multikueue.settings import AccessProvider, Dispatch, ExecCommand
+from multikueue.settings import AccessProvider, Dispatch, ExecCommand, InForce
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 
@@ -40,6 +47,8 @@ __all__ = ["NOT_LOADED", "Access", "Kubeconfigs", "RefusedError"]
 log = get_logger()
 
 NOT_LOADED = "load client config failed: "
+
+PROFILES_DISABLED = "MultiKueueClusterProfileFeatureDisabled"
 
 FILE_TIMEOUT = timedelta(seconds=5)
 """How long reading a file may take."""
@@ -66,18 +75,26 @@ class Access:
 
 @dataclass(slots=True)
 class Kubeconfigs:
-    """Reads sources. Owner of the watch of ClusterProfiles, which runs only if access providers are configured."""
+    """Reads sources. Owner of the watch of ClusterProfiles, which begins once one is named."""
 
     store: Store
-    settings: Dispatch
+    in_force: InForce
     namespace: str
+    _profile_named: anyio.Event = field(default_factory=anyio.Event)
     _profiles_seen: anyio.Event = field(default_factory=anyio.Event)
     _profiles_trouble: str = ""
 
+    @property
+    def settings(self) -> Dispatch:
+        return self.in_force.dispatch
+
+    @property
+    def compatibility(self) -> Compatibility:
+        return Compatibility.of(self.in_force.quota.compatibility)
+
     async def watch(self, client: WatchingClient) -> None:
         """Keeps `store.profiles` current, for ever. The manager cluster may lack the kind, and get it later."""
-        if not self.settings.cluster_profile.access_providers:
-            return
+        await self._profile_named.wait()
         sink, namespace = self.store.profiles, self.namespace
         await Reflector(client, CLUSTER_PROFILES, sink, namespace=namespace, on_state=self._profiles_state).run()
 
@@ -95,7 +112,7 @@ class Kubeconfigs:
     async def access(self, cluster: MultiKueueCluster, kubeconfig: bytes) -> Access:
         """Checks and loads a kubeconfig from `read`. Raises RefusedError if it breaks a rule or cannot work."""
         of_profile = cluster.spec.cluster_source.cluster_profile_ref is not None
-        check: Callable[[bytes], None] = check_access_provider if of_profile else check_worker_kubeconfig
+        check = check_access_provider if of_profile else self._check
         broken, unusable = ("BadRestConfig",) * 2 if of_profile else ("InsecureKubeConfig", "BadKubeConfig")
         try:
             await anyio.to_thread.run_sync(check, kubeconfig)
@@ -110,6 +127,10 @@ class Kubeconfigs:
         except ConfigurationError as error:
             raise RefusedError(unusable, error) from error
         return Access(kubeconfig, credentials)
+
+    @property
+    def _check(self) -> Callable[[bytes], None]:
+        return check_readable if self.settings.insecure_kubeconfigs else check_worker_kubeconfig
 
     async def _from_kubeconfig(self, source: KubeConfigSource) -> bytes:
         if source.location_type != "Path":
@@ -134,12 +155,16 @@ class Kubeconfigs:
 
     async def _from_profile(self, name: str) -> bytes:
         """A kubeconfig of the cluster in the profile and the command that makes credentials for it."""
+        if not self.settings.cluster_profile.enabled:
+            raise RefusedError(PROFILES_DISABLED, "MultiKueueClusterProfile feature gate is disabled")
         providers = self.settings.cluster_profile.access_providers
-        if not providers:
-            raise RefusedError("BadClusterProfile", "no access provider configured")
+        self._profile_named.set()
         with anyio.move_on_after(FIRST_LOOK.total_seconds()):
             await self._profiles_seen.wait()
         profile = self.store.profiles.get(ObjectKey(self.namespace, name))
+        if not providers and (profile is not None or self._profiles_trouble):
+            kind = "access" if self.compatibility.access_providers else "credentials"
+            raise RefusedError("BadClusterProfile", f"no {kind} provider configured")
         if profile is None:
             why = f" ({self._profiles_trouble})" if self._profiles_trouble else ""
             raise RefusedError("BadClusterProfile", f'ClusterProfile.multicluster.x-k8s.io "{name}" not found{why}')

@@ -26,11 +26,11 @@ from multikueue.dispatch.actions import (
     Action,
     CreateJob,
     CreateWorkload,
-    Deactivate,
     DeleteJob,
     DeleteWorkload,
     FindJob,
     PatchJob,
+    PatchStatus,
     PatchWorkload,
 )
 from multikueue.dispatch.effects import effects
@@ -365,7 +365,7 @@ class Outbox:
         self.worker.jobs.upsert(await self.client.merge_patch(kind, action.job.key, action.body))
 
     @_perform.register
-    async def _deactivate(self, action: Deactivate, key: ObjectKey) -> None:
+    async def _patch_status(self, action: PatchStatus, key: ObjectKey) -> None:
         self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body, subresource="status"))
 
     async def _adopt(self, kind: Kind[T], cache: Cache[T], key: ObjectKey, *, of: ObjectKey | None = None) -> T | None:

@@ -37,9 +37,6 @@ MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
 LONGEST_NAME = 63
 """The limit of a label value: a label of the remote job holds the name (contract 9.1)."""
 
-MOST_POD_SETS = 8
-"""Kueue's limit of pod sets in a Workload."""
-
 _HASH_LENGTH = 5
 _LONG_HASH_LENGTH = 20
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

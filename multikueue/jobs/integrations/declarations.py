@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -66,10 +67,10 @@ def _kubeflow(kind: str, replicas: str, *roles: str, version: str = "v1", operat
     )
 
 
-def _ray_pods(at: str) -> tuple[Pods, ...]:
-    """The pods of a Ray cluster described at that path."""
+def _ray_pods(at: str, sidecars: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None) -> tuple[Pods, ...]:
+    """The pods of a Ray cluster described at that path, and what KubeRay adds to the head."""
     return (
-        Pods(at=f"{at}.headGroupSpec", name="head", count="replicas"),
+        Pods(at=f"{at}.headGroupSpec", name="head", count="replicas", sidecars=sidecars),
         Pods(at=f"{at}.workerGroupSpecs[*]", name_at="groupName", each=("numOfHosts",)),
     )
 
@@ -93,12 +94,25 @@ RAY_CLUSTER = Declaration(
 )
 
 
+_SUBMITTER_CONTAINER = {
+    "name": "ray-job-submitter",
+    "resources": {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
+}
+"""KubeRay's default."""
+
+
 def _submitter(spec: dict[str, Any]) -> dict[str, Any] | None:
-    """KubeRay's default for the submitter pod, if the RayJob does not describe one."""
+    """The submitter pod, if the RayJob does not describe one."""
     image = paths.only(spec, "rayClusterSpec.headGroupSpec.template.spec.containers[*].image", "")
-    resources = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
-    container = {"name": "ray-job-submitter", "image": image, "resources": resources}
-    return {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    return {"spec": {"containers": [_SUBMITTER_CONTAINER | {"image": image}], "restartPolicy": "Never"}}
+
+
+_BESIDE_THE_HEAD = StateRule(at="spec.submissionMode", values=("SidecarMode",))
+
+
+def _submitter_in_head(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """The submitter that runs in the pod of the head, whatever the RayJob describes."""
+    return [_SUBMITTER_CONTAINER] if _BESIDE_THE_HEAD.is_true(job) else []
 
 
 _SUBMITTER = Pods(
@@ -135,7 +149,7 @@ RAY_JOB = Declaration(
     plural="rayjobs",
     kind="RayJob",
     managers=_RAY_OPERATOR,
-    pods=(*_ray_pods("spec.rayClusterSpec"), _SUBMITTER),
+    pods=(*_ray_pods("spec.rayClusterSpec", _submitter_in_head), _SUBMITTER),
     succeeded=StateRule(at="status.jobStatus", values=("SUCCEEDED",), message="status.message", given=_RAY_JOB_OVER),
     failed=replace(_RAY_JOB_OVER, values=("Failed", "Complete")),
     active_states=(StateRule(at="status.jobDeploymentStatus", unless=_RAY_JOB_IDLE),),
@@ -151,8 +165,10 @@ APP_WRAPPER = Declaration(
     kind="AppWrapper",
     managers=("workload.codeflare.dev/appwrapper-controller",),
     pods=(Components(),),
-    succeeded=StateRule(at="status.phase", values=("Succeeded",)),
-    failed=StateRule(at="status.phase", values=("Failed",), unless=condition("ResourcesDeployed")),
+    succeeded=StateRule(at="status.phase", values=("Succeeded",), words="AppWrapper finished successfully"),
+    failed=StateRule(
+        at="status.phase", values=("Failed",), words="AppWrapper failed", unless=condition("ResourcesDeployed")
+    ),
     active_states=(condition("QuotaReserved"),),
     ready=condition("PodsReady"),
 )

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.job import AnyJob, JobKey
 from multikueue.jobs.framework.adapter import Adapter, Admitting
 from multikueue.jobs.integrations.declarations import DECLARATIONS
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.kinds.deployment import DEPLOYMENT
-from multikueue.jobs.kinds.pods.group import POD_GROUP
+from multikueue.jobs.kinds.pods.group import GroupOfPods
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
 
-__all__ = ["BATCH_ONLY", "FRAMEWORKS", "GATED", "TEMPLATES", "Adapters"]
+__all__ = ["BATCH_ONLY", "FRAMEWORKS", "GATED", "TEMPLATES", "Adapters", "framework"]
 
 _OURS: dict[str, Adapter] = {"batch/job": BATCH_JOB, "pod": PLAIN_POD, "statefulset": STATEFUL_SET}
 _DECLARED: dict[str, Adapter] = {each.framework: DeclaredJob(each) for each in DECLARATIONS}
@@ -25,6 +26,13 @@ FRAMEWORKS: Mapping[str, Adapter] = MappingProxyType(_OURS | _DECLARED)
 
 TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT, "statefulset": STATEFUL_SET})
 """Under such names too: kinds whose Pods are gated one by one. The webhook labels their pod templates."""
+
+
+def framework(name: str, compatibility: Compatibility = NEWEST) -> Adapter:
+    """A known kind by that name, as a release of Kueue has it."""
+    adapter = FRAMEWORKS[name]
+    return adapter.of(compatibility) if isinstance(adapter, DeclaredJob) else adapter
+
 
 GATED = frozenset({"pod", "statefulset"})
 """Kinds that only the scheduling gate of their Pods keeps from running on the manager cluster."""
@@ -38,10 +46,16 @@ class Adapters:
     """
 
     def __init__(
-        self, adapters: Iterable[Adapter], templates: Iterable[Admitting] = (), *, unclear: Collection[str] = ()
+        self,
+        adapters: Iterable[Adapter],
+        templates: Iterable[Admitting] = (),
+        *,
+        unclear: Collection[str] = (),
+        compatibility: Compatibility = NEWEST,
     ) -> None:
         self._all, self.templates, self._unclear = tuple(adapters), tuple(templates), unclear
-        known = (*self._all, POD_GROUP) if PLAIN_POD in self._all else self._all
+        groups = GroupOfPods(compatibility.most_pod_sets)
+        known = (*self._all, groups) if PLAIN_POD in self._all else self._all
         self._by_type = {adapter.kind.type: adapter for adapter in known}
         self._by_owner = {(adapter.kind.api_version, adapter.kind.kind): adapter for adapter in self._all}
         self._by_resource: dict[tuple[str, str], Admitting] = {

@@ -14,6 +14,8 @@ from datetime import timedelta
 from typing import Any
 
 from multikueue.api import quantity
+from multikueue.api.meta import Condition
+from multikueue.api.multikueue import MultiKueueConfig
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.errors import InvalidObject
 from multikueue.quota.cache.tree import CellQuota, FlavorResource, quotas
@@ -98,6 +100,37 @@ def reserve_of(queue: ClusterQueue, rules: Rules) -> WorkerReserve | None:
                 return WorkerReserve.parse(text)
             except ValueError:
                 return default
+
+
+AUTOMATED = "Automated"
+AUTOMATION = "MultiKueueManagerQuotaAutomation"
+"""The condition of a ClusterQueue that says whether its MultiKueueConfig has it follow its workers (KEP 9988)."""
+
+
+def automation(queue: ClusterQueue, config: MultiKueueConfig | None, offers: Iterable[Offer]) -> Condition:
+    """The condition AUTOMATION. Not where it is True nothing changes."""
+    reason, message = _automation(queue, config, offers)
+    return Condition(
+        type=AUTOMATION,
+        status="False" if message else "True",
+        reason=reason,
+        message=message or "The nominal quotas are what the workers have together",
+        observed_generation=queue.metadata.generation,
+    )
+
+
+def _automation(queue: ClusterQueue, config: MultiKueueConfig | None, offers: Iterable[Offer]) -> tuple[str, str]:
+    unsupported, groups = "UnsupportedConfiguration", queue.spec.resource_groups
+    if config is None:
+        return unsupported, "There is no such MultiKueueConfig"
+    if config.spec.quota_management != AUTOMATED:
+        return "NotRequested", "The MultiKueueConfig leaves quota to people"
+    if [len(group.flavors) for group in groups] != [1]:
+        return unsupported, "It takes a ClusterQueue with exactly one flavor"
+    missing = {resource for each in offers for resource in each.resources} - set(groups[0].covered_resources)
+    if missing:
+        return unsupported, f"Workers have quota for resources that are not covered here: {', '.join(sorted(missing))}"
+    return "QuotaAutomated", ""
 
 
 def follow_problem(queue: ClusterQueue) -> str:

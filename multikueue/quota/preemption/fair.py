@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.tree import Node, UndoLog
@@ -45,12 +46,18 @@ CandidatesByQueue = dict[Node, deque[Reservation]]
 """The candidates by queue, in order of eviction; only queues that have some."""
 
 
-def fair_targets(request: PreemptionRequest, holders: Holders, rules: FairPreemption, log: UndoLog) -> list[Target]:
+def fair_targets(
+    request: PreemptionRequest,
+    holders: Holders,
+    rules: FairPreemption,
+    log: UndoLog,
+    compatibility: Compatibility = NEWEST,
+) -> list[Target]:
     """The targets to evict so that the request fits; none if it cannot. `log` has the changes in the tree."""
     candidates = _candidates(request, holders)
     if not candidates:
         return []
-    return _Search(request, rules, log).run(candidates)
+    return _Search(request, rules, log, compatibility).run(candidates)
 
 
 def _candidates(request: PreemptionRequest, holders: Holders) -> CandidatesByQueue:
@@ -74,8 +81,10 @@ def _queues(node: Node) -> Iterator[Node]:
 class _Search:
     """The head's needs are in the tree during the search, so shares are those with the head."""
 
-    def __init__(self, request: PreemptionRequest, rules: FairPreemption, log: UndoLog) -> None:
-        self._request, self._rules, self._log = request, rules, log
+    def __init__(
+        self, request: PreemptionRequest, rules: FairPreemption, log: UndoLog, compatibility: Compatibility
+    ) -> None:
+        self._request, self._rules, self._log, self._compatibility = request, rules, log, compatibility
         self._node = request.node
         self._targets: list[Target] = []
         self._left: CandidatesByQueue = {}
@@ -91,10 +100,15 @@ class _Search:
 
     def _by_first(self, candidates: CandidatesByQueue, allows: Strategy) -> bool:
         """Take from the queue with the largest share while the strategy allows it. Candidates that it does not allow
-        are left."""
+        are left. What is the queue's own by its nominal quota it takes back from whoever borrows it."""
+        takes_back = self._compatibility.fair_within_nominal and self._node.is_within_nominal(self._request.short)
         for queue in _Order(self._node, candidates):
             if queue is self._node:
                 if self._take(candidates, queue, Cause.IN_QUEUE):
+                    return True
+                continue
+            if takes_back:
+                if self._take(candidates, queue, Cause.RECLAIM):
                     return True
                 continue
             our_side, their_side = _sides(self._node, queue)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import KNOWN_ENDS
 from multikueue.api.workload import EVICTED, Admission, Workload
@@ -75,9 +76,15 @@ class Scheduler:
     that workload held, and the next one begins with it.
     """
 
-    def __init__(self, cache: QuotaCache, queues: QueueManager, fair: FairPreemption | None = None) -> None:
+    def __init__(
+        self,
+        cache: QuotaCache,
+        queues: QueueManager,
+        fair: FairPreemption | None = None,
+        compatibility: Compatibility = NEWEST,
+    ) -> None:
         self._cache, self._queues = cache, queues
-        self._preemption = PreemptionRules(cache.holders, fair)
+        self._preemption = PreemptionRules(cache.holders, fair, compatibility=compatibility)
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
         self._switched_off: set[ObjectKey] = set()

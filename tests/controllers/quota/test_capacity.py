@@ -14,10 +14,11 @@ from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity, rules_of
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
+from multikueue.quota.capacity.following import AUTOMATION
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role, load
 from tests.cluster import Cluster
-from tests.controllers.table import NAMESPACE, QUEUE, Table, table
+from tests.controllers.table import CONFIG, NAMESPACE, QUEUE, Table, table
 
 if TYPE_CHECKING:
     pass
@@ -305,3 +306,61 @@ async def test_who_speaks_to_workers_can_follow_them(roles: frozenset[Role], fol
 @pytest.mark.parametrize("text", ["0%", "10%", "100%", "10%,cpu=4", "cpu=500m, memory=5%", "a.b/c=1Gi", "cpu=.5"])
 def test_a_reserve_that_the_settings_take_can_be_followed(text: str) -> None:
     rules_of(load(capacity_follow__reserve=text).capacity_follow)
+
+
+# By the MultiKueueConfig (KEP 9988).
+
+
+CONFIG_KEY = ObjectKey("", CONFIG)
+
+
+def by_config(*cpu: int, mode: str = "Automated", on: bool = True) -> Following:
+    """No queue follows but by its MultiKueueConfig."""
+    following = Following(*cpu)
+    following.set(enabled=False, quota_management=on)
+    following.manager.change(kinds.MULTIKUEUE_CONFIGS, CONFIG_KEY, {"spec": {"quotaManagement": mode}})
+    return following
+
+
+def automated(following: Following) -> tuple[str, str] | None:
+    queue = following.manager.find(kinds.CLUSTER_QUEUES, QUEUE_KEY) or {}
+    conditions = queue.get("status", {}).get("conditions", [])
+    return next(((c["status"], c["reason"]) for c in conditions if c["type"] == AUTOMATION), None)
+
+
+async def test_a_config_has_its_queues_follow_and_says_so() -> None:
+    following = by_config(100, 60)
+    assert await following.look() == "160"
+    assert automated(following) == ("True", "QuotaAutomated")
+    following.manager.calls.clear()
+    await following.look(after=HOLD)
+    assert following.manager.writes() == []
+
+
+async def test_a_config_that_leaves_quota_to_people_says_so_and_nothing_is_read() -> None:
+    following = by_config(100, 60, mode="Manual")
+    assert await following.look() == "100"
+    assert automated(following) == ("False", "NotRequested")
+    assert following.asked() == []
+
+
+async def test_where_it_is_switched_off_a_config_means_nothing() -> None:
+    following = by_config(100, 60, on=False)
+    assert await following.look() == "100"
+    assert automated(following) is None
+
+
+async def test_resources_that_are_not_covered_are_told_and_change_nothing() -> None:
+    following = by_config(100, 60)
+    have_memory = {"name": "default", "resources": [{"name": "memory", "nominalQuota": "1Gi"}]}
+    spec = {"resourceGroups": [{"coveredResources": ["memory"], "flavors": [have_memory]}]}
+    following.table.workers["w2"].change(kinds.CLUSTER_QUEUES, ObjectKey("", "theirs"), {"spec": spec})
+    assert await following.look() == "100"
+    assert automated(following) == ("False", "UnsupportedConfiguration")
+
+
+async def test_a_queue_that_follows_on_its_own_goes_on_whatever_the_config_says() -> None:
+    following = by_config(100, 60, mode="Manual")
+    following.say("10%")
+    assert await following.look() == "144"
+    assert automated(following) == ("False", "NotRequested")

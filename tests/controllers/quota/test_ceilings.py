@@ -194,5 +194,5 @@ async def test_beside_kueue_the_check_asks_for_the_delay() -> None:
     await made.settle()
     (check,) = made.status("huge")["admissionChecks"]
     assert (check["state"], check["requeueAfterSeconds"]) == ("Retry", 60)
-    assert check["message"] == f'No worker can ever hold it: {LACK}: w1. Previously: "Pending"'
+    assert check["message"] == f'No worker can ever hold it: {LACK}: w1, Previously: "Pending"'
     assert made.condition(FITS_NO_WORKER, "huge") is not None

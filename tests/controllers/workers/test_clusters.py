@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from base64 import b64encode
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.compatibility import Release
 from multikueue.api.meta import ObjectKey, render_time
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection import Connection
@@ -20,7 +22,7 @@ from multikueue.dispatch.group import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.expiry import Validity
-from multikueue.settings import Dispatch
+from multikueue.settings import Dispatch, Quota, Settings
 from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 from tests.controllers.table import Table, table
 
@@ -32,6 +34,8 @@ contexts: [{name: c, context: {cluster: c, user: c}}]
 clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]
 users: [{name: c, user: {token: t}}]
 """
+INSECURE = KUBECONFIG.replace(b"server:", b"insecure-skip-tls-verify: true, server:")
+SECURE = {"insecure_kubeconfigs": False}
 W1 = ObjectKey("", "w1")
 QUICK = Dispatch(suspect_after=timedelta(0), isolate_after=timedelta(milliseconds=20))
 
@@ -248,6 +252,39 @@ async def test_a_connection_that_could_not_follow_the_one_before_makes_way_for_t
         assert stuck._scope.cancel_called
         assert (following.before, following.access.credentials.server) == (first, "https://127.0.0.1:1")
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("settings", "release", "told"),
+    [({}, "0.19", 1), ({}, "0.18", 0), ({"kubeconfig_directory": Path("/etc/multikueue/kubeconfigs")}, "0.19", 0)],
+)
+async def test_a_kubeconfig_by_any_path_is_warned_of_once(
+    settings: dict[str, Any], release: Release, told: int
+) -> None:
+    world = table(rules=Quota(compatibility=release), **settings)
+    source = {"kubeConfig": {"location": "/none", "locationType": "Path"}}
+    world.manager.change(kinds.MULTIKUEUE_CLUSTERS, W1, {"spec": {"clusterSource": source}})
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    for _ in range(2):
+        await clusters.reconcile("w1")
+    assert [reason for reason, _ in world.said()].count("DeprecatedPathUsage") == told
+
+
+async def test_insecure_kubeconfigs_end_with_the_setting_that_allowed_them() -> None:
+    world = table(insecure_kubeconfigs=True)
+    clusters = Clusters(world.world, QUICK, "kueue-system")
+    secret(world, kubeconfig=INSECURE)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clusters.run)
+        await anyio.wait_all_tasks_blocked()
+        await clusters.reconcile("w1")
+        assert "w1" in clusters._connections
+        world.world.settings.take(Settings(dispatch=world.settings.dispatch.model_copy(update=SECURE)))
+        await clusters.reconcile("w1")
+        assert "w1" not in clusters._connections
+        tasks.cancel_scope.cancel()
+    (active,) = (world.manager.find(kinds.MULTIKUEUE_CLUSTERS, W1) or {})["status"]["conditions"]
+    assert active["reason"] == "InsecureKubeConfig"
 
 
 async def test_a_connection_that_serves_is_offered_what_is_new() -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import msgspec
@@ -19,9 +19,19 @@ from multikueue.api.multikueue import ClusterProfile, MultiKueueCluster
 from multikueue.controllers.workers import kubeconfigs
 from multikueue.controllers.workers.kubeconfigs import Access, Kubeconfigs, RefusedError
 from multikueue.kube import reflector
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.kubeconfig import LARGEST
 from multikueue.kube.tokens import ExecPlugin
-from multikueue.settings import AccessProvider, ClusterProfiles, Dispatch, ExecCommand, Variable
+from multikueue.settings import (
+    AccessProvider,
+    ClusterProfiles,
+    Dispatch,
+    ExecCommand,
+    InForce,
+    Quota,
+    Settings,
+    Variable,
+)
 from tests.controllers.table import table
 from tests.kube.server import client_of, lists, refuses, streams
 
@@ -62,7 +72,7 @@ def sources(*profiles: ClusterProfile, providers: tuple[AccessProvider, ...] = (
     for each in profiles:
         store.profiles.replace((each,))
     dispatch = Dispatch(cluster_profile=ClusterProfiles(access_providers=providers), **settings)
-    made = Kubeconfigs(store, dispatch, NAMESPACE)
+    made = Kubeconfigs(store, InForce(Settings(dispatch=dispatch)), NAMESPACE)
     made._profiles_seen.set()
     return made
 
@@ -230,6 +240,15 @@ async def test_a_file_of_any_bytes_is_refused_with_a_reason(data: bytes) -> None
     assert caught.value.reason == "InsecureKubeConfig"
 
 
+async def test_kubeconfigs_may_break_the_rules_where_that_is_allowed_and_as_long_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(GOOD.replace(b'"server"', b'"insecure-skip-tls-verify":true,"server"'))
+    made = sources(insecure_kubeconfigs=True)
+    assert (await access(made, at(path))).credentials.server == "https://h"
+    made.in_force.take(with_dispatch(made, insecure_kubeconfigs=False))
+    assert (await refusal(made, at(path)))[0] == "InsecureKubeConfig"
+
+
 # ClusterProfiles.
 
 
@@ -238,6 +257,29 @@ async def test_without_providers_no_profile_can_be_used() -> None:
         "BadClusterProfile",
         "no access provider configured",
     )
+
+
+async def test_up_to_0_18_it_is_a_credentials_provider_that_is_missing() -> None:
+    made = sources(profile())
+    made.in_force.settings = made.in_force.settings.model_copy(update={"quota": Quota(compatibility="0.18")})
+    assert (await refusal(made, of_profile("p")))[1] == "no credentials provider configured"
+
+
+async def test_without_providers_a_profile_that_is_missing_is_told_as_such() -> None:
+    expected = ("BadClusterProfile", 'ClusterProfile.multicluster.x-k8s.io "p" not found')
+    assert await refusal(sources(), of_profile("p")) == expected
+
+
+async def test_profiles_can_be_switched_off_while_they_are_used() -> None:
+    made = sources(profile(accessProviders=[offers("a")]), providers=(provider("a"),))
+    await access(made, of_profile("p"))
+    made.in_force.take(with_dispatch(made, cluster_profile=ClusterProfiles(enabled=False)))
+    expected = ("MultiKueueClusterProfileFeatureDisabled", "MultiKueueClusterProfile feature gate is disabled")
+    assert await refusal(made, of_profile("p")) == expected
+
+
+def with_dispatch(made: Kubeconfigs, **changes: Any) -> Settings:
+    return Settings(dispatch=made.settings.model_copy(update=changes))
 
 
 async def test_a_profile_of_another_namespace_is_none_of_ours() -> None:
@@ -330,9 +372,12 @@ async def test_a_manager_cluster_without_the_kind_says_so_and_gets_it_later(monk
         tasks.cancel_scope.cancel()
 
 
-async def test_profiles_are_not_watched_where_no_provider_could_use_them() -> None:
+async def test_profiles_are_not_watched_where_nobody_names_one() -> None:
     made = sources()
-    await made.watch(None)  # type: ignore[arg-type]  # it is not asked
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(made.watch, cast(WatchingClient, None))  # it is not asked
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_profile_is_waited_for_until_the_first_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.settings import Integrations
 from tests.controllers.table import NAMESPACE, Table, job_body, table
 
 pytestmark = pytest.mark.anyio
@@ -22,9 +23,9 @@ CHECK = {
 }
 
 
-def local(*, checks: tuple[str, ...] = (), quota: int = 4) -> Table:
+def local(*, checks: tuple[str, ...] = (), quota: int = 4, integrations: Integrations = Integrations()) -> Table:  # noqa: B008  # frozen
     """A queue that is not dispatched, with the flavors `blue` and then `red`."""
-    world = table(quota=quota)
+    world = table(quota=quota, integrations=integrations)
     blue: dict[str, Any] = {"nodeLabels": {"pool": "blue"}, "tolerations": [TOLERATION]}
     for name, spec in (("blue", blue), ("red", {"nodeLabels": {"pool": "red"}})):
         world.manager.put(kinds.RESOURCE_FLAVORS, {"metadata": {"name": name}, "spec": spec})
@@ -86,6 +87,18 @@ async def test_a_job_starts_where_its_flavor_is() -> None:
     }
     assert template["metadata"]["annotations"] == {"kueue.x-k8s.io/workload": world.key().name}
     assert (template["spec"]["nodeSelector"], template["spec"]["tolerations"]) == ({"pool": "blue"}, [TOLERATION])
+
+
+async def test_it_starts_here_too_where_such_jobs_might_be_dispatched() -> None:
+    world = local(integrations=Integrations(jobs_without_managed_by=True))
+    await submitted(world)
+    assert spec(world)["suspend"] is False
+    assert spec(world)["template"]["spec"]["nodeSelector"] == {"pool": "blue"}
+    pods(world, active=1, startTime="2026-01-01T12:00:00Z")
+    switch(world, active=False)
+    await world.settle()
+    assert spec(world)["suspend"] is True
+    assert (world.condition("QuotaReserved") or {})["status"] == "True"  # its pods still end
 
 
 async def test_a_stopped_job_is_what_it_was_and_keeps_its_quota_until_then() -> None:

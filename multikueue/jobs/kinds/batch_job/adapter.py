@@ -200,6 +200,27 @@ class BatchJob(DefaultAdapter):
 BATCH_JOB = BatchJob()
 
 
+@dataclass(frozen=True, slots=True)
+class HeldBatchJob(BatchJob):
+    """batch Jobs with and without managedBy. Without it a dispatched Job stays suspended for its whole life, and only
+    its end comes home: until then its status is its own controller's."""
+
+    def defaults(self, job: webhook.Submitted, *, queue_uses_multikueue: bool) -> list[Tree]:  # noqa: ARG002
+        return webhook.default_job(job, queue_uses_multikueue=False)
+
+    def unmanaged_reason(self, job: AnyJob) -> str | None:
+        return BatchJob.unmanaged_reason(self, job) if job_spec(job).managed_by else None
+
+    def is_held_by_suspension(self, job: AnyJob) -> bool:
+        return not job_spec(job).managed_by
+
+    def reset_status_patch(self, job: AnyJob) -> Tree | None:
+        return None if self.is_held_by_suspension(job) else BatchJob.reset_status_patch(self, job)
+
+
+HELD_BATCH_JOB = HeldBatchJob()
+
+
 def _is_stopping(job: AnyJob) -> bool:
     return job.metadata.annotations.get(STOPPING_ANNOTATION) == "true"
 

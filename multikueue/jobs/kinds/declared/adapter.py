@@ -6,12 +6,13 @@ Kueue starts it, and the copy's whole status is written back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from multikueue.api.canonical import canonical
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.job import AnyJob, CustomJob, job_type
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Condition, encode
@@ -22,7 +23,7 @@ from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.kinds.declared.pod_set_info import DeclaredPodSetInfoWriter
-from multikueue.jobs.kinds.declared.pod_sets import number
+from multikueue.jobs.kinds.declared.pod_sets import Pods, number
 from multikueue.jobs.kinds.declared.status import with_end
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import tree_of
@@ -34,15 +35,22 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredJob(DefaultAdapter):
-    """The adapter of a declared kind; has no state."""
+    """The adapter of a declared kind; has no state. `compatibility` is the release of Kueue that it follows."""
 
     declared: Declaration
+    compatibility: Compatibility = NEWEST
     kind: Kind[Any] = field(init=False)
 
     def __post_init__(self) -> None:
         own = self.declared
         kind = Kind(own.group, own.version, own.plural, own.kind, True, job_type(own.kind))
         object.__setattr__(self, "kind", kind)
+
+    def of(self, compatibility: Compatibility) -> DeclaredJob:
+        """The adapter as another release of Kueue has it."""
+        plain = (replace(each, sidecars=None) if isinstance(each, Pods) else each for each in self.declared.pods)
+        declared = self.declared if compatibility.sidecars_of_ray_jobs else replace(self.declared, pods=tuple(plain))
+        return DeclaredJob(declared, compatibility)
 
     @property
     def runtimes(self) -> Runtimes | None:
@@ -71,8 +79,9 @@ class DeclaredJob(DefaultAdapter):
         tree = {"metadata": {"name": ""}, "spec": tree_of(job.spec)}
         found = [problem for rule in self.declared.rules if (problem := rule.problem(tree))]
         names = [each["name"] for pods in self.declared.pods for each in pods.pod_sets(tree)]
-        if len(names) > workloads.MOST_POD_SETS:
-            found.append(f"expected at most {workloads.MOST_POD_SETS} different groups of pods, got {len(names)}")
+        if len(names) > self.compatibility.most_pod_sets:
+            most = self.compatibility.most_pod_sets
+            found.append(f"expected at most {most} different groups of pods, got {len(names)}")
         twice = sorted({name for name in names if names.count(name) > 1})
         return [*found, *(f"expected a name of its own for each group of pods, got {name!r} twice" for name in twice)]
 
@@ -127,7 +136,8 @@ class DeclaredJob(DefaultAdapter):
                 continue
             tree = tree or {"status": tree_of(job.status)}
             if state.is_true(tree):
-                return Finish(reason=reason, message=str(paths.only(tree, state.message, "") if state.message else ""))
+                message = paths.only(tree, state.message, "") if state.message else state.words
+                return Finish(reason=reason, message=str(message))
         return None
 
     def is_suspended(self, job: AnyJob) -> bool:
@@ -160,14 +170,12 @@ class DeclaredJob(DefaultAdapter):
         return counted >= sum(number(each) for each in paths.found(tree, own.ready_of))
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
-        """The whole remote status whenever it is new. While the local job is suspended and idle, only an end is
-        written. While neither job has begun, nothing is written."""
+        """The whole remote status whenever it is new, as in Kueue also that of a copy which is still held. While the
+        local job is suspended and idle, only an end is written."""
         if self.unmanaged_reason(local) or self.finished(local):
             return None
-        if not self.finished(remote):
-            not_begun = self._is_idle(remote) and not canonical(tree_of(local.status))
-            if not_begun or self._is_idle(local):
-                return None
+        if self._is_idle(local) and not self.finished(remote):
+            return None
         return remote.status if is_different(local.status, remote.status) else None
 
     def status_of_end(self, local: AnyJob, end: Condition) -> msgspec.Raw | None:

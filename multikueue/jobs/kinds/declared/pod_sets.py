@@ -85,7 +85,8 @@ class Pods:
     one. `over` is a path from the object to parts that report, by the name of the pod set, how many of `count` have
     `succeeded`. `index` is the label that numbers the pods; `group` numbers the groups that `count` counts. A part
     without a template has no pods, or those of the template that `otherwise` makes of it; `template` is empty if no
-    part has one. Without the state `when`, the job has none of these pods.
+    part has one. `sidecars` are containers that the kind's controller adds to each pod. Without the state `when`, the
+    job has none of these pods.
     """
 
     at: str
@@ -98,6 +99,7 @@ class Pods:
     index: str = ""
     group: str = ""
     otherwise: Callable[[Tree], Tree | None] | None = None
+    sidecars: Callable[[Tree], list[Tree]] | None = None
     when: StateRule | None = None
 
     def pod_sets(self, job: Tree) -> Iterator[Tree]:
@@ -108,7 +110,14 @@ class Pods:
             if template is None and self.otherwise is not None and isinstance(found, dict):
                 template = self.otherwise(found)
             if template is not None:
-                yield self._pod_set(found, template)
+                yield self._pod_set(found, self._with_sidecars(job, template))
+
+    def _with_sidecars(self, job: Tree, template: Any) -> Any:
+        added = self.sidecars(job) if self.sidecars is not None else []
+        if not added or not isinstance(template, dict):
+            return template
+        spec = part(template, "spec")
+        return template | {"spec": spec | {"containers": [*(spec.get("containers") or ()), *added]}}
 
     def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:
         for found in (

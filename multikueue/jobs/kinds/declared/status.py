@@ -23,12 +23,14 @@ _CONDITION = "status.conditions[type="
 class StateRule:
     """A path whose value is one of `values`, or any non-empty value if there are no `values`.
 
-    `message` is the path of the explanation. The state holds only if `given` holds too, and `unless` does not.
+    `message` is the path of the explanation, `words` the explanation of a kind that gives none. The state holds only if
+    `given` holds too, and `unless` does not.
     """
 
     at: str
     values: tuple[Any, ...] = ()
     message: str = ""
+    words: str = ""
     given: StateRule | None = None
     unless: StateRule | None = None
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.compatibility import NEWEST
 from multikueue.api.job import AnyJob
 from multikueue.api.kinds import POD_GROUPS, PODS, Kind
 from multikueue.api.meta import Condition, decoder, encode
@@ -53,6 +54,8 @@ _by_name: Callable[[msgspec.Raw], dict[str, msgspec.Raw]] = decoder(dict[str, ms
 class GroupOfPods(PlainPod):
     """The adapter of groups; has no state. Methods it inherits read the metadata, which is that of one of its Pods."""
 
+    most_pod_sets: int = NEWEST.most_pod_sets
+
     @property
     def kind(self) -> Kind[Any]:
         return POD_GROUPS
@@ -83,7 +86,7 @@ class GroupOfPods(PlainPod):
             said = {(m.metadata.labels | m.metadata.annotations).get(what) for m in counted}
             if len(said) > 1:
                 return f"the pods of group '{name}' have different values of {what}"
-        most = workloads.MOST_POD_SETS
+        most = self.most_pod_sets
         return "" if len(roles_of(job)) <= most else f"'{name}' group has more than {most} roles"
 
     def pod_sets(self, job: AnyJob) -> list[Tree]:

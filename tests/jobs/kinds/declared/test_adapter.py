@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multikueue.api.compatibility import Compatibility, Release
 from multikueue.api.job import AnyJob
 from multikueue.api.meta import Condition, encode
 from multikueue.api.workload import Finish
@@ -32,9 +33,11 @@ EACH_ENDING = pytest.mark.parametrize("adapter", ENDING, ids=[adapter.kind.kind 
 JOB_SET, PYTORCH = ADAPTERS["JobSet"], ADAPTERS["PyTorchJob"]
 
 
-def said(adapter: DeclaredJob, words: str) -> str:
-    """Those words, if the kind has a place for some."""
-    return words if adapter.declared.succeeded and adapter.declared.succeeded.message else ""
+def said(adapter: DeclaredJob, words: str, reason: str) -> str:
+    """Those words, if the kind has a place for some, else its own."""
+    state = adapter.declared.succeeded if reason == "Succeeded" else adapter.declared.failed
+    assert state is not None
+    return words if state.message else state.words
 
 
 def remote(adapter: DeclaredJob, made: dict[str, Any]) -> dict[str, Any]:
@@ -225,9 +228,9 @@ def test_it_is_over_when_its_status_says_so(adapter: DeclaredJob) -> None:
     job = value(adapter, body(adapter))
     assert adapter.finished(job) is None
     assert adapter.finished(with_status(job, running(adapter))) is None
-    words = said(adapter, "so it is")
-    assert adapter.finished(with_status(job, succeeded(adapter))) == Finish(reason="Succeeded", message=words)
-    assert adapter.finished(with_status(job, failed(adapter))) == Finish(reason="Failed", message=words)
+    for reason, status in (("Succeeded", succeeded(adapter)), ("Failed", failed(adapter))):
+        words = said(adapter, "so it is", reason)
+        assert adapter.finished(with_status(job, status)) == Finish(reason=reason, message=words)
 
 
 @EACH_ENDING
@@ -257,12 +260,21 @@ def test_while_the_job_is_held_only_an_end_is_news(adapter: DeclaredJob) -> None
     assert adapter.reset_status_patch(held) is None
 
 
-def test_a_copy_that_has_not_begun_is_no_news() -> None:
-    local, far = value(JOB_SET, body(JOB_SET, suspend=False)), value(JOB_SET, body(JOB_SET))
-    said = {"conditions": [{"type": "Suspended", "status": "True"}]}
-    assert JOB_SET.status_to_copy(local, with_status(far, said)) is None
-    ran = with_status(local, running(JOB_SET))
-    assert JOB_SET.status_to_copy(ran, with_status(far, said)) is not None
+@pytest.mark.parametrize("kind", ["TrainJob", "JobSet"])
+def test_the_status_of_a_copy_that_is_held_comes_home_too(kind: str) -> None:
+    adapter = ADAPTERS[kind]
+    local, far = value(adapter, body(adapter, suspend=False)), value(adapter, body(adapter))
+    held = {"conditions": [{"type": "Suspended", "status": "True"}]}
+    assert adapter.status_to_copy(local, far) is None
+    assert tree(adapter.status_to_copy(local, with_status(far, held)) or msgspec.Raw()) == held
+    assert adapter.status_to_copy(with_status(local, held), with_status(far, held)) is None
+
+
+def test_an_app_wrapper_ends_with_kueues_words() -> None:
+    adapter = ADAPTERS["AppWrapper"]
+    job = value(adapter, body(adapter))
+    ends = [adapter.finished(with_status(job, {"phase": phase})) for phase in ("Succeeded", "Failed")]
+    assert [end and end.message for end in ends] == ["AppWrapper finished successfully", "AppWrapper failed"]
 
 
 @EACH_ENDING
@@ -273,7 +285,7 @@ def test_an_end_that_only_the_workload_tells_is_told(adapter: DeclaredJob, reaso
     status = adapter.status_of_end(job, end)
     assert status is not None
     told = with_status(job, tree(status))
-    assert adapter.finished(told) == Finish(reason=reason, message=said(adapter, "it was so"))
+    assert adapter.finished(told) == Finish(reason=reason, message=said(adapter, "it was so", reason))
     assert adapter.status_of_end(told, end) is None
 
 
@@ -383,7 +395,9 @@ def _groups(*names: str) -> list[dict[str, Any]]:
             "RayJob", "spec.rayClusterSpec.enableInTreeAutoscaling", True, "spec.rayClusterSpec.enable", id="scaled job"
         ),
         pytest.param("RayCluster", "spec.enableInTreeAutoscaling", True, "replicas it names", id="scaled cluster"),
-        pytest.param("RayCluster", "spec.workerGroupSpecs", _groups(*"abcdefgh"), "at most 8", id="too many groups"),
+        pytest.param(
+            "RayCluster", "spec.workerGroupSpecs", _groups(*"abcdefghijklmnopqr"), "at most 18", id="too many groups"
+        ),
         pytest.param("RayCluster", "spec.workerGroupSpecs", _groups("Head"), "'head' twice", id="a second head"),
     ],
 )
@@ -395,6 +409,26 @@ def test_what_can_never_run_in_a_queue_is_refused(kind: str, path: str, wrong: A
     assert said in str(refusal(adapter, made, old=body(adapter)))
     made["metadata"]["labels"] = {}
     assert refusal(adapter, made) is None, "not in a queue"
+
+
+@pytest.mark.parametrize(("release", "most"), [("0.16", 8), ("0.18", 10), ("0.19", 18)])
+def test_the_most_groups_of_pods_are_those_of_the_release(release: Release, most: int) -> None:
+    adapter, made = RAY_CLUSTER.of(Compatibility.of(release)), body(RAY_CLUSTER)
+    put(made, "spec.workerGroupSpecs", _groups(*map("g{}".format, range(most - 1))))
+    assert refusal(adapter, made) is None
+    put(made, "spec.workerGroupSpecs", _groups(*map("g{}".format, range(most))))
+    assert f"at most {most}" in str(refusal(adapter, made))
+
+
+@pytest.mark.parametrize(("release", "names"), [("0.18", []), ("0.19", ["ray-job-submitter"])])
+def test_the_submitter_beside_the_head_takes_quota_since_0_19(release: Release, names: list[str]) -> None:
+    adapter, made = RAY_JOB.of(Compatibility.of(release)), body(RAY_JOB)
+    put(made, "spec.submissionMode", "SidecarMode")
+    pod_sets = {each["name"]: each for each in adapter.pod_sets(value(adapter, made))}
+    assert "submitter" not in pod_sets
+    own = made["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    containers = pod_sets["head"]["template"]["spec"]["containers"]
+    assert [each["name"] for each in containers] == [*(each["name"] for each in own), *names]
 
 
 # Whether the pods are ready.

@@ -80,7 +80,7 @@ def test_a_group_that_does_not_wait_for_all_counts_them_by_its_first() -> None:
         (group(member("a"), member("b", status=FAILED)), "fewer runnable pods"),
         (group(member("a", total=0), member("b", total=0)), "no total count"),
         (group(member("a"), member("b", labels={QUEUE_LABEL: "other"})), "different values of kueue.x-k8s.io/queue"),
-        (group(*(member(f"p{n}", total=9, annotations=role(f"r{n}")) for n in range(9))), "more than 8 roles"),
+        (group(*(member(f"p{n}", total=19, annotations=role(f"r{n}")) for n in range(19))), "more than 18 roles"),
     ],
     ids=["complete", "one is missing", "one has failed", "of none", "in two queues", "of too many roles"],
 )

@@ -12,7 +12,7 @@ from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_L
 from multikueue.jobs.framework.actions import CreateWorkload, DeleteJob, PatchJob, PatchJobStatus
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
-from multikueue.jobs.reconciler.decide import JobView, decide
+from multikueue.jobs.reconciler.decide import JobView, decide, mirror
 from multikueue.testing import NOW, WorkloadBuilder
 from tests.jobs.builders import become, leaving, plain, stored, tree
 from tests.jobs.kinds.pods.builders import FRESH, OVER, RUNNING, pod
@@ -215,3 +215,13 @@ def test_what_is_over_or_leaves_is_let_go(job: Any) -> None:
 
 def test_what_nobody_queued_is_not_touched() -> None:
     assert actions(view(leaving(pod(labels={MANAGED_LABEL: "false"})))) == ()
+
+
+def test_beside_a_kueue_that_holds_it_only_its_status_comes_home() -> None:
+    there = pod(status=RUNNING, gated=False)
+    (told,) = mirror(JobView(job=pod(), remote=there), NOW, PLAIN_POD).actions
+    assert isinstance(told, PatchJobStatus)
+    assert told.patch["status"]["phase"] == "Running"
+    (reset,) = mirror(JobView(job=pod(status=RUNNING)), NOW, PLAIN_POD).actions
+    assert isinstance(reset, PatchJobStatus)
+    assert reset.patch["status"]["phase"] == "Pending"

@@ -1,0 +1,84 @@
+"""Preemption on one worker at a time (KEP 8303): each copy is made with a gate, behind which it preempts nobody.
+
+A worker whose copy could only start by preempting says so. The gate of whoever said it first is opened; if nothing came
+of that for a while, that of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from multikueue.api.foreign import answer_or, moment
+from multikueue.api.meta import decoder, render_time
+from multikueue.api.workload import PreemptionGateState, Workload
+from multikueue.dispatch.group import Group, Remote
+
+__all__ = ["BLOCKED", "GATE", "gated", "is_open", "opening_patch", "to_open"]
+
+GATE = "kueue.x-k8s.io/multikueue"
+BLOCKED = "BlockedOnPreemptionGates"
+"""The condition of a copy that could have quota by preempting, if its gate were open."""
+
+ONE_AT_A_TIME = timedelta(minutes=5)
+"""How long a worker may preempt for the workload before the next one may too, as in Kueue."""
+
+Tree = dict[str, Any]
+
+
+def gated(spec: msgspec.Raw) -> Tree:
+    """The spec of a copy behind our gate. Gates of the workload itself are the manager's, and stay here."""
+    fields: Tree = msgspec.json.decode(spec)
+    return fields | {"preemptionGates": [{"name": GATE}]}
+
+
+def to_open(group: Group, now: datetime) -> tuple[str, timedelta | None]:
+    """The worker whose gate is to be opened now, if any; and when to look again."""
+    closed = {r.cluster: since for r in _copies(group) if (since := _blocked_since(r)) and _opened_at(r) is None}
+    if not closed:
+        return "", None
+    opened = [at for r in _copies(group) if (at := _opened_at(r)) is not None]
+    left = max((min(at, now) + ONE_AT_A_TIME - now for at in opened), default=timedelta())
+    if left > timedelta():
+        return "", left
+    return min(closed, key=lambda cluster: closed[cluster]), ONE_AT_A_TIME
+
+
+def is_open(remote: Remote) -> bool:
+    return _opened_at(remote) is not None
+
+
+def opening_patch(copy: Workload, now: datetime) -> Tree:
+    """A merge patch of the copy's status that opens the gate."""
+    state = {"name": GATE, "position": "Open", "lastTransitionTime": render_time(now)}
+    others = [each for each in _states(copy) if each.name != GATE]
+    return {
+        "metadata": {"resourceVersion": copy.metadata.resource_version},
+        "status": {"preemptionGates": [*others, state]},
+    }
+
+
+def _copies(group: Group) -> Iterator[Remote]:
+    return (r for r in group.remotes if r.reachable and group.is_current(r.workload))
+
+
+def _blocked_since(remote: Remote) -> datetime | None:
+    """Since when its copy waits at the gate; None if it does not."""
+    said = remote.condition(BLOCKED)
+    return said.last_transition_time if said is not None and said.status == "True" else None
+
+
+def _opened_at(remote: Remote) -> datetime | None:
+    states = _states(remote.workload) if remote.workload is not None else ()
+    found = (moment(each.last_transition_time) for each in states if each.name == GATE and each.position == "Open")
+    return next(filter(None, found), None)
+
+
+def _states(copy: Workload) -> tuple[PreemptionGateState, ...]:
+    raw = copy.status.preemption_gates
+    if raw is msgspec.UNSET:
+        return ()
+    return answer_or(lambda: decoder(tuple[PreemptionGateState, ...])(raw), otherwise=())

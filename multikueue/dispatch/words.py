@@ -1,0 +1,31 @@
+"""What our check says, in the words of the release of Kueue that is followed."""
+
+from __future__ import annotations
+
+from multikueue.dispatch.group import Group
+
+__all__ = ["gone", "lost", "with_state_before", "won"]
+
+
+def won(group: Group, cluster: str) -> str:
+    verb = "was admitted on" if group.compatibility.admitting_words else "got reservation on"
+    return f'The workload {verb} "{cluster}"'
+
+
+def lost(group: Group, cluster: str) -> str:
+    return f'{_remote(group)} lost: worker cluster "{cluster}" is out of reach for too long'
+
+
+def gone(group: Group, cluster: str) -> str:
+    return f'{_remote(group)} no longer exists on worker cluster "{cluster}"'
+
+
+def with_state_before(group: Group, message: str, *, always: bool = False, mark: str = ",") -> str:
+    """The message with the state that the check leaves; some messages always have it."""
+    check = group.check_state
+    told = check is not None and bool(check.state) and (always or group.compatibility.admitting_words)
+    return f'{message}{mark} Previously: "{check.state}"' if told and check is not None else message
+
+
+def _remote(group: Group) -> str:
+    return "Admitting remote" if group.compatibility.admitting_words else "Reserving remote"

@@ -1,0 +1,80 @@
+"""Preemption on one worker at a time (KEP 8303)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from multikueue.api.meta import encode, render_time
+from multikueue.api.workload import Workload
+from multikueue.dispatch.actions import CreateWorkload, PatchStatus
+from multikueue.dispatch.group import Remote
+from multikueue.dispatch.preemption_gates import BLOCKED, GATE
+from multikueue.dispatch.slices import Slice
+from multikueue.testing import NOW
+from tests.dispatch.builders import Decided, copy, decided, reserved, told, worker
+
+LOCAL = reserved().nominated("w1", "w2", "w3")
+MINUTE = timedelta(minutes=1)
+
+
+def at_gate(name: str, *, since: datetime = NOW, opened: datetime | None = None) -> Remote:
+    """A worker whose copy would have to preempt."""
+    built = copy().uid(f"copy-on-{name}").condition(BLOCKED, "True", reason="PreemptionGated", at=since).build()
+    gates = [{"name": GATE, "position": "Open", "lastTransitionTime": render_time(opened)}] if opened else []
+    return worker(name, _with_gates(built, gates) if gates else built)
+
+
+def _with_gates(built: Workload, gates: object) -> Workload:
+    status = msgspec.structs.replace(built.status, preemption_gates=msgspec.Raw(encode(gates)))
+    return msgspec.structs.replace(built, status=status)
+
+
+def decision(*remotes: Remote, now: datetime = NOW, **more: Any) -> Decided:
+    return decided(LOCAL, *remotes, now=now, **({"one_preempts": True} | more))
+
+
+def test_copies_are_made_behind_a_gate() -> None:
+    (made,) = decision(worker("w1")).actions
+    assert isinstance(made, CreateWorkload)
+    assert made.body["spec"]["preemptionGates"] == [{"name": GATE}]
+    (plain,) = decision(worker("w1"), one_preempts=False).actions
+    assert isinstance(plain, CreateWorkload)
+    assert isinstance(plain.body["spec"], msgspec.Raw)
+
+
+def test_a_slice_that_goes_to_one_worker_only_needs_none() -> None:
+    stays = Slice(elastic=True, stays="w1")
+    (made,) = decided(reserved().cluster_name("w1"), worker("w1"), slice=stays, one_preempts=True).actions
+    assert isinstance(made, CreateWorkload)
+    assert isinstance(made.body["spec"], msgspec.Raw)
+
+
+def test_the_gate_of_who_waits_longest_is_opened_and_of_nobody_else() -> None:
+    later, sooner = at_gate("w1", since=NOW - MINUTE), at_gate("w2", since=NOW - 2 * MINUTE)
+    found = decision(later, sooner, worker("w3", copy()))
+    assert told(found) == ["PatchStatus w2"]
+    (patch,) = found.actions
+    assert isinstance(patch, PatchStatus)
+    state = {"name": GATE, "position": "Open", "lastTransitionTime": render_time(NOW)}
+    assert patch.body["status"]["preemptionGates"] == [state]
+    assert told(decision(later, sooner, one_preempts=False)) == []
+
+
+def test_the_next_one_has_its_turn_after_a_while() -> None:
+    opened = at_gate("w1", since=NOW - 9 * MINUTE, opened=NOW - 4 * MINUTE)
+    found = decision(opened, at_gate("w2"))
+    assert (told(found), found.again_after) == ([], MINUTE)
+    assert told(decision(opened, at_gate("w2"), now=NOW + MINUTE)) == ["PatchStatus w2"]
+
+
+def test_where_nobody_would_preempt_no_gate_is_opened() -> None:
+    assert told(decision(worker("w1", copy()), worker("w2", copy()))) == []
+
+
+def test_what_a_worker_says_of_its_gates_may_be_anything() -> None:
+    built = at_gate("w1").workload
+    assert built is not None
+    assert told(decision(worker("w1", _with_gates(built, {"a": 1})))) == ["PatchStatus w1"]
