@@ -39,6 +39,7 @@ __all__ = [
     "CapacityFollow",
     "Cluster",
     "ClusterProfiles",
+    "Compatibility",
     "DeclaredKind",
     "DeclaredPods",
     "Dispatch",
@@ -89,6 +90,8 @@ FRAMEWORKS: Final = (
     "statefulset",
 )
 """The integrations that our job adapters cover, by Kueue's names."""
+
+Compatibility = Literal["0.16", "0.18", "0.19"]
 
 FairStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 FAIR_STRATEGIES: Final[tuple[FairStrategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -376,11 +379,18 @@ class PodsReady(_Group):
 class Quota(_Group):
     """Who gets quota, and when those that lost it try again."""
 
+    compatibility: Compatibility = "0.19"
+    """The release of Kueue whose decisions and words are followed where releases differ (docs/compatibility.md)."""
+
     exclude_resource_prefixes: Annotated[tuple[str, ...], NoDecode, BeforeValidator(from_commas)] = ()
     """Resources whose name starts with one of these are not counted at all."""
 
     transformations: tuple[Transformation, ...] = ()
     """Resources that count by way of others, each by one rule. What is excluded is not looked at."""
+
+    check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
+    """What becomes of work that asks for a resource of which its ClusterQueue has no flavor: it never gets quota, or that
+    resource is not counted."""
 
     fair_sharing: bool = False
     """Whether quota that queues lend each other goes to who has the smallest share of it, and is taken from who has the

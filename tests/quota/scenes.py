@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.queues import ClusterQueue, Cohort
 from multikueue.quota.cache.budgets import UNLIMITED
 from multikueue.quota.cache.reservations import Reservation
@@ -75,6 +76,7 @@ class Scene:
     holders: Iterable[Held] = ()
     fair: FairPreemption | None = None
     allowed: Mapping[str, int] = field(default_factory=dict)
+    compatibility: Compatibility = NEWEST
     forest: Forest = field(default_factory=Forest)
     queues: dict[str, ClusterQueue] = field(default_factory=dict)
 
@@ -107,7 +109,7 @@ class Scene:
     @property
     def preemption(self) -> PreemptionRules:
         allowance = lambda name: self.allowed.get(name, UNLIMITED)  # noqa: E731
-        return PreemptionRules(lambda name: self.reservations.get(name, ()), self.fair, allowance)
+        return PreemptionRules(lambda name: self.reservations.get(name, ()), self.fair, allowance, self.compatibility)
 
     def node(self, name: str) -> Node:
         found = self.forest.queue(name) or self.forest.cohort(name)

@@ -376,7 +376,10 @@ def test_qe_273_by_shares_of_all_flavors_the_one_with_the_most_gives_first() -> 
     tree: Nodes = [queue(name, "all", 50, rules=ANY) for name in ("alpha", "beta", "gamma")]
     holders = [held(f"alpha{number}", "alpha", 20) for number in range(1, 5)]
     holders += [held("gamma1", "gamma", 10), *(held(f"gamma{number}", "gamma", 20) for number in range(2, 5))]
-    assert Scene(tree, holders, FairPreemption()).victims("beta", needs(cpu=30)) == {"alpha1": FAIR, "gamma1": FAIR}
+    assert Scene(tree, holders, FairPreemption()).victims("beta", needs(cpu=30)) == {
+        "alpha1": "InCohortReclamation",
+        "gamma1": "InCohortReclamation",
+    }
 
 
 def test_qe_278_who_can_take_back_what_was_lent_is_not_held_up_by_an_older_one_who_cannot() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.budgets import Allowance, unlimited
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot
@@ -22,12 +23,13 @@ def _nobody(_queue: str) -> Sequence[Reservation]:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionRules:
-    """The rules of preemption: by share with `fair`, else by priority and borrowing; and how many workloads each queue
-    may lose."""
+    """The rules of preemption: by share with `fair`, else by priority and borrowing; how many workloads each queue may
+    lose; and the switches of the release of Kueue that is followed."""
 
     holders: Holders = _nobody
     fair: FairPreemption | None = None
     allowance: Allowance = unlimited
+    compatibility: Compatibility = NEWEST
 
 
 NO_PREEMPTION = PreemptionRules()
@@ -39,6 +41,8 @@ def find_targets(request: PreemptionRequest, preemption: PreemptionRules) -> tup
     If some queue would lose more than its allowance, a second search takes no more candidates of each than that: others
     may do.
     """
+    if preemption.compatibility.zero_is_nothing:
+        request = replace(request, needs={fr: amount for fr, amount in request.needs.items() if amount})
     targets = _search(request, preemption)
     if are_within(preemption.allowance, *targets):
         return targets
@@ -50,7 +54,7 @@ def _search(request: PreemptionRequest, preemption: PreemptionRules) -> tuple[Ta
     if preemption.fair is None:
         targets = classical_targets(request, preemption.holders, log)
     else:
-        targets = fair_targets(request, preemption.holders, preemption.fair, log)
+        targets = fair_targets(request, preemption.holders, preemption.fair, log, preemption.compatibility)
     log.roll_back()
     return tuple(targets)
 

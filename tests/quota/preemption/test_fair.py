@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.quota.preemption.fair import FINAL_SHARE, INITIAL_SHARE, FairPreemption
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort
 from tests.quota.scenes import Held, Scene, held, needs, units
 
-CQ, FAIR = "InClusterQueue", "InCohortFairSharing"
+CQ, RECLAIM, FAIR = "InClusterQueue", "InCohortReclamation", "InCohortFairSharing"
 BOTH = FairPreemption()
+SHARES_ALONE = replace(NEWEST, fair_within_nominal=False)
 
 
 def queue(
@@ -36,11 +40,11 @@ def ones(name: str, count: int, priority: int = 0) -> list[Held]:
 
 
 FLAT = {
-    "who borrows gives to who does not": ([*ones("a", 3), *ones("b", 5), *ones("c", 1)], "c", 1, {"b1": FAIR}),
-    "of two borrowers the one whose share is enough": ([*sizes("a", 3, 1), *sizes("b", 2, 3)], "c", 3, {"a1": FAIR}),
+    "who borrows gives to who does not": ([*ones("a", 3), *ones("b", 5), *ones("c", 1)], "c", 1, {"b1": RECLAIM}),
+    "of two borrowers the one whose share is enough": ([*sizes("a", 3, 1), *sizes("b", 2, 3)], "c", 3, {"a1": RECLAIM}),
     "the larger borrower gives to the smaller": ([*ones("a", 3), *ones("b", 5), *ones("c", 1)], "a", 1, {"b1": FAIR}),
     "two borrowers give a little each": (
-        [*sizes("a", 0.5, 0.5, 3), *sizes("b", 0.5, 0.5, 3)], "c", 2, {"a1": FAIR, "b1": FAIR},
+        [*sizes("a", 0.5, 0.5, 3), *sizes("b", 0.5, 0.5, 3)], "c", 2, {"a1": RECLAIM, "b1": RECLAIM},
     ),
     "nobody borrows": ([*ones("a", 3), *ones("b", 3), *ones("c", 3)], "a", 1, {}),
     "not so much that shares only change places": ([*ones("a", 3), *ones("b", 5)], "a", 2, {}),
@@ -50,7 +54,7 @@ FLAT = {
     "both the own weak and another's": (
         [*units("low", "a", 1, -1), *ones("a", 2), *ones("b", 6)], "a", 2, {"low1": CQ, "b1": FAIR},
     ),
-    "all that one has, if it is one piece": (sizes("b", 9), "a", 2, {"b1": FAIR}),
+    "all that one has, if it is one piece": (sizes("b", 9), "a", 2, {"b1": RECLAIM}),
     "not one piece that leaves less than it takes": ([*sizes("a", 2), *sizes("b", 7)], "a", 5, {}),
     "too much for a fair part": (sizes("b", 2, 2, 3), "a", 6, {}),
     "own and others' in pieces": (
@@ -69,6 +73,24 @@ FLAT = {
 @pytest.mark.parametrize(("holders", "name", "cpu", "expected"), FLAT.values(), ids=FLAT.keys())
 def test_in_a_flat_cohort(holders: list[Held], name: str, cpu: float, expected: dict[str, str]) -> None:
     assert Scene(flat(), holders, BOTH).victims(name, needs(cpu=cpu)) == dict(sorted(expected.items()))
+
+
+@pytest.mark.parametrize(("holders", "name", "cpu", "expected"), FLAT.values(), ids=FLAT.keys())
+def test_by_shares_alone_the_same_have_to_go(
+    holders: list[Held], name: str, cpu: float, expected: dict[str, str]
+) -> None:
+    by_shares = {victim: FAIR if cause == RECLAIM else cause for victim, cause in sorted(expected.items())}
+    assert Scene(flat(), holders, BOTH, compatibility=SHARES_ALONE).victims(name, needs(cpu=cpu)) == by_shares
+
+
+@pytest.mark.parametrize(("compatibility", "expected"), [(SHARES_ALONE, {}), (NEWEST, {"a1": RECLAIM})])
+def test_who_borrows_something_else_takes_back_its_own_of_what_is_contested(
+    compatibility: Compatibility, expected: dict[str, str]
+) -> None:
+    """It borrows so much memory that by its share it would never get its cpu."""
+    tree = [queue(name, 4).quota("default", cpu=4, memory=4) for name in "abc"]
+    holders = [held("a1", "a", 5), held("b1", "b", 0, memory=10), held("b2", "b", 2), held("c1", "c", 4)]
+    assert Scene(tree, holders, BOTH, compatibility=compatibility).victims("b", needs(cpu=2)) == expected
 
 
 LARGE_AND_SMALL = [*ones("a", 3), held("low", "b", 5), held("high", "b", 1, 1)]
@@ -140,12 +162,12 @@ def test_a_cohort_that_lives_on_its_own_is_left_alone() -> None:
 
 
 def test_within_a_cohort_those_who_borrow_from_each_other_give_back() -> None:
-    assert Scene(two_sides(), [*ones("b", 4), *ones("d", 4)], BOTH).victims("a", needs(cpu=1)) == {"b1": FAIR}
+    assert Scene(two_sides(), [*ones("b", 4), *ones("d", 4)], BOTH).victims("a", needs(cpu=1)) == {"b1": RECLAIM}
 
 
 def test_a_cohort_that_borrows_gives_back_whoever_in_it_borrows() -> None:
     here = [*ones("a", 2), *ones("b", 4), *ones("d", 2)]
-    assert Scene(two_sides(), here, BOTH).victims("d", needs(cpu=2)) == {"b1": FAIR, "b2": FAIR}
+    assert Scene(two_sides(), here, BOTH).victims("d", needs(cpu=2)) == {"b1": RECLAIM, "b2": RECLAIM}
 
 
 @pytest.mark.parametrize("weightless", ["queue", "cohort"])
@@ -156,7 +178,7 @@ def test_who_weighs_nothing_still_gets_back_its_own(weightless: str) -> None:
         queue("b", 3, parent="root"),
     ]
     scene = Scene(nodes, ones("b", 6), BOTH)  # type: ignore[arg-type]
-    assert scene.victims("a", needs(cpu=3)) == {"b1": FAIR, "b2": FAIR, "b3": FAIR}
+    assert scene.victims("a", needs(cpu=3)) == {"b1": RECLAIM, "b2": RECLAIM, "b3": RECLAIM}
 
 
 def test_who_reclaims_from_the_weaker_only_leaves_the_strong_alone() -> None:
