@@ -67,7 +67,8 @@ sharing: $(READY) ## Ways to share GPUs among users, compared on virtual time (A
 	@$(BIN)/python -m benchmarks sharing $(ARGS)
 
 .PHONY: parity
-parity: $(READY) $(if $(FRESH),testbed) ## Stories recorded from real Kueue, replayed: DIR has them, or FRESH=300 (SEED=7) are drawn
+parity: DIR ?= tests/parity/stories
+parity: $(READY) $(if $(FRESH),testbed) ## Stories recorded from real Kueue, replayed: ours or those in DIR, or FRESH=300 (SEED=7) are drawn
 	@$(BIN)/python -m tests.parity $(if $(FRESH),--fresh $(FRESH) $(if $(SEED),--seed $(SEED)),$(DIR)) $(ARGS)
 
 .PHONY: demo

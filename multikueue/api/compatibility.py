@@ -36,6 +36,38 @@ class Compatibility:
     sidecars_of_ray_jobs: bool = True
     """#12454, since 0.19: the submitter that KubeRay puts into the head of a RayJob takes quota."""
 
+    fair_by_flavor: bool = True
+    """#10149, since 0.17 and 0.16.3: under fair sharing heads go first at each level of the tree whose side borrows nothing
+    there of what they ask for; before, those go first that borrow nothing from their ClusterQueue on. And who borrows may
+    be preempted also where nothing of the resource could be lent any more, so that the share is 0."""
+
+    labels_by_flavor: bool = True
+    """#12449, since 0.17.6 and 0.18.1: of the node selector of a pod only the keys count that the flavor in question
+    declares; before, those that any flavor of its resource group declares."""
+
+    parks_alike: bool = True
+    """#9698 and #11097, since 0.17, gate SchedulingEquivalenceHashing: in a BestEffortFIFO queue a head that fits nowhere is
+    parked together with all that ask for the same, and until the next flush who comes and asks for the same is parked
+    unseen; before, each had its own turn."""
+
+    zero_is_nothing: bool = True
+    """#9808, since 0.18: a resource that is requested as 0 is nothing to preempt for; before, a ClusterQueue that borrows of
+    it already could not preempt within its nominal quota."""
+
+    tells_of_checks: bool = True
+    """#10623, since 0.18: the message of an eviction by checks names each with what it says."""
+
+    exact_products: bool = True
+    """#12953, since 0.19: what is transformed is multiplied exactly; before, factors were rounded up to whole units."""
+
+    limits_of_pods: bool = True
+    """#12780, since 0.19: limits of the pod as a whole stand in for its requests and bound them, and a LimitRange has
+    defaults for them."""
+
+    histories_begin_empty: bool = True
+    """#12891, since 0.19: where LocalQueues take turns, the history of one that is new begins with nothing; before, with
+    what it used at that moment."""
+
     @classmethod
     def of(cls, release: Release) -> Compatibility:
         """The switches of a release; "0.16" is 0.16.2."""
@@ -50,7 +82,19 @@ _0_18 = replace(
     paths_are_deprecated=False,
     most_pod_sets=10,
     sidecars_of_ray_jobs=False,
+    exact_products=False,
+    limits_of_pods=False,
+    histories_begin_empty=False,
 )
-_0_16 = replace(_0_18, fair_within_nominal=False, most_pod_sets=8)
+_0_16 = replace(
+    _0_18,
+    fair_within_nominal=False,
+    fair_by_flavor=False,
+    labels_by_flavor=False,
+    parks_alike=False,
+    zero_is_nothing=False,
+    tells_of_checks=False,
+    most_pod_sets=8,
+)
 
 _RELEASES: dict[Release, Compatibility] = {"0.16": _0_16, "0.18": _0_18, "0.19": NEWEST}

@@ -15,11 +15,13 @@ __all__ = ["engine_of"]
 
 def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
     """An empty quota engine with these settings."""
+    compatibility = Compatibility.of(quota.compatibility)
     return Engine(
-        compatibility=Compatibility.of(quota.compatibility),
+        compatibility=compatibility,
         accounting=_accounting(quota),
         fair_sharing=FairPreemption(quota.preemption_strategies) if quota.fair_sharing else None,
-        admission_sharing=_decay(quota.admission_fair_sharing),
+        admission_sharing=_decay(quota.admission_fair_sharing, compatibility),
+        ignores_undeclared=quota.check_strategy == "IgnoreUndeclared",
         block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
         keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
         non_preemptible=quota.non_preemptible,
@@ -27,13 +29,14 @@ def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
     )
 
 
-def _decay(sharing: AdmissionSharing) -> UsageDecay | None:
+def _decay(sharing: AdmissionSharing, compatibility: Compatibility) -> UsageDecay | None:
     if not sharing.enabled:
         return None
     return UsageDecay(
         half_life=sharing.usage_half_life_time,
         interval=sharing.usage_sampling_interval,
         weights=sharing.resource_weights,
+        present_is_past=not compatibility.histories_begin_empty,
     )
 
 
@@ -47,4 +50,8 @@ def _accounting(quota: Quota) -> Accounting:
         )
         for each in quota.transformations
     )
-    return Accounting(excluded=quota.exclude_resource_prefixes, transformations=tuple(rules))
+    return Accounting(
+        excluded=quota.exclude_resource_prefixes,
+        transformations=tuple(rules),
+        compatibility=Compatibility.of(quota.compatibility),
+    )

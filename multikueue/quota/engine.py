@@ -46,13 +46,13 @@ Concerned = Iterable[str]
 class Engine:
     """Takes in objects in the order in which they are seen. Each `now` has a time zone and never goes back.
 
-    `compatibility` says where it decides as an older Kueue.
-    With `fair_sharing` heads are ordered, and workloads preempted, by dominant resource share. With `admission_sharing`
-    the LocalQueues of ClusterQueues that ask for it are ordered by usage. With `block_admission` no workload gets quota
-    while pods of a workload with quota are not ready. With `keep_place` a workload evicted for PodsReadyTimeout keeps
-    its creation as its queue time. With `non_preemptible` workloads that ask for it by annotation are not preempted.
-    With `elastic` a slice of an elastic job takes the quota of the slice it replaces; with `copies` also one of another
-    job, since copies on a worker have no owner.
+    `compatibility` says where it decides as an older Kueue. With `ignores_undeclared` resources of which a ClusterQueue has
+    no flavor are not counted. With `fair_sharing` heads are ordered, and workloads preempted, by dominant resource share.
+    With `admission_sharing` the LocalQueues of ClusterQueues that ask for it are ordered by usage. With `block_admission` no
+    workload gets quota while pods of a workload with quota are not ready. With `keep_place` a workload evicted for
+    PodsReadyTimeout keeps its creation as its queue time. With `non_preemptible` workloads that ask for it by annotation are
+    not preempted. With `elastic` a slice of an elastic job takes the quota of the slice it replaces; with `copies` also one
+    of another job, since copies on a worker have no owner.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Engine:
         accounting: Accounting = AS_IT_IS,
         fair_sharing: FairPreemption | None = None,
         admission_sharing: UsageDecay | None = None,
+        ignores_undeclared: bool = False,
         block_admission: bool = False,
         keep_place: bool = False,
         non_preemptible: bool = False,
@@ -75,9 +76,11 @@ class Engine:
             keep_place=keep_place,
             non_preemptible=non_preemptible,
             slice_replacements=SliceReplacements(is_trusting=copies) if elastic else None,
+            compatibility=compatibility,
+            ignores_undeclared=ignores_undeclared,
         )
         self._queues = QueueManager(self._cache, accounting)
-        self.scheduler = Scheduler(self._cache, self._queues, fair_sharing, compatibility)
+        self.scheduler = Scheduler(self._cache, self._queues, fair_sharing)
         self.view = QuotaView(self._cache, self._queues, self.scheduler)
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
         self._handlers: Mapping[type[Object], Callable[[Any, Any, datetime], Concerned]] = {

@@ -35,6 +35,9 @@ VERSIONS = ("v1beta1", "v1beta2")
 FIRST = "0.16"
 """The first release of Kueue whose configuration is known here."""
 
+NEWEST = "0.19"
+"""The release whose defaults hold if no other one is asked for."""
+
 ALL_AT_ONCE = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
@@ -130,7 +133,7 @@ class Field:
     fine: tuple[Any, ...] = ()
     why: str = ""
     off: Callable[[Tree], str] = _never
-    default: Callable[[Tree], Any] | None = None
+    default: Callable[[Tree, str], Any] | None = None
     left_out: str = ""
     versions: Literal["both", "v1beta1", "v1beta2"] = "both"
     since: str = FIRST
@@ -157,9 +160,11 @@ def is_kueues(tree: Mapping[Any, Any], path: Path) -> bool:
     return True
 
 
-def translate(tree: Mapping[Any, Any], path: Path) -> Translation:
-    """The file as settings. Raises ConfigurationError that names the file and each field at fault, with what it expected."""
-    reading = _Reading(str(path), tree, str(tree["apiVersion"]).removeprefix(f"{GROUP}/"))
+def translate(tree: Mapping[Any, Any], path: Path, release: str = NEWEST) -> Translation:
+    """The file as settings, with the defaults of a release.
+
+    Raises ConfigurationError that names the file and each field at fault, with what it expected."""
+    reading = _Reading(str(path), tree, str(tree["apiVersion"]).removeprefix(f"{GROUP}/"), release)
     reading.group(tree, ())
     if reading.problems:
         raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in reading.problems))
@@ -173,6 +178,7 @@ class _Reading:
     place: str
     tree: Tree
     version: str
+    release: str
     values: dict[str, Any] = field(default_factory=dict)
     names: dict[Parts, str] = field(default_factory=dict)
     given: set[Parts] = field(default_factory=set)
@@ -221,7 +227,7 @@ class _Reading:
         """Kueue's own default for an absent field, if it matters to another field."""
         values: dict[str, Any] = {}
         for known in FIELDS:
-            value = known.default(self.tree) if known.default and known.path not in self.given else None
+            value = known.default(self.tree, self.release) if known.default and known.path not in self.given else None
             if value is not None:
                 for setting, meant in known.settings(value).items():
                     _put(values, setting, meant)
@@ -303,7 +309,7 @@ def _renamed(value: Any, names: Mapping[str, str], **inner: Callable[[Any], Any]
     return {name: inner.get(str(name), _whole)(each) for name, each in renamed.items()}
 
 
-def _namespace(_tree: Tree) -> str:
+def _namespace(_tree: Tree, _release: str) -> str:
     try:
         return NAMESPACE_FILE.read_text().strip() or "kueue-system"
     except (OSError, UnicodeDecodeError):
@@ -348,10 +354,33 @@ def _switched_off(group: str) -> Callable[[Tree], str]:
     return off
 
 
-def _blocks_unless_told(tree: Tree) -> bool | None:
+def _blocks_unless_told(tree: Tree, _release: str) -> bool | None:
     """Whether pods that are not ready block all others where the file does not say: in v1beta1 they do."""
     is_old = tree.get("apiVersion") == f"{GROUP}/v1beta1"
     return True if is_old and _within(tree, "waitForPodsReady", "enable") is True else None
+
+
+def _waits_unless_told(tree: Tree, release: str) -> dict[str, Any] | None:
+    """Since 0.19 pods are waited for where the file does not say, unless a feature gate says so."""
+    is_new = tree.get("apiVersion") != f"{GROUP}/v1beta1"
+    return {} if is_new and _waits_by_default(release) and not _no_waiting(tree) else None
+
+
+def _patience(tree: Tree, release: str) -> str | None:
+    is_new = tree.get("apiVersion") != f"{GROUP}/v1beta1"
+    return "30m" if is_new and _waits_by_default(release) else None
+
+
+def _waits_by_default(release: str) -> bool:
+    return release not in ("0.16", "0.18")
+
+
+def _no_waiting(tree: Tree) -> bool:
+    return _within(tree, "featureGates", "DisableWaitForPodsReady") is True
+
+
+def _never_waits(tree: Tree) -> str:
+    return "featureGates.DisableWaitForPodsReady is true" if _no_waiting(tree) else ""
 
 
 def _not_incremental(tree: Tree) -> str:
@@ -396,7 +425,7 @@ FIELDS: tuple[Field, ...] = (
     _means("webhook.port", "webhook.port", convert=lambda value: (9443 if value == 0 else value,)),
     _means("webhook.host", "webhook.host", convert=lambda value: (EVERYWHERE if value == "" else value,)),
     _ignored("webhook.certDir", "the webhook makes its own certificate"),
-    _means("leaderElection.leaderElect", "leader_election.enabled", default=lambda _: True, left_out="true"),
+    _means("leaderElection.leaderElect", "leader_election.enabled", default=lambda *_: True, left_out="true"),
     _means("leaderElection.leaseDuration", "leader_election.lease_duration"),
     _means("leaderElection.renewDeadline", "leader_election.renew_deadline"),
     _means("leaderElection.retryPeriod", "leader_election.retry_period"),
@@ -423,7 +452,7 @@ FIELDS: tuple[Field, ...] = (
         "probes.host",
         "probes.port",
         convert=_address,
-        default=lambda _: ":8081",
+        default=lambda *_: ":8081",
         left_out=":8081",
     ),
     _ignored(
@@ -472,9 +501,24 @@ FIELDS: tuple[Field, ...] = (
     _ignored("internalCertManagement.enable", "the webhook makes its own certificate", fine=(True,)),
     _means("internalCertManagement.webhookServiceName", "webhook.service_name", off=_own_certificate),
     _ignored("internalCertManagement.webhookSecretName", "the Secret has a name of our own"),
-    _means("waitForPodsReady", "quota.pods_ready.enabled", convert=_by_being_there, is_group=True, versions="v1beta2"),
+    _means(
+        "waitForPodsReady",
+        "quota.pods_ready.enabled",
+        convert=_by_being_there,
+        is_group=True,
+        versions="v1beta2",
+        default=_waits_unless_told,
+        left_out="on since 0.19",
+        off=_never_waits,
+    ),
     _means("waitForPodsReady.enable", "quota.pods_ready.enabled", versions="v1beta1"),
-    _means("waitForPodsReady.timeout", "quota.pods_ready.timeout", off=_switched_off("waitForPodsReady")),
+    _means(
+        "waitForPodsReady.timeout",
+        "quota.pods_ready.timeout",
+        off=_switched_off("waitForPodsReady"),
+        default=_patience,
+        left_out="30m since 0.19",
+    ),
     _means(
         "waitForPodsReady.blockAdmission",
         "quota.pods_ready.block_admission",
@@ -568,7 +612,7 @@ FIELDS: tuple[Field, ...] = (
     _means("resources.excludeResourcePrefixes", "quota.exclude_resource_prefixes"),
     _means("resources.transformations", "quota.transformations", convert=_transformations),
     _ignored("resources.deviceClassMappings", _LATER, fine=([],)),
-    _ignored("resources.quotaCheckStrategy", _LATER, fine=("BlockUndeclared",), versions="v1beta2", since="0.18"),
+    _means("resources.quotaCheckStrategy", "quota.check_strategy", versions="v1beta2", since="0.18"),
     *(_ignored(f"featureGates.{gate}", "it is always on", fine=(True,)) for gate in GATES),
     _means(
         "featureGates.MultiKueueIncrementalDispatcherRespectConfigOrder",
@@ -593,6 +637,7 @@ FIELDS: tuple[Field, ...] = (
         convert=_switch(str(KUBECONFIGS), None),
         since="0.19",
     ),
+    _ignored("featureGates.DisableWaitForPodsReady", "it says whether another field counts", fine=(True, False)),
     _means("featureGates.LocalQueueDefaulting", "webhook.default_queue"),
     _means("featureGates.ElasticJobsViaWorkloadSlices", "integrations.elastic_jobs"),
     _means("featureGates.LocalQueueMetrics", "metrics.enable_local_queues"),

@@ -28,6 +28,8 @@ LEVEL = "__"
 
 NOTHING = object()
 
+_RELEASE = ("quota", "compatibility")
+
 Where = tuple[str | int, ...]
 """The path of a setting, of what is within one, or of what somebody took for one."""
 
@@ -97,7 +99,7 @@ def read(config: Path | None = None, **flags: object) -> Loaded:
     ignored = tuple(_unknown_variables(os.environ))
     sources: tuple[Source, ...] = (_flags(flags), _environment())
     if config is not None:
-        from_file, without_effect = _file(config)
+        from_file, without_effect = _file(config, _release(sources))
         sources += from_file
         ignored += without_effect
     return Loaded(_settings(sources), sources, ignored, config, flags)
@@ -230,12 +232,18 @@ def _not_json(error: SettingsError) -> str:
 # Files.
 
 
-def _file(path: Path) -> tuple[tuple[Source, ...], tuple[Ignored, ...]]:
+def _release(sources: tuple[Source, ...]) -> str:
+    """The release of Kueue whose defaults hold. What is none is told when the settings are made."""
+    found = next((value for each in sources if (value := each.find(_RELEASE)) is not NOTHING), kueue.NEWEST)
+    return found if isinstance(found, str) else kueue.NEWEST
+
+
+def _file(path: Path, release: str) -> tuple[tuple[Source, ...], tuple[Ignored, ...]]:
     """The sources that a file is: itself, and for Kueue's own file the defaults that Kueue has for what it leaves out."""
     tree = _yaml(path)
     if not kueue.is_kueues(tree, path):
         return (_ours(tree, path),), ()
-    mapped = kueue.translate(tree, path)
+    mapped = kueue.translate(tree, path, release)
     given = Source(
         mapped.values,
         label=lambda at: f"{path}: {mapped.name(at)}",

@@ -409,6 +409,10 @@ class Quota(_Group):
     transformations: tuple[Transformation, ...] = ()
     """Resources that count by way of others, each by one rule. What is excluded is not looked at."""
 
+    check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
+    """What becomes of work that asks for a resource of which its ClusterQueue has no flavor: it never gets quota, or that
+    resource is not counted."""
+
     fair_sharing: bool = False
     """Whether quota that queues lend each other goes to who has the smallest share of it, and is taken from who has the
     largest. Without it priority and age decide."""

@@ -75,7 +75,7 @@ CASES = (
     Case("get jobs", NO_LIST_NEEDS, 67, 570),
     Case("queues list", NO_LIST_NEEDS, 59, 560),
     Case("strategies list", ("aiohttp", *NO_COMMAND_NEEDS), 23, 430),
-    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 198, 595),
+    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 199, 595),
 )
 
 

@@ -15,14 +15,17 @@ from pathlib import Path
 
 from tests.parity import report
 from tests.parity.play import Outcome, play
-from tests.parity.story import BadStory, Choice, Story, find
+from tests.parity.story import PACK, BadStory, Choice, Story, find, pack
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
     options = _parser().parse_args(arguments)
-    if options.fresh:
+    if options.fresh or options.written:
         return _fresh(options)
+    if options.directory is not None and options.pack:
+        print(f"{pack(options.directory, options.pack)} stories in {options.pack}")
+        return 0
     if options.directory is None:
         print("a directory, or --fresh, please", file=sys.stderr)
         return 2
@@ -53,7 +56,9 @@ def _fresh(options: argparse.Namespace) -> int:
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     what = f"seed {seed}, Kueue {Release.chosen().kueue}"
     _say([what])
-    found = fresh.compare(seed, options.fresh, say=lambda line: _say([line]), keep=options.keep)
+    found = fresh.compare(
+        seed, options.fresh, say=lambda line: _say([line]), keep=options.keep, with_written=options.written
+    )
     if found.left_out:
         _say([f"{len(found.left_out)} left out"])
     _say([f"{what}: {report.total(found.outcomes)}"])
@@ -75,11 +80,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.parity", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("directory", type=Path, nargs="?", help="where the stories are: *.json")
+    parser.add_argument("directory", type=Path, nargs="?", help=f"where the stories are: *.json, *{PACK}")
     parser.add_argument("name", nargs="*", help="only stories of these names; * stands for anything")
     parser.add_argument("--fresh", type=int, default=0, metavar="N", help="compare N drawn stories with a real Kueue")
+    parser.add_argument("--written", action="store_true", help="compare those that are written, too")
     parser.add_argument("--seed", type=int, help="what to draw them from; without it a new one")
     parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="where to write the recordings of drawn stories")
+    parser.add_argument(
+        "--pack", type=Path, metavar="FILE", help=f"put all stories into one file (*{PACK}), and play none"
+    )
     parser.add_argument("--feature", action="append", default=[], metavar="TAG", help="only stories with this feature")
     parser.add_argument("--without", action="append", default=[], metavar="TAG", help="no stories with this feature")
     parser.add_argument("--summary", action="store_true", help="print figures per feature, and no disagreements")

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import anyio
 
+from multikueue.api.compatibility import Release
+from testbed import programs
 from testbed.bed import Plan, Testbed
 from testbed.kueue import QUICK_CLIENT
 from testbed.plane import ControlPlane
@@ -22,7 +24,8 @@ from tests.parity import report
 from tests.parity.draw import LETTERS, draw
 from tests.parity.play import Outcome, play
 from tests.parity.record import prefix, record
-from tests.parity.story import Object, parsed
+from tests.parity.story import Object, of_kueue, parsed
+from tests.parity.written import FIRST, STORIES, written
 
 AGAIN = len(LETTERS) - 1
 """How often Kueue is asked again about a story on which we differ. What is as good as the toss of a coin to Kueue comes
@@ -40,17 +43,25 @@ class Findings:
 
 
 def compare(
-    seed: int, count: int, *, say: Say, keep: Path | None = None, configuration: Object | None = None
+    seed: int,
+    count: int,
+    *,
+    say: Say,
+    keep: Path | None = None,
+    configuration: Object | None = None,
+    with_written: bool = False,
 ) -> Findings:
-    """Draw so many stories under a seed, with a Kueue for each Configuration, or only those that are drawn for one.
+    """Draw so many stories under a seed, with a Kueue for each Configuration, or only those that are drawn for one; with
+    those that are written, or without.
 
     Disagreements are said when the stories of a Kueue have been compared.
     """
     drawn = (draw(seed, number) for number in itertools.count())
     fitting = (story for story in drawn if configuration is None or story["config"] == configuration)
+    ready = (written(FIRST + number) for number in range(len(STORIES) if with_written else 0))
     findings = Findings()
     groups: dict[str, list[Object]] = {}
-    for story in itertools.islice(fitting, count):
+    for story in itertools.chain(ready, itertools.islice(fitting, count)):
         groups.setdefault(json.dumps(story["config"]), []).append(story)
     for stories in groups.values():
         say(f"{len(stories)} stories under {json.dumps(stories[0]['config'])}")
@@ -81,6 +92,8 @@ def _compare_group(
     outcomes = {story["name"]: play(parsed(story)) for story in recorded}
     doubtful = [story for story in recorded if not outcomes[story["name"]].agrees]
     for story in _undecided(plane, seed, doubtful, say=say):
+        if keep is not None:
+            (keep / f"{story['name']}.json").unlink()
         findings.left_out.append(story["name"])
         outcomes.pop(story["name"])
     for outcome in outcomes.values():
@@ -96,12 +109,17 @@ def recordings(plane: ControlPlane, stories: Sequence[Object], *, say: Say) -> l
         async with plane.client() as client:
             return await record(client, stories, told=say)
 
-    return anyio.run(made)
+    return [{**story, "kueue": release()} for story in anyio.run(made)]
+
+
+def release() -> Release:
+    """The release whose decisions are recorded, as stories tell it."""
+    return of_kueue(programs.Release.chosen().version)
 
 
 def _undecided(plane: ControlPlane, seed: int, stories: Sequence[Object], *, say: Say) -> list[Object]:
     """Those of the stories that Kueue does not decide alike each time it is asked again: so often at once."""
-    asked = [draw(seed, _number(story), time=time) for story in stories for time in range(1, AGAIN + 1)]
+    asked = [_told_again(seed, _number(story), time) for story in stories for time in range(1, AGAIN + 1)]
     answers: dict[int, list[Object]] = {}
     for again in recordings(plane, asked, say=say) if asked else ():
         answers.setdefault(_number(again), []).append(again)
@@ -109,6 +127,10 @@ def _undecided(plane: ControlPlane, seed: int, stories: Sequence[Object], *, say
     for story in found:
         say(f"{story['name']}, left out: Kueue decides it otherwise when asked again")
     return found
+
+
+def _told_again(seed: int, number: int, time: int) -> Object:
+    return written(number, time=time) if number >= FIRST else draw(seed, number, time=time)
 
 
 def _is_decided(story: Object, answers: Sequence[Object]) -> bool:

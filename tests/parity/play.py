@@ -22,6 +22,7 @@ import anyio
 import msgspec
 
 from multikueue.api import kinds
+from multikueue.api.compatibility import Release
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, decoder, render_time
 from multikueue.api.render import difference, status_patch
@@ -100,7 +101,7 @@ def play(story: Story) -> Outcome:
 
 async def _play(story: Story, outcome: Outcome) -> None:
     world = World(Layout(queues=(), workers=()), clock=VirtualClock(), seed=1)
-    manager = world.add_manager("manager", InForce(settings(story.config)))
+    manager = world.add_manager("manager", InForce(settings(story.config, story.release)))
     errors: list[str] = []
     pods = Pods()
     with logs_heard(Trace(), errors.append), pods.in_place_of_ours():
@@ -132,12 +133,14 @@ def _compare(story: Story, number: int, step: Step, stage: Stage, outcome: Outco
             outcome.deviations.append(why)
 
 
-def settings(config: Object) -> Settings:
-    """Ours for a Configuration of Kueue's. That an evicted workload waits is ours alone, so it does not wait."""
+def settings(config: Object, release: Release) -> Settings:
+    """Ours for a Configuration of that release. That an evicted workload waits is ours alone, so it does not wait."""
     header = {"apiVersion": f"{kueue.GROUP}/{kueue.VERSIONS[-1]}", "kind": "Configuration"}
     values = kueue.translate(header | config, Path("config")).values
     ours = Settings.model_validate({**values, "cluster": Cluster(namespace=Layout().secrets)})
-    quota: Quota = ours.quota.model_copy(update={"requeue_first": timedelta(), "requeue_cap": timedelta()})
+    quota: Quota = ours.quota.model_copy(
+        update={"compatibility": release, "requeue_first": timedelta(), "requeue_cap": timedelta()}
+    )
     return ours.model_copy(update={"quota": quota})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.parity import play as playing
@@ -44,6 +46,13 @@ def test_a_story_that_differs_only_on_purpose_agrees(monkeypatch: pytest.MonkeyP
     assert outcome.deviations == ["on purpose"]
 
 
-def test_each_story_is_listed_once_with_a_reason() -> None:
-    assert len({each.story for each in KNOWN}) == len(KNOWN)
+def test_of_certain_values_it_covers_no_others() -> None:
+    assert reason(found(), [replace(ONE, values=(1, 0))]) == "why"
+    assert reason(found(), [replace(ONE, values=(0, 1))]) == ""
+
+
+def test_each_story_is_listed_once_with_a_reason_and_what_is_meant_everywhere_for_certain_values() -> None:
+    everywhere = [each for each in KNOWN if each.story == "*"]
+    assert len({each.story for each in KNOWN} - {"*"}) == len(KNOWN) - len(everywhere)
+    assert all(each.values for each in everywhere)
     assert all(each.why for each in KNOWN)

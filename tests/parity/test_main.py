@@ -71,8 +71,9 @@ def test_fresh_stories_are_compared_and_the_seed_and_the_release_are_told(
 ) -> None:
     asked: list[tuple[int, int]] = []
 
-    def compare(seed: int, count: int, *, say: fresh.Say, keep: Path | None) -> fresh.Findings:
+    def compare(seed: int, count: int, *, say: fresh.Say, keep: Path | None, with_written: bool) -> fresh.Findings:
         asked.append((seed, count))
+        assert not with_written
         say(WRONG)
         return fresh.Findings([play(parsed(good())), play(parsed(bad()))], ["r3"])
 

@@ -211,7 +211,7 @@ def test_a_story_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_configuration_of_a_story_is_read_as_kueue_s() -> None:
-    ours = settings({"resources": {"excludeResourcePrefixes": ["example.com/"]}})
+    ours = settings({"resources": {"excludeResourcePrefixes": ["example.com/"]}}, "0.18")
     assert ours.quota.exclude_resource_prefixes == ("example.com/",)
     assert ours.quota.requeue_first == timedelta()
 

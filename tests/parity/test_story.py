@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.parity.builders import a_story, good
-from tests.parity.story import BadStory, Choice, Story, find, parsed, read
+from tests.parity.story import PACK, BadStory, Choice, Story, find, of_kueue, pack, parsed, told
 
 
 def chosen(directory: Path, choice: Choice) -> list[str]:
@@ -48,11 +48,32 @@ def test_a_step_has_an_action_its_elements_and_what_is_expected() -> None:
         (json.dumps(a_story({"wait": 1})), "KeyError: 'expect'"),
     ],
 )
-def test_what_is_no_story_says_why(tmp_path: Path, text: str, problem: str) -> None:
-    file = tmp_path / "file.json"
-    file.write_text(text)
+def test_what_is_no_story_says_why(text: str, problem: str) -> None:
     with pytest.raises(BadStory, match=problem):
-        read(file)
+        told(text.encode())
+
+
+def test_a_story_tells_of_a_release_the_first_one_if_it_does_not_say() -> None:
+    assert parsed(a_story()).release == "0.16"
+    assert parsed({**a_story(), "kueue": "0.19"}).release == "0.19"
+    with pytest.raises(BadStory, match=r"expected a story of Kueue 0\.16, 0\.18, 0\.19, got 0\.17"):
+        parsed({**a_story(), "kueue": "0.17"})
+
+
+@pytest.mark.parametrize(
+    ("version", "release"), [((0, 16, 2), "0.16"), ((0, 17, 7), "0.16"), ((0, 18, 2), "0.18"), ((1, 0, 0), "0.19")]
+)
+def test_what_a_kueue_decides_is_told_of_the_release_whose_rules_it_has(version: tuple[int, ...], release: str) -> None:
+    assert of_kueue(version) == release
+
+
+def test_stories_in_a_pack_are_those_that_were_put_in(
+    directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("packs")
+    assert pack(directory, elsewhere / f"all{PACK}") == 3
+    assert list(find(elsewhere, Choice())) == list(find(directory, Choice()))
+    assert chosen(elsewhere, Choice(names=("b*",))) == ["b-fair"]
 
 
 @pytest.mark.parametrize(

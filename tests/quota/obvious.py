@@ -4,10 +4,11 @@ is looked at alone. It shares with the real one what is decided in a cycle, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue, LocalQueue, ResourceFlavor
 from multikueue.api.workload import Workload
@@ -30,11 +31,13 @@ class Obvious:
     """Told of the same as the engine, it answers with who got quota and who has to go, in the order it happened."""
 
     fair: FairPreemption | None = None
+    compatibility: Compatibility = NEWEST
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
     queues: dict[str, ClusterQueue] = field(default_factory=dict)
     routes: dict[ObjectKey, str] = field(default_factory=dict)
     waiting: list[PendingWorkload] = field(default_factory=list)
     parked: set[ObjectKey] = field(default_factory=set)
+    unfit: dict[tuple[str, Hashable], Verdict] = field(default_factory=dict)
     favoured: dict[str, ObjectKey] = field(default_factory=dict)
     reservations: list[Reservation] = field(default_factory=list)
     flushes: dict[str, datetime] = field(default_factory=dict)
@@ -54,7 +57,11 @@ class Obvious:
         self.routes[queue.key] = queue.spec.cluster_queue
 
     def arrive(self, workload: Workload) -> None:
-        self.waiting.append(waiting_of(workload))
+        waiting = waiting_of(workload)
+        self.waiting.append(waiting)
+        if verdict := self.unfit.get((self._queue(waiting), waiting.shape())):
+            waiting.verdict = verdict
+            self.parked.add(waiting.key)
 
     def leave(self, key: ObjectKey, now: datetime) -> None:
         self.waiting = [each for each in self.waiting if each.key != key]
@@ -78,6 +85,7 @@ class Obvious:
         for root in [root for root, at in self.flushes.items() if at <= now]:
             del self.flushes[root]
             self.parked -= {each.key for each in self.waiting if self._root(self._queue(each)) == root}
+            self.unfit = {known: why for known, why in self.unfit.items() if self._root(known[0]) != root}
         forest = self._forest()
         heads = [self._head(name, forest) for name in sorted(self.queues) if self._awake(name)]
         for head in heads:
@@ -125,6 +133,13 @@ class Obvious:
         if strict or head.progress is not None or tried_again:
             return
         self.parked.add(head.key)
+        if self.compatibility.parks_alike and decision.fits_nowhere:
+            self.unfit[queue, head.shape()] = verdict
+            for each in self._awake(queue):
+                if each.shape() == head.shape():
+                    each.verdict = verdict
+                    self.parked.add(each.key)
+            return
         while (behind := self._awake(queue)) and behind[0].ask() == head.ask():
             behind[0].verdict = verdict
             self.parked.add(behind[0].key)
@@ -136,14 +151,15 @@ class Obvious:
     def _head(self, name: str, forest: Forest) -> Head:
         node = forest.queue(name)
         assert node is not None
-        seen = snapshot(self.queues[name], node, self.flavors, fair_sharing=self.fair is not None)
+        rules = {"fair_sharing": self.fair is not None}
+        seen = snapshot(self.queues[name], node, self.flavors, **rules, compatibility=self.compatibility)
         return Head(self._awake(name)[0], seen, self.spec_changes + self.changes.get(name, 0))
 
     def _preemption(self) -> PreemptionRules:
         def holders(name: str) -> Sequence[Reservation]:
             return sorted((h for h in self.reservations if h.cluster_queue == name), key=lambda h: h.eviction_rank)
 
-        return PreemptionRules(holders, self.fair)
+        return PreemptionRules(holders, self.fair, compatibility=self.compatibility)
 
     def _forest(self) -> Forest:
         forest = Forest()

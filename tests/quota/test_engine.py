@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.queues import ClusterQueue, LabelSelector
 from multikueue.api.workload import ADMISSION_GATED_BY_ANNOTATION
@@ -27,9 +29,9 @@ from tests.quota.builders import SECOND, Play, key_of, two_queues, wants
 # --- waking ----------------------------------------------------------------------------------------------------------
 
 
-def parked() -> Play:
+def parked(compatibility: Compatibility = NEWEST) -> Play:
     """A full queue with a parked workload."""
-    play = Play.with_queue(cpu=4)
+    play = Play.with_queue(Engine(compatibility=compatibility), cpu=4)
     play.submit(wants("running", age=1, cpu=4))
     play.settle()
     play.submit(wants("parked", cpu=3))
@@ -63,12 +65,42 @@ def test_a_gated_workload_holds_nobody_up_and_queues_once_its_gates_are_open() -
     assert play.run() == ["gated"]
 
 
-def test_what_comes_by_itself_overtakes_what_is_parked() -> None:
-    play = parked()
+@pytest.mark.parametrize(("cpu", "one_by_one"), [(2, False), (3, True)])
+def test_what_comes_by_itself_overtakes_what_is_parked(cpu: int, one_by_one: bool) -> None:
+    play = parked(replace(NEWEST, parks_alike=not one_by_one))
     play.finish("running")
-    play.submit(wants("newcomer", cpu=3))
+    play.submit(wants("newcomer", cpu=cpu))
 
     assert play.run() == ["newcomer"]
+
+
+def test_who_asks_for_the_same_as_what_is_parked_is_parked_unseen_with_its_verdict_until_the_next_flush() -> None:
+    play = parked()
+    play.finish("running")
+    play.submit(wants("newcomer", age=-1, cpu=3))
+    parked_for = play.engine.view.verdict(key_of("parked"))
+
+    assert play.run() == []
+    assert parked_for is not None
+    assert play.engine.view.verdict(key_of("newcomer")) == parked_for
+    play.wait(1)
+    assert play.run() == ["parked"]
+
+
+@pytest.mark.parametrize(("one_by_one", "cycles"), [(True, 3), (False, 2)])
+def test_who_asks_for_the_same_as_a_head_that_fits_nowhere_is_parked_with_it(one_by_one: bool, cycles: int) -> None:
+    """Between the two in the queue is one that asks for something else, and fits."""
+    queue = cluster_queue("cq").quota("default", cpu=4).build()
+    engine = Engine(compatibility=replace(NEWEST, parks_alike=not one_by_one))
+    play = Play(queue, local_queue("lq", "cq").build(), engine=engine)
+    play.submit(wants("first", age=3, cpu=5), wants("other", age=2, cpu=1), wants("second", age=1, cpu=5))
+    looks = 0
+    while (due := engine.scheduler.next_look(play.now)) is not None and due <= play.now:
+        play.cycle()
+        looks += 1
+
+    assert looks == cycles
+    assert engine.view.verdict(key_of("second")) == engine.view.verdict(key_of("first"))
 
 
 def test_qe_301_several_changes_in_one_tree_wake_once() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multikueue.api.compatibility import Compatibility, Release
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import ClusterQueue
 from multikueue.api.workload import Workload
@@ -125,12 +126,13 @@ def queue(name: str, shape: dict[str, Any], cpu: int = 3) -> ClusterQueue:
 
 
 @settings(max_examples=50)
-@given(st.tuples(SHAPES, SHAPES, SHAPES), EVENTS, st.booleans())
+@given(st.tuples(SHAPES, SHAPES, SHAPES), EVENTS, st.booleans(), st.sampled_from(["0.16", "0.19"]))
 def test_fast_and_slow_decide_the_same(
-    shapes: tuple[dict[str, Any], ...], events: list[tuple[Any, ...]], fair: bool
+    shapes: tuple[dict[str, Any], ...], events: list[tuple[Any, ...]], fair: bool, release: Release
 ) -> None:
-    rules = FairPreemption() if fair else None
-    engine, obvious = Engine(fair_sharing=rules), Obvious(fair=rules)
+    rules, compatibility = FairPreemption() if fair else None, Compatibility.of(release)
+    engine = Engine(fair_sharing=rules, compatibility=compatibility)
+    obvious = Obvious(fair=rules, compatibility=compatibility)
     engine.observe(None, namespace("default").build(), NOW)
     for name in FLAVORS:
         obvious.flavors[name] = flavor(name).build()

@@ -32,8 +32,8 @@ def written(folder: Path, fields: Mapping[str, Any], version: str = "v1beta2") -
     return path
 
 
-def loaded(folder: Path, fields: Mapping[str, Any], version: str = "v1beta2") -> Loaded:
-    return read(written(folder, fields, version))
+def loaded(folder: Path, fields: Mapping[str, Any], version: str = "v1beta2", **flags: object) -> Loaded:
+    return read(written(folder, fields, version), **flags)
 
 
 def refusal(folder: Path, fields: Mapping[str, Any], version: str = "v1beta2") -> str:
@@ -160,7 +160,7 @@ def test_the_backoff_of_evicted_workloads(tmp_path: Path) -> None:
 
 
 WAITING = {
-    "v1beta2, which is on by being there": ("v1beta2", {}, PodsReady(enabled=True)),
+    "v1beta2, which is on by being there": ("v1beta2", {}, PodsReady(enabled=True, timeout=timedelta(minutes=30))),
     "v1beta1, which then blocks": ("v1beta1", {"enable": True}, PodsReady(enabled=True, block_admission=True)),
     "v1beta1, told not to": (
         "v1beta1",
@@ -210,8 +210,29 @@ def test_turns_of_local_queues(tmp_path: Path, version: str) -> None:
     assert bare == AdmissionSharing(enabled=True)
 
 
-def test_without_a_word_nobody_waits_for_pods(tmp_path: Path) -> None:
-    assert loaded(tmp_path, {}, "v1beta1").settings.quota.pods_ready == PodsReady()
+ON, OFF = PodsReady(enabled=True, timeout=timedelta(minutes=30)), PodsReady()
+DEFAULTS = {
+    "they are waited for since 0.19": ("v1beta2", {}, None, ON),
+    "not so in v1beta1": ("v1beta1", {}, None, OFF),
+    "nor where an older release is followed": ("v1beta2", {}, "0.18", OFF),
+    "nor by the gate": ("v1beta2", {"DisableWaitForPodsReady": True}, None, PodsReady(timeout=timedelta(minutes=30))),
+}
+
+
+@pytest.mark.parametrize(("version", "gates", "release", "meant"), DEFAULTS.values(), ids=DEFAULTS)
+def test_without_a_word_about_pods(
+    tmp_path: Path, version: str, gates: dict[str, bool], release: str | None, meant: PodsReady
+) -> None:
+    found = loaded(tmp_path, {"featureGates": gates}, version, quota__compatibility=release)
+    assert found.settings.quota.pods_ready == meant
+    assert found.ignored == ()
+
+
+def test_the_gate_goes_before_the_group(tmp_path: Path) -> None:
+    fields = {"waitForPodsReady": {}, "featureGates": {"DisableWaitForPodsReady": True}}
+    found = loaded(tmp_path, fields)
+    assert not found.settings.quota.pods_ready.enabled
+    assert [each.why for each in found.ignored] == ["featureGates.DisableWaitForPodsReady is true"]
 
 
 @pytest.mark.parametrize("switch", [{}, {"enable": False}], ids=["missing", "false"])
@@ -347,10 +368,11 @@ def test_providers_of_credentials_for_cluster_profiles(tmp_path: Path, name: str
 def test_what_is_left_out_has_our_default_unless_others_rely_on_kueues(tmp_path: Path, version: str) -> None:
     found = loaded(tmp_path, {}, version)
     kueues = [leaf.name for leaf in leaves() if found.origin(leaf.path) == "Kueue's default"]
-    assert kueues == ["cluster.namespace", "probes.host", "probes.port", "leader_election.enabled"]
+    patience = ["quota.pods_ready.enabled", "quota.pods_ready.timeout"] if version == "v1beta2" else []
+    assert kueues == ["cluster.namespace", *patience, "probes.host", "probes.port", "leader_election.enabled"]
     assert (found.settings.cluster.namespace, found.settings.probes.port) == ("kueue-system", 8081)
     assert found.settings.leader_election.enabled
-    for group in ("dispatch", "quota", "webhook", "metrics", "log"):
+    for group in ("dispatch", "webhook", "metrics", "log"):
         assert getattr(found.settings, group) == getattr(Settings(), group)
 
 

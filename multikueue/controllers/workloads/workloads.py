@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from multikueue.api import kinds
+from multikueue.api.compatibility import Compatibility
 from multikueue.api.event import Event
 from multikueue.api.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
@@ -122,6 +123,7 @@ class Workloads:
             queues=queues,
             job=self._job_facts(local, group, now),
             slices=self._slice_facts(local, is_reserved=reservation is not None),
+            compatibility=Compatibility.of(self.world.settings.quota.compatibility),
             retry_backoff=self._backoff(local),
             patience=self._patience(),
             may_fit_now=self._may_fit_now(local, group),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import BACKFILL_ANNOTATION, ClusterQueue, Cohort, LocalQueue
 from multikueue.api.slices import job_of, replaced_key
@@ -39,6 +40,8 @@ class QuotaCache:
         keep_place: bool = False,
         non_preemptible: bool = False,
         slice_replacements: SliceReplacements | None = None,
+        compatibility: Compatibility = NEWEST,
+        ignores_undeclared: bool = False,
     ) -> None:
         self.catalog = Catalog()
         self.forest = Forest()
@@ -48,6 +51,8 @@ class QuotaCache:
         self.slice_replacements = slice_replacements
         self.fair_sharing = fair_sharing
         self.keep_place = keep_place
+        self.compatibility = compatibility
+        self._ignores_undeclared = ignores_undeclared
         self.not_ready: set[ObjectKey] = set()
         """Workloads with quota whose pods are not all ready, where that keeps others from getting quota."""
         self.settled: set[str] = set()
@@ -133,7 +138,12 @@ class QuotaCache:
             node = self.forest.queue(name)
             assert node is not None, f"{name} is declared, so it has a node after a build"
             known = self._snapshots[name] = snapshot(
-                self.catalog.queues[name], node, self.catalog.flavors, fair_sharing=self.fair_sharing
+                self.catalog.queues[name],
+                node,
+                self.catalog.flavors,
+                fair_sharing=self.fair_sharing,
+                compatibility=self.compatibility,
+                ignores_undeclared=self._ignores_undeclared,
             )
         return known
 

@@ -112,9 +112,16 @@ class Catalog:
     def required_checks(self, queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
         """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
         known = self._queues.get(queue)
-        assigned = set(flavors)
-        rules = known.spec.admission_checks_strategy.admission_checks if known else ()
-        return tuple(rule.name for rule in rules if not rule.on_flavors or assigned & set(rule.on_flavors))
+        if known is None:
+            return ()
+        assigned, rules = set(flavors), known.spec.admission_checks_strategy.admission_checks
+        everywhere = flavor_names(known)
+        return tuple(
+            rule.name
+            for rule in rules
+            if not rule.on_flavors
+            or (assigned & set(rule.on_flavors) if assigned else everywhere <= set(rule.on_flavors))
+        )
 
     def _inspect_those_with(self, name: str, names: Callable[[ClusterQueue], set[str]]) -> tuple[str, ...]:
         concerned = [queue for queue in self._queues.values() if name in names(queue)]

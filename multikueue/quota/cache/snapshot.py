@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from multikueue.api.queues import ClusterQueue, ClusterQueueSpec, ResourceFlavor
+from multikueue.api.compatibility import NEWEST, Compatibility
+from multikueue.api.queues import ClusterQueue, ClusterQueueSpec, ResourceFlavor, ResourceGroup
 from multikueue.quota.cache.tree import Node
 from multikueue.quota.requests.amounts import PODS
 from multikueue.quota.requests.topology import is_topology_only
@@ -18,13 +19,12 @@ from multikueue.quota.requests.topology import is_topology_only
 class FlavorGroup:
     """Resources that take the same flavor, out of an ordered choice.
 
-    `label_keys` are the keys that any flavor of the group declares: node selectors on other keys say nothing about
-    flavors.
+    `label_keys` are, for each flavor, the keys that node selectors are heeded for: others say nothing about it.
     """
 
     resources: frozenset[str]
     flavors: tuple[str, ...]
-    label_keys: frozenset[str]
+    label_keys: Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class QueueSnapshot:
     """One ClusterQueue, ready for a cycle. `node` is live: its usage is the present one.
 
     `may_preempt_while_borrowing`: its heads may preempt even in order to borrow. `is_topology_only`: all of its flavors have
-    a topology.
+    a topology. `ignores_undeclared`: resources of which it has no flavor are not counted.
     """
 
     name: str
@@ -43,6 +43,7 @@ class QueueSnapshot:
     flavors: Mapping[str, ResourceFlavor]
     may_preempt_while_borrowing: bool = False
     is_topology_only: bool = False
+    ignores_undeclared: bool = False
 
     @property
     def is_counting_pods(self) -> bool:
@@ -50,22 +51,16 @@ class QueueSnapshot:
 
 
 def snapshot(
-    queue: ClusterQueue, node: Node, flavors: Mapping[str, ResourceFlavor], *, fair_sharing: bool = False
+    queue: ClusterQueue,
+    node: Node,
+    flavors: Mapping[str, ResourceFlavor],
+    *,
+    fair_sharing: bool = False,
+    compatibility: Compatibility = NEWEST,
+    ignores_undeclared: bool = False,
 ) -> QueueSnapshot:
     rules = queue.spec.preemption
-    groups = tuple(
-        FlavorGroup(
-            frozenset(group.covered_resources),
-            tuple(flavor.name for flavor in group.flavors),
-            frozenset(
-                key
-                for flavor in group.flavors
-                if flavor.name in flavors
-                for key in flavors[flavor.name].spec.node_labels
-            ),
-        )
-        for group in queue.spec.resource_groups
-    )
+    groups = tuple(_group(group, flavors, compatibility) for group in queue.spec.resource_groups)
     return QueueSnapshot(
         name=queue.metadata.name,
         spec=queue.spec,
@@ -76,4 +71,13 @@ def snapshot(
         may_preempt_while_borrowing=rules.borrow_within_cohort.policy != "Never"
         or (fair_sharing and rules.reclaim_within_cohort != "Never"),
         is_topology_only=is_topology_only(flavors.get(name) for group in groups for name in group.flavors),
+        ignores_undeclared=ignores_undeclared,
     )
+
+
+def _group(group: ResourceGroup, flavors: Mapping[str, ResourceFlavor], compatibility: Compatibility) -> FlavorGroup:
+    names = tuple(flavor.name for flavor in group.flavors)
+    keys = {name: frozenset(flavors[name].spec.node_labels) for name in names if name in flavors}
+    if not compatibility.labels_by_flavor:
+        keys = dict.fromkeys(keys, frozenset[str]().union(*keys.values()))
+    return FlavorGroup(frozenset(group.covered_resources), names, keys)

@@ -186,6 +186,10 @@ class Node:
         names = [self.name, *(node.name for node in self.ancestors())]
         return f"/{'/'.join(reversed(names))}"
 
+    def borrows_any(self) -> bool:
+        """Whether the node borrows anything of what is declared."""
+        return not self.is_within_nominal(self.declared)
+
     def is_within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
         """Whether the node borrows none of these."""
         for fr in frs:  # a plain loop: called for each queue of a tree per head without room

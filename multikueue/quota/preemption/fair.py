@@ -102,7 +102,7 @@ class _Search:
         """Take from the queue with the largest share while the strategy allows it. Candidates that it does not allow
         are left. What is the queue's own by its nominal quota it takes back from whoever borrows it."""
         takes_back = self._compatibility.fair_within_nominal and self._node.is_within_nominal(self._request.short)
-        for queue in _Order(self._node, candidates):
+        for queue in self._order(candidates):
             if queue is self._node:
                 if self._take(candidates, queue, Cause.IN_QUEUE):
                     return True
@@ -124,12 +124,15 @@ class _Search:
 
     def _by_second(self) -> bool:
         """Take one of the candidates left from each queue whose share is still larger than the head's."""
-        for queue in _Order(self._node, self._left):
+        for queue in self._order(self._left):
             our_side, their_side = _sides(self._node, queue)
             if share(our_side) < share(their_side) and self._take(self._left, queue, Cause.FAIR_SHARING):
                 return True
             self._left.pop(queue, None)
         return False
+
+    def _order(self, candidates: CandidatesByQueue) -> _Order:
+        return _Order(self._node, candidates, by_share=not self._compatibility.fair_by_flavor)
 
     def _take(self, candidates: CandidatesByQueue, queue: Node, cause: Cause) -> bool:
         """Take the first candidate of a queue. Returns whether the head fits now."""
@@ -176,11 +179,12 @@ def _steps(node: Node) -> Iterator[tuple[Node, Node]]:
 class _Order:
     """The queues to take from, one at a time: down the tree to the largest share at that moment.
 
-    Iteration ends when no candidates are left. A queue or cohort that is out stays out, whatever its share becomes.
+    Whoever borrows nothing is out; with `by_share`, whoever has no share. Iteration ends when no candidates are left. A
+    queue or cohort that is out stays out, whatever its share becomes.
     """
 
-    def __init__(self, own: Node, candidates: CandidatesByQueue) -> None:
-        self._own, self._candidates = own, candidates
+    def __init__(self, own: Node, candidates: CandidatesByQueue, *, by_share: bool) -> None:
+        self._own, self._candidates, self._by_share = own, candidates, by_share
         self._way_up = frozenset(own.ancestors())
         self._out: set[Node] = set()
 
@@ -210,7 +214,7 @@ class _Order:
             if not queue.is_queue or queue in self._out:
                 continue
             its = share(queue)
-            if queue not in self._candidates or (its.is_zero and queue is not self._own):
+            if queue not in self._candidates or (self._is_spared(queue, its) and queue is not self._own):
                 self._out.add(queue)
             elif best is None or best_share is None or its > best_share:
                 best, best_share = queue, its
@@ -224,11 +228,14 @@ class _Order:
             if inner.is_queue or inner in self._out:
                 continue
             its = share(inner)
-            if its.is_zero and inner not in self._way_up:
+            if self._is_spared(inner, its) and inner not in self._way_up:
                 self._out.add(inner)
             elif best_share is None or its >= best_share:
                 best, best_share = inner, its
         return best, best_share
+
+    def _is_spared(self, node: Node, its: Share) -> bool:
+        return its.is_zero if self._by_share else not node.borrows_any()
 
     def _candidate_order(self, queue: Node) -> tuple[bool, bool, int, float, str, ObjectKey]:
         return candidate_order(self._candidates[queue][0], own=queue is self._own)

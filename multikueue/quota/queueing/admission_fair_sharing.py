@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from datetime import datetime
 from heapq import merge
 from itertools import groupby
@@ -26,6 +26,7 @@ class AdmissionFairSharingQueue:
         self._lines: dict[ObjectKey, PendingQueue] = {}
         self._line_of: dict[ObjectKey, ObjectKey] = {}
         self._favoured: ObjectKey | None = None
+        self._unfit: dict[Hashable, Verdict] = {}
 
     @property
     def is_strict(self) -> bool:
@@ -53,11 +54,16 @@ class AdmissionFairSharingQueue:
             self._favoured = waiting.key
         self._line_for(waiting).give_back(waiting, reason, now)
 
-    def unpark(self, key: ObjectKey) -> None:
+    def unpark(self, key: ObjectKey, now: datetime) -> None:
         if line := self._line_with(key):
-            line.unpark(key)
+            line.unpark(key, now)
+
+    def activate(self, key: ObjectKey) -> None:
+        if line := self._line_with(key):
+            line.activate(key)
 
     def flush(self, now: datetime, selected: Callable[[str], bool]) -> None:
+        self._unfit.clear()
         for line in self._lines.values():
             line.flush(now, selected)
 
@@ -107,6 +113,11 @@ class AdmissionFairSharingQueue:
             return []
         return self._lines[local_queue].mark_inadmissible(waiting, verdict)
 
+    def park_alike(self, waiting: PendingWorkload, verdict: Verdict) -> list[ObjectKey]:
+        if self.is_active(waiting.key):
+            return []
+        return [key for line in self._lines.values() for key in line.park_alike(waiting, verdict)]
+
     def verdict(self, waiting: PendingWorkload) -> Verdict | None:
         line = self._lines.get(waiting.local_queue)
         return waiting.verdict if line is None else line.verdict(waiting)
@@ -116,7 +127,7 @@ class AdmissionFairSharingQueue:
         self._line_of[waiting.key] = local_queue
         line = self._lines.get(local_queue)
         if line is None:
-            line = self._lines[local_queue] = PendingQueue(strict=self._is_strict)
+            line = self._lines[local_queue] = PendingQueue(strict=self._is_strict, unfit=self._unfit)
         return line
 
     def _line_with(self, key: ObjectKey) -> PendingQueue | None:

@@ -72,10 +72,10 @@ class WorkloadHeap:
 class EquivalenceClass:
     """The workloads of one queue that ask for the same. `common` is the last verdict of all except the `_others`."""
 
-    __slots__ = ("_others", "active", "ask", "common", "inadmissible", "namespace", "offered")
+    __slots__ = ("_others", "active", "ask", "common", "inadmissible", "namespace", "offered", "shape")
 
-    def __init__(self, ask: Hashable, namespace: str) -> None:
-        self.ask, self.namespace = ask, namespace
+    def __init__(self, ask: Hashable, namespace: str, shape: Hashable = None) -> None:
+        self.ask, self.namespace, self.shape = ask, namespace, shape
         self.active, self.inadmissible = WorkloadHeap(), WorkloadHeap()
         self.common: Verdict | None = None
         self._others: set[ObjectKey] = set()

@@ -34,12 +34,17 @@ class PendingQueue:
 
     A workload with preemption targets stays the head until it leaves, whatever comes: otherwise the targets would have
     gone for nothing. With StrictFIFO that needs no rule.
+
+    `unfit` are the shapes of which a head fitted nowhere since the last flush, with its verdict. Other queues of the same
+    ClusterQueue may share it.
     """
 
-    def __init__(self, *, strict: bool = False) -> None:
+    def __init__(self, *, strict: bool = False, unfit: dict[Hashable, Verdict] | None = None) -> None:
         self.is_strict = strict
+        self._unfit: dict[Hashable, Verdict] = {} if unfit is None else unfit
         self._held: dict[ObjectKey, PendingWorkload] = {}
         self._classes: dict[Hashable, EquivalenceClass] = {}
+        self._alike: dict[Hashable, dict[Hashable, EquivalenceClass]] = {}
         self._class_of: dict[ObjectKey, EquivalenceClass] = {}
         self._heads: list[tuple[Rank, ObjectKey, int, EquivalenceClass]] = []
         self._offers = 0
@@ -60,14 +65,24 @@ class PendingQueue:
         """Add or update a pending workload. Returns whether there is something new to look at."""
         known = self._get(waiting.key)
         if known is None:
-            return self._place(waiting, active=waiting.may_queue(now))
+            return self._enter(waiting, now)
         is_active = self.is_active(waiting.key)
         waiting.verdict = self.verdict(known)
         if known.is_same_for_queue(waiting) and not (is_active and known.rank != waiting.rank):
             self._replace(known, waiting, active=is_active)
             return False
         self._take(waiting.key)
-        return self._place(waiting, active=is_active or waiting.may_queue(now))
+        return self._place(waiting, active=True) if is_active else self._enter(waiting, now)
+
+    def _enter(self, waiting: PendingWorkload, now: datetime) -> bool:
+        """A workload that was not active. One that fits nowhere, as far as is known, is parked with that verdict."""
+        may_queue = waiting.may_queue(now)
+        verdict = self._unfit.get(waiting.shape()) if self._unfit and may_queue and not self.is_strict else None
+        if verdict is None:
+            return self._place(waiting, active=may_queue)
+        waiting.verdict = verdict
+        self._join(waiting, active=False)
+        return False
 
     def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:
         """Put a head back after a cycle: active again, or parked."""
@@ -117,13 +132,31 @@ class PendingQueue:
             self._drop_offer()
         return None
 
-    def unpark(self, key: ObjectKey) -> None:
-        """Make one parked workload active: its back-off is over."""
+    def park_alike(self, waiting: PendingWorkload, verdict: Verdict) -> list[ObjectKey]:
+        """Park all that ask for the same as a head that fits nowhere, and who asks for the same until the next flush.
+
+        Returns the keys of those to which the verdict is new.
+        """
+        if self.is_strict or self.is_active(waiting.key):
+            return []
+        shape = waiting.shape()
+        self._unfit[shape] = verdict
+        alike = self._alike.get(shape, {}).values()
+        return [key for each in alike if each.active.members for key in each.mark_inadmissible(verdict)]
+
+    def unpark(self, key: ObjectKey, now: datetime) -> None:
+        """The back-off of a parked workload is over."""
+        if not self.is_active(key) and (waiting := self._take(key)):
+            self._enter(waiting, now)
+
+    def activate(self, key: ObjectKey) -> None:
+        """Make one parked workload active, whatever its back-off."""
         if not self.is_active(key) and (waiting := self._take(key)):
             self._join(waiting, active=True)
 
     def flush(self, now: datetime, selected: Callable[[str], bool]) -> None:
         """Make all parked workloads active, except those in back-off or in namespaces that are not selected."""
+        self._unfit.clear()
         for waiting in [each for each in self._held.values() if each.may_queue(now) and selected(each.key.namespace)]:
             del self._held[waiting.key]
             self._join(waiting, active=True)
@@ -216,7 +249,8 @@ class PendingQueue:
         ask = waiting.ask()
         equivalence_class = self._classes.get(ask)
         if equivalence_class is None:
-            equivalence_class = self._classes[ask] = EquivalenceClass(ask, waiting.key.namespace)
+            equivalence_class = EquivalenceClass(ask, waiting.key.namespace, waiting.shape())
+            self._classes[ask] = self._alike.setdefault(equivalence_class.shape, {})[ask] = equivalence_class
         self._class_of[waiting.key] = equivalence_class
         equivalence_class.join(waiting, active=active)
         if active:
@@ -228,10 +262,16 @@ class PendingQueue:
             return self._held.pop(key, None)
         waiting = equivalence_class.leave(key)
         if equivalence_class.is_empty:
-            del self._classes[equivalence_class.ask]
+            self._forget(equivalence_class)
         else:
             self._offer(equivalence_class)
         return waiting
+
+    def _forget(self, equivalence_class: EquivalenceClass) -> None:
+        ask, shape = equivalence_class.ask, equivalence_class.shape
+        del self._classes[ask], self._alike[shape][ask]
+        if not self._alike[shape]:
+            del self._alike[shape]
 
     # --- the heads of all classes ---
 

@@ -95,16 +95,20 @@ class PendingWorkload:
     def has_failed_checks(self) -> bool:
         return any(check.state in _FAILED for check in self.workload.status.admission_checks)
 
+    def shape(self) -> Hashable:
+        """Equal for all workloads of a queue, whatever their namespace, that ask for the same amounts on the same nodes with
+        the same priority. A slice that replaces another needs less than it asks for, and is equal to none."""
+        fewest = tuple(pod_set.min_count for pod_set in self.spec.pod_sets)
+        return self.rank[0], self.demand.shape, fewest, self.key if self.replaces is not None else None
+
     def ask(self) -> Hashable:
         """Equal for all workloads of a queue that a cycle would refuse for the same reasons. A workload with an
         interrupted search for flavors, or a slice that replaces another, is equal to none."""
         return (
-            self.rank[0],
+            self.shape(),
             self.key.namespace,
-            self.demand.shape,
-            tuple(pod_set.min_count for pod_set in self.spec.pod_sets),
             self.has_failed_checks,
-            self.key if self.progress is not None or self.replaces is not None else None,
+            self.key if self.progress is not None else None,
         )
 
     def is_same_for_queue(self, other: PendingWorkload) -> bool:

@@ -59,7 +59,7 @@ class QueueManager:
     def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS) -> None:
         self._cache = cache
         self._accounting = accounting
-        self._limits = LimitsByNamespace()
+        self._limits = LimitsByNamespace(for_pods=accounting.compatibility.limits_of_pods)
         self._lines: dict[str, AnyPendingQueue] = {}
         self._routes: dict[ObjectKey, str] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, PendingWorkload]] = {}
@@ -144,8 +144,8 @@ class QueueManager:
             line.remove(waiting.key)
         self._moves[waiting.local_queue].left.pop(waiting.key, None)
         self._push(waiting, now)
-        if waiting.was_stopped and (line := self._line_of(waiting)):
-            line.unpark(waiting.key)
+        if (waiting.was_stopped or waiting.may_queue(now)) and (line := self._line_of(waiting)):
+            line.activate(waiting.key)
 
     def _line_of(self, waiting: PendingWorkload) -> AnyPendingQueue | None:
         """The queue that the workload is in, if any."""
@@ -359,7 +359,7 @@ class QueueManager:
             waiting = self._waiting.get(key)
             queue = self._routes.get(waiting.local_queue, "") if waiting else ""
             if waiting and waiting.may_queue(now) and (line := self._lines.get(queue)):
-                line.unpark(key)
+                line.unpark(key, now)
                 self._busy.add(queue)
                 self._cache.unsettle(queue)
 

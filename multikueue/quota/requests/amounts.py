@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api import quantity
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.meta import Value, decoder
 from multikueue.api.queues import Toleration
 from multikueue.api.workload import PodSet, PodSetRequest, ReclaimablePod, WorkloadSpec
@@ -133,10 +135,11 @@ class Transformation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounting:
     """How requests of pods are counted: not at all if the resource name starts with one of `excluded`, else by
-    `transformations`."""
+    `transformations`, as the release that is followed multiplies and reads them."""
 
     excluded: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
+    compatibility: Compatibility = NEWEST
 
     def counted(self, nanos: Nanos) -> Nanos:
         """The counted requests of one pod, given its `nanos` by resource."""
@@ -148,11 +151,17 @@ class Accounting:
             if rule is None:
                 _add(counted, {name: amount})
                 continue
-            amount *= _whole_units(left[rule.multiply_by]) if rule.multiply_by in left else 1
-            _add(counted, {output: factor * _whole_units(amount) for output, factor in rule.outputs.items()})
+            amount = self._times(amount, left.get(rule.multiply_by, quantity.NANO))
+            _add(counted, {output: self._times(factor, amount) for output, factor in rule.outputs.items()})
             if not rule.should_replace:
                 _add(counted, {name: amount})
         return counted
+
+    def _times(self, nanos: int, factor: int) -> int:
+        """The product of two amounts in nano-units, rounded up."""
+        if self.compatibility.exact_products:
+            return _whole_units(nanos * factor)
+        return nanos * _whole_units(factor)
 
 
 def _whole_units(nanos: int) -> int:
@@ -183,6 +192,10 @@ def demand(
         try:
             pod = rules.completed(decoder(CountedPodTemplate)(pod_set.template).spec)
             classes.add(pod.runtime_class_name)
+            if accounting.compatibility.limits_of_pods and pod.resources is not None:
+                requests = {**pod.resources.limits, **pod.resources.requests}
+                pod = replace(pod, resources=replace(pod.resources, requests=requests))
+                problems += _above(f"{path}.spec.resources", pod.resources or Resources())
             problems += _above_limits(pod, path)
             violations += rules.violations(pod, path)
             pod_sets.append(_pod_set_demand(pod_set, pod, gone=gone.get(pod_set.name, 0), accounting=accounting))
@@ -282,14 +295,18 @@ def _raise(peak: Nanos, candidate: Nanos) -> None:
 def _above_limits(pod: CountedPodSpec, path: str) -> Iterator[str]:
     for kind, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         for index, container in enumerate(containers):
-            limits = container.resources.limits
-            above = [
-                name
-                for name, text in container.resources.requests.items()
-                if name in limits and quantity.parse(text) > quantity.parse(limits[name])
-            ]
-            if above:
-                yield invalid(f"{path}.spec.{kind}[{index}]", above, "requests must not exceed its limits")
+            yield from _above(f"{path}.spec.{kind}[{index}]", container.resources)
+
+
+def _above(path: str, resources: Resources) -> Iterator[str]:
+    limits = resources.limits
+    above = [
+        name
+        for name, text in resources.requests.items()
+        if name in limits and quantity.parse(text) > quantity.parse(limits[name])
+    ]
+    if above:
+        yield invalid(path, above, "requests must not exceed its limits")
 
 
 def scaled(total: int, *, of: int, to: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_field
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -32,21 +33,32 @@ _UNBOUNDED = LimitRangeItem()
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The combined LimitRanges of a namespace, and the overhead of pods by RuntimeClass: the `PodRules` of
-    `amounts`."""
+    `amounts`. `for_pods`: defaults for pods count."""
 
     container: LimitRangeItem = _UNBOUNDED
     pod: LimitRangeItem = _UNBOUNDED
     overheads: Mapping[str, Quantities] = field(default_factory=dict)
+    for_pods: bool = True
 
     def completed(self, pod: CountedPodSpec) -> CountedPodSpec:
         """The pod as it is after creation: with the overhead of its class, default limits and default requests."""
-        if not (self.container.default or self.container.default_request or pod.runtime_class_name):
+        if not (self.container.default or self.container.default_request or self.pod.default or pod.runtime_class_name):
             return pod  # the usual case, without a copy
         return replace(
             pod,
             overhead=pod.overhead or self.overheads.get(pod.runtime_class_name, {}),
             init_containers=tuple(map(self._with_defaults, pod.init_containers)),
             containers=tuple(map(self._with_defaults, pod.containers)),
+            resources=self._of_pod(pod.resources),
+        )
+
+    def _of_pod(self, resources: Resources | None) -> Resources | None:
+        """Defaults for pods count for those that have resources of their own."""
+        if resources is None or not self.for_pods:
+            return resources
+        return Resources(
+            requests={**self.pod.default_request, **resources.requests},
+            limits={**self.pod.default, **resources.limits},
         )
 
     def _with_defaults(self, container: CountedContainer) -> CountedContainer:
@@ -71,7 +83,8 @@ class Limits:
 class LimitsByNamespace:
     """The LimitRanges of all namespaces and the RuntimeClasses, as last seen. Owned by the queue manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, for_pods: bool = True) -> None:
+        self._for_pods = for_pods
         self._ranges: dict[str, dict[str, LimitRange]] = {}
         self._overheads: dict[str, Quantities] = {}
         self._known: dict[str, Limits] = {}
@@ -80,7 +93,7 @@ class LimitsByNamespace:
         """A LimitRange is there, or gone (None). Raises InvalidObject if a bound is not a quantity."""
         ranges = dict(self._ranges.get(key.namespace, {}))
         _put(ranges, key.name, value)
-        self._known[key.namespace] = combined(ranges.values(), self._overheads)
+        self._known[key.namespace] = self._combined(ranges)
         self._ranges[key.namespace] = ranges
 
     def set_class(self, name: str, value: RuntimeClass | None) -> None:
@@ -91,8 +104,11 @@ class LimitsByNamespace:
     def of(self, namespace: str) -> Limits:
         """The limits of a namespace."""
         if namespace not in self._known:
-            self._known[namespace] = combined(self._ranges.get(namespace, {}).values(), self._overheads)
+            self._known[namespace] = self._combined(self._ranges.get(namespace, {}))
         return self._known[namespace]
+
+    def _combined(self, ranges: Mapping[str, LimitRange]) -> Limits:
+        return replace_field(combined(ranges.values(), self._overheads), for_pods=self._for_pods)
 
 
 def _put(known: dict[str, T], name: str, value: T | None) -> None:

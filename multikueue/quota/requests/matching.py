@@ -50,7 +50,7 @@ def is_selected(selector: LabelSelector | None, labels: Mapping[str, str]) -> bo
 def unsuitable(rules: NodeRules, flavor: ResourceFlavor, keys: frozenset[str]) -> str:
     """Why pods with these rules cannot use nodes of the flavor; empty if they can.
 
-    Only label `keys` that some flavor of the resource group declares count: nothing is known about others.
+    Only these label `keys` count: nothing is known about others.
     """
     spec = flavor.spec
     if taint := _untolerated(spec.node_taints, (*rules.tolerations, *spec.tolerations)):

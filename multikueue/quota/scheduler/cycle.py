@@ -67,6 +67,11 @@ class Refuse:
     evictions: tuple[Eviction, ...] = ()
     lost: bool = False
 
+    @property
+    def fits_nowhere(self) -> bool:
+        """Whether no flavor has room for it, not even by preemption."""
+        return self.reason is Reason.GENERIC and not self.head.problem
+
 
 Decision = Reserve | Refuse
 
@@ -114,7 +119,9 @@ def run(heads: Iterable[Head], preemption: PreemptionRules = NO_PREEMPTION) -> l
             entries.append(_nominate(head, preemption))
     round_ = _Round(preemption.allowance)
     fair = preemption.fair is not None
-    in_order: Iterator[_Entry] = tournament(entries) if fair else iter(sorted(entries, key=_entry_rank))
+    in_order: Iterator[_Entry] = (
+        tournament(entries, preemption.compatibility) if fair else iter(sorted(entries, key=_entry_rank))
+    )
     decisions += [round_.process(entry) for entry in in_order]
     round_.log.roll_back()
     return decisions

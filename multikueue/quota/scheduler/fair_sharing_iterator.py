@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.tree import Amounts, Node, UndoLog
 from multikueue.quota.preemption.shares import Share, share
 from multikueue.quota.workload.ordering import Rank
@@ -23,10 +24,17 @@ class Contender(Protocol):
     def rank(self) -> Rank: ...
 
 
+class Standing(NamedTuple):
+    """Whether a side borrows what the contender asks for, and its share."""
+
+    borrows: bool
+    share: Share
+
+
 C = TypeVar("C", bound=Contender)
 
 
-def tournament(contenders: Iterable[C]) -> Iterator[C]:
+def tournament(contenders: Iterable[C], compatibility: Compatibility = NEWEST) -> Iterator[C]:
     """The contenders, one per ClusterQueue, in the order in which they are served.
 
     The caller adds the usage of each to the tree before it asks for the next: shares depend on it.
@@ -36,7 +44,7 @@ def tournament(contenders: Iterable[C]) -> Iterator[C]:
         *_, root = contender.node, *contender.node.ancestors()
         by_root.setdefault(root, []).append(contender)
     for root in sorted(by_root, key=lambda node: (node.is_queue, node.name)):
-        yield from by_root[root] if root.is_queue else _Rounds(root, by_root[root]).run()
+        yield from by_root[root] if root.is_queue else _Rounds(root, by_root[root], compatibility).run()
 
 
 class _Rounds(Generic[C]):
@@ -45,12 +53,12 @@ class _Rounds(Generic[C]):
     The shares of a contender stay valid until something changes on the way up from its queue.
     """
 
-    def __init__(self, root: Node, contenders: Iterable[C]) -> None:
-        self._root = root
+    def __init__(self, root: Node, contenders: Iterable[C], compatibility: Compatibility) -> None:
+        self._root, self._by_flavor = root, compatibility.fair_by_flavor
         self._log = UndoLog()
         self._at = {contender.node: contender for contender in contenders}
         self._below: dict[Node, list[Node]] = {}
-        self._shares: dict[Node, dict[Node, Share]] = {}
+        self._shares: dict[Node, dict[Node, Standing]] = {}
         for node in self._at:
             self._enter(node)
 
@@ -79,19 +87,22 @@ class _Rounds(Generic[C]):
         return best
 
     def _place(self, contender: C, cohort: Node) -> tuple[bool, Share, Rank]:
-        """Contenders within their own quota come first."""
+        """Contenders that do not borrow come first."""
         priority, since, _ = contender.rank
-        return contender.borrowing > 0, self._shares_with(contender)[cohort], (priority, since, contender.node.name)
+        standing = self._shares_with(contender)[cohort]
+        borrows = standing.borrows if self._by_flavor else contender.borrowing > 0
+        return borrows, standing.share, (priority, since, contender.node.name)
 
-    def _shares_with(self, contender: C) -> dict[Node, Share]:
-        """Shares of its queue and of the cohorts above, with its usage added, each by the cohort above it."""
+    def _shares_with(self, contender: C) -> dict[Node, Standing]:
+        """The standing of its queue and of the cohorts above, with its usage added, each by the cohort above it."""
+        asked = [fr for fr, amount in contender.usage.items() if amount > 0]
         known = self._shares.get(contender.node)
         if known is None:
             known = self._shares[contender.node] = {}
             contender.node.add(contender.usage, self._log)
             node = contender.node
             for cohort in node.ancestors():
-                known[cohort] = share(node)
+                known[cohort] = Standing(not node.is_within_nominal(asked), share(node))
                 node = cohort
             self._log.roll_back()
         return known

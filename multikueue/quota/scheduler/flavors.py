@@ -91,7 +91,7 @@ class Assignment:
                 PodSetAssignment(
                     name=each.pod_set.name,
                     flavors={resource: choice.flavor for resource, choice in each.choices.items()},
-                    resource_usage=rendered(each.requests),
+                    resource_usage=rendered({name: each.requests[name] for name in each.choices}),
                     count=each.pod_set.count,
                     delayed_topology_request=topology.PENDING if each.is_placed else "",
                 )
@@ -154,7 +154,7 @@ class _Search:
         reasons: list[str] = []
         for resource in sorted(self._need):
             group = self._queue.group_of.get(resource)
-            if resource in choices or (group is None and self._need[resource] == 0):
+            if resource in choices or (group is None and not self._counts(resource)):
                 continue
             found, why = self._find(resource, group)
             if not found:
@@ -166,6 +166,9 @@ class _Search:
             self._outcome(pod_set, requests, {r: choices[r] for r in requests if r in choices}, tuple(reasons))
             for pod_set, requests in zip(self._pod_sets, self._requests, strict=True)
         ]
+
+    def _counts(self, resource: str) -> bool:
+        return self._need[resource] > 0 and not self._queue.ignores_undeclared
 
     def _outcome(
         self, pod_set: PodSetDemand, requests: Mapping[str, int], choices: dict[str, Choice], reasons: tuple[str, ...]
@@ -207,7 +210,7 @@ class _Search:
         only = self._queue.is_topology_only
         whys = (
             topology.mismatch(flavor, explicit=pod_set.has_topology, only=only)
-            or unsuitable(pod_set.nodes, flavor, group.label_keys)
+            or unsuitable(pod_set.nodes, flavor, group.label_keys.get(name, frozenset()))
             for pod_set in self._pod_sets
         )
         return next((why for why in whys if why), "")

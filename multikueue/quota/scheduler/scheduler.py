@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
-from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.api.queues import KNOWN_ENDS
 from multikueue.api.workload import EVICTED, Admission, Workload
@@ -76,15 +75,9 @@ class Scheduler:
     that workload held, and the next one begins with it.
     """
 
-    def __init__(
-        self,
-        cache: QuotaCache,
-        queues: QueueManager,
-        fair: FairPreemption | None = None,
-        compatibility: Compatibility = NEWEST,
-    ) -> None:
+    def __init__(self, cache: QuotaCache, queues: QueueManager, fair: FairPreemption | None = None) -> None:
         self._cache, self._queues = cache, queues
-        self._preemption = PreemptionRules(cache.holders, fair, compatibility=compatibility)
+        self._preemption = PreemptionRules(cache.holders, fair, compatibility=cache.compatibility)
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
         self._switched_off: set[ObjectKey] = set()
@@ -322,14 +315,18 @@ class Scheduler:
         )
 
     def _refuse(self, decision: Refuse, current: _Pass, now: datetime) -> None:
-        """Give the head back, and the workloads of its class right behind it, which would get the same verdict."""
+        """Give the head back, and with it workloads that would get the same verdict."""
         waiting = decision.head.waiting
         verdict = Verdict(decision.message, decision.resource_requests)
         if waiting.verdict != verdict:
             current.done.pending.append(waiting.key)
         waiting.verdict = verdict
         self._queues.give_back(waiting, decision.reason, now)
-        current.done.pending += self._queues.lines[decision.head.queue.name].mark_inadmissible(waiting, verdict)
+        line = self._queues.lines[decision.head.queue.name]
+        if self._cache.compatibility.parks_alike and decision.fits_nowhere:
+            current.done.pending += line.park_alike(waiting, verdict)
+        else:
+            current.done.pending += line.mark_inadmissible(waiting, verdict)
 
     def _fill_back(self, current: _Pass, now: datetime) -> None:
         """Let workloads pass a refused head where its queue allows that, in queue order."""

@@ -214,12 +214,13 @@ class _Inquiry:
             )
             group = self.head.queue.group_of.get(resource)
             if group is None:
-                if amount:
+                if amount and not self.head.queue.ignores_undeclared:
                     yield lack(flavor="", problem="no flavor of the ClusterQueue has it")
                 continue
             for name in group.flavors:
                 flavor = self.head.queue.flavors.get(name)
-                why = "not found" if flavor is None else unsuitable(each.pod_set.nodes, flavor, group.label_keys)
+                keys = group.label_keys.get(name, frozenset())
+                why = "not found" if flavor is None else unsuitable(each.pod_set.nodes, flavor, keys)
                 if why:
                     yield lack(flavor=name, problem=why)
                     continue

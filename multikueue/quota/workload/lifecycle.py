@@ -6,12 +6,14 @@ new it returns the same status object.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from msgspec.structs import replace
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.api.event import Event
 from multikueue.api.foreign import moment
 from multikueue.api.meta import find_condition, is_true, without_condition
@@ -33,6 +35,7 @@ from multikueue.api.workload import (
     SLICE_REPLACED,
     WAITING_FOR_REPLACEMENT,
     Admission,
+    AdmissionCheckState,
     Finish,
     ReclaimablePod,
     RequeueState,
@@ -65,6 +68,9 @@ ADMISSION_CHECK = "AdmissionCheck"
 ADMISSION_GATED = "AdmissionGated"
 _EVENT_LENGTH = 1024
 """Characters in the message of an Event, as in Kueue (quota-engine 3.1)."""
+
+_MESSAGE_LENGTH = 32_000
+"""Characters of what checks say in a message of ours. A condition may have 32768, and more is put before it."""
 
 _LONGEST_DELAY = 2**31 - 1
 """Seconds. The longest delay that a check may ask for: Kueue's field is an int32, and datetime can add that much."""
@@ -145,6 +151,7 @@ class Facts:
     queues: Queues
     job: JobFacts
     slices: SliceFacts = NO_SLICES
+    compatibility: Compatibility = NEWEST
     retry_backoff: timedelta | None = None
     patience: Patience | None = None
     may_fit_now: bool = False
@@ -197,7 +204,7 @@ class _Step:
             self.release()
             self.check_queue_problem()
             self.list_checks()
-        elif self.has(DEACTIVATION_TARGET):
+        elif self.has(DEACTIVATION_TARGET) and not self.has(EVICTED):
             self.deactivate = True
         else:
             self.live()
@@ -257,14 +264,21 @@ class _Step:
         self.add_event("Normal", SLICE_REPLACED, message)
 
     def end_deactivation(self) -> None:
-        """Evict a deactivated workload: its user deactivated it, or we did, for the cause in DeactivationTarget."""
+        """Evict a deactivated workload: its user deactivated it, or we did, for the cause in DeactivationTarget.
+
+        As in Kueue that condition is over with the eviction, but for a workload whose time is up: it says so until nothing
+        of it runs.
+        """
         target = find_condition(self.status.conditions, DEACTIVATION_TARGET)
         if not self.has(EVICTED):
             cause, message = "", "The workload is deactivated"
             if target and target.status == "True":
                 cause, message = target.reason, f"{message} due to {target.message}"
             self.evict(DEACTIVATED, message, cause=cause)
-        conditions = without_condition(self.status.conditions, DEACTIVATION_TARGET)
+        is_kept = target is not None and target.reason == OUT_OF_TIME and self.has(ADMITTED)
+        conditions = (
+            self.status.conditions if is_kept else without_condition(self.status.conditions, DEACTIVATION_TARGET)
+        )
         if conditions is not self.status.conditions or self.status.requeue_state is not None:
             self.status = replace(self.status, conditions=conditions, requeue_state=None)
 
@@ -401,18 +415,27 @@ class _Step:
         return True
 
     def deactivate_if_rejected(self) -> bool:
-        rejected = sorted(check.name for check in self.status.admission_checks if check.state == "Rejected")
+        rejected = self.checks_in("Rejected")
         if rejected:
-            message = f"Admission check(s): {','.join(rejected)}, were rejected"
+            names = ",".join(check.name for check in rejected)
+            told = f"Admission check(s): {names}, were rejected"
+            message = _about(rejected) if self.facts.compatibility.tells_of_checks else told
             self.target(ADMISSION_CHECK, message, event="AdmissionCheckRejected")
         return bool(rejected)
 
+    def checks_in(self, state: str) -> list[AdmissionCheckState]:
+        found = (check for check in self.status.admission_checks if check.state == state)
+        return sorted(found, key=lambda check: check.name)
+
     def evict_if_retried(self) -> bool:
-        if not any(check.state == "Retry" for check in self.status.admission_checks):
+        asking = self.checks_in("Retry")
+        if not asking or self.is_waiting_for(self.requeue_at):
             return False
-        if self.is_waiting_for(self.requeue_at):
-            return False
-        self.evict(ADMISSION_CHECK, "At least one admission check is false")
+        told = f"Evicted due to {_about(asking)}"
+        self.evict(
+            ADMISSION_CHECK,
+            told if self.facts.compatibility.tells_of_checks else "At least one admission check is false",
+        )
         if self.facts.retry_backoff is not None:
             self.hold_back(until=self.now + self.facts.retry_backoff, retries=1)
         return True
@@ -561,6 +584,13 @@ class _Step:
 
     def seconds_since(self, since: datetime | None) -> int:
         return max(0, int((self.now - since).total_seconds())) if since else 0
+
+
+def _about(checks: Sequence[AdmissionCheckState]) -> str:
+    """Which checks are in a state, all in the same one, and what each says."""
+    said = (f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"' for check in checks)
+    kind = "AdmissionCheck" if len(checks) == 1 else "AdmissionChecks"
+    return f"{kind} in {checks[0].state} state: {'; '.join(said)}"[:_MESSAGE_LENGTH]
 
 
 def _is_running(queue: LocalQueue | ClusterQueue | None) -> bool:

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from multikueue.api.meta import Condition, ConditionStatus, find_condition, is_true, with_condition
+from multikueue.api.meta import Condition, ConditionStatus, find_condition, is_true, with_condition, without_condition
 from multikueue.api.workload import (
     ADMITTED,
     DEACTIVATED,
+    DEACTIVATION_TARGET,
     EVICTED,
     OUT_OF_TIME,
     PREEMPTED,
@@ -189,6 +190,9 @@ def release(status: WorkloadStatus, *, generation: int, now: datetime) -> Worklo
         now=now,
     )
     status = unreserve(status, reason="Pending", message=eviction.message, generation=generation, now=now)
+    conditions = without_condition(status.conditions, DEACTIVATION_TARGET)
+    if conditions is not status.conditions:
+        status = replace(status, conditions=conditions)  # a reactivation would end at once
     if eviction.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
         status = replace(status, accumulated_past_execution_time_seconds=None)  # a reactivation grants it all again
     return status

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from multikueue.api.compatibility import NEWEST
 from multikueue.api.queues import BorrowWithinCohort
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits
 from tests.quota.scenes import Held, Scene, held, needs, units
@@ -109,6 +111,17 @@ def test_what_is_short_on_two_flavors_takes_victims_on_both() -> None:
     ]
     wanted = needs(on="alpha", memory=2 * GI) | needs(on="beta", memory=2 * GI)
     assert Scene(STANDALONE, memory).victims("standalone", wanted) == {"low-alpha": CQ, "low-beta": CQ}
+
+
+@pytest.mark.parametrize(("zero_is_nothing", "expected"), [(True, {"other": REC}), (False, {})])
+def test_who_asks_for_nothing_of_what_is_borrowed_stays_within_its_own(
+    zero_is_nothing: bool, expected: dict[str, str]
+) -> None:
+    mine, theirs = (cluster_queue(name).cohort("all").quota("default", cpu=4, memory=2) for name in ("mine", "theirs"))
+    holders = [held("own", "mine", 0, memory=3), held("other", "theirs", 8)]
+    release = replace(NEWEST, zero_is_nothing=zero_is_nothing)
+    scene = Scene([mine.preempt(reclaim_within_cohort="Any"), theirs], holders, compatibility=release)
+    assert scene.victims("mine", needs(cpu=2, memory=0), short=[CPU]) == expected
 
 
 def test_an_older_one_takes_the_place_of_a_newer_of_its_priority_the_last_reserved_first() -> None:

@@ -245,7 +245,9 @@ def test_back_off_and_strictness_are_those_of_any_line() -> None:
     line = AdmissionFairSharingQueue(lambda _: 0.0)
     late = waiting(wants("late", queue="a", cpu=1).requeue_state(1, at=after(60)))
     assert not line.push_or_update(late, NOW)
-    line.unpark(late.key)
+    line.unpark(late.key, after(30))
+    assert line.top() is None
+    line.unpark(late.key, after(60))
     assert line.top() is late
     line.is_strict = True
     line.push_or_update(waiting(wants("second", queue="b", cpu=1, age=9)), NOW)
@@ -253,7 +255,7 @@ def test_back_off_and_strictness_are_those_of_any_line() -> None:
     line.give_back(head, Reason.GENERIC, NOW)
     assert line.is_strict
     assert line.top() is head
-    line.unpark(key_of("unknown"))
+    line.unpark(key_of("unknown"), NOW)
 
 
 def _popped(line: AdmissionFairSharingQueue) -> PendingWorkload:

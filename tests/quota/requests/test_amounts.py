@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.compatibility import NEWEST
 from multikueue.api.meta import encode
 from multikueue.api.quantity import NANO
 from multikueue.api.workload import PodSetRequest, WorkloadSpec, workload_spec
@@ -164,6 +165,32 @@ def test_qe_345_requests_count_by_way_of_transformations(
 
     (each,) = demand(spec, accounting=Accounting(transformations=tuple(rules))).pod_sets
     assert each.requests == counted
+
+
+@pytest.mark.parametrize(("exact", "counted"), [(True, 300), (False, 1000)])
+def test_thousandths_count_as_they_are_or_as_whole_units(exact: bool, counted: int) -> None:
+    release = replace(NEWEST, exact_products=exact)
+    rule = Transformation(input="cpu", outputs={"credits": 1000 * NANO}, should_replace=True)
+    spec = workload_spec(of_pod(containers=[container(cpu="300m")]).build())
+
+    (each,) = demand(spec, accounting=Accounting(transformations=(rule,), compatibility=release)).pod_sets
+    assert each.requests == {"credits": counted}
+
+
+def test_limits_of_a_pod_stand_in_for_its_requests_and_bound_them() -> None:
+    pod = of_pod(
+        containers=[container(cpu="1")], resources={"requests": {"cpu": "3"}, "limits": {"memory": "2", "cpu": "2"}}
+    )
+    before = Accounting(compatibility=replace(NEWEST, limits_of_pods=False))
+
+    (each,) = found(pod).pod_sets
+    assert each.requests == {"cpu": 3000, "memory": 2}
+    assert found(pod).problem == (
+        'resources validation failed: spec.podSets[0].template.spec.resources: Invalid value: ["cpu"]: '
+        "requests must not exceed its limits"
+    )
+    (each,) = demand(workload_spec(pod.build()), accounting=before).pod_sets
+    assert each.requests == {"cpu": 3000}
 
 
 def test_qe_346_what_is_excluded_is_put_into_no_transformation() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
 
+from multikueue.api.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.tree import Amounts, Node, UndoLog
 from multikueue.quota.scheduler.fair_sharing_iterator import tournament
 from multikueue.quota.workload.ordering import Rank
@@ -29,10 +30,10 @@ class Entry:
         return -self.priority, NOW - timedelta(seconds=self.age), self.node.name
 
 
-def order(scene: Scene, *entries: Entry) -> str:
+def order(scene: Scene, *entries: Entry, compatibility: Compatibility = NEWEST) -> str:
     """The names of the queues in the order they are served; each takes what it asks for."""
     log, names = UndoLog(), []
-    for entry in tournament(entries):
+    for entry in tournament(entries, compatibility):
         entry.node.add(entry.usage, log)
         names.append(entry.node.name)
     log.roll_back()
@@ -66,7 +67,6 @@ def test_with_any_equal_weight_less_borrowing_comes_first(weight: int) -> None:
 EQUAL = {
     "of equal shares the higher priority": ({"priority": 99}, {"priority": 101}, "c b"),
     "of equal priority the older": ({"age": 1}, {"age": 2}, "c b"),
-    "who stays within its own quota before the smaller share": ({"borrowing": 2}, {"borrowing": 0, "priority": -9}, "c b"),
     "how far up somebody borrows does not matter": ({"borrowing": 2, "age": 1}, {"borrowing": 1}, "b c"),
 }  # fmt: skip
 
@@ -77,6 +77,36 @@ def test_ties(b: dict[str, int], c: dict[str, int], expected: str) -> None:
     assert (
         order(scene, Entry(scene.node("b"), needs(cpu=1), **b), Entry(scene.node("c"), needs(cpu=1), **c)) == expected
     )
+
+
+@pytest.mark.parametrize("by_flavor", [True, False])
+def test_who_stays_within_its_own_quota_comes_before_the_smaller_share(by_flavor: bool) -> None:
+    """It uses so much of another flavor that its share is the larger one."""
+    nodes: Nodes = [
+        cohort("all").quota("default", cpu=100).quota("spot", cpu=100),
+        cluster_queue("b").cohort("all").quota("default", cpu=0).quota("spot", cpu=0),
+        cluster_queue("c").cohort("all").quota("default", cpu=5).quota("spot", cpu=0),
+    ]
+    scene = Scene(nodes, [Held("w", "c", needs(on="spot", cpu=90))])
+    heads = entry(scene, "b", 1, borrowing=1), entry(scene, "c", 1, borrowing=0, priority=-9)
+    assert order(scene, *heads, compatibility=replace(NEWEST, fair_by_flavor=by_flavor)) == "c b"
+
+
+@pytest.mark.parametrize(("by_flavor", "expected"), [(True, "d b"), (False, "b d")])
+def test_a_queue_within_its_own_quota_in_a_cohort_that_borrows_comes_after_a_cohort_that_does_not(
+    by_flavor: bool, expected: str
+) -> None:
+    """Each of the heads stays within what its own queue has, but the other queue of one cohort uses all it lends."""
+    nodes: Nodes = [
+        cohort("left").parent("root"),
+        cohort("right").parent("root"),
+        cohort("root").quota("default", cpu=10),
+        *(cluster_queue(name).cohort("left").quota("default", cpu=2) for name in "ab"),
+        cluster_queue("d").cohort("right").quota("default", cpu=2).quota("spot", cpu=0),
+    ]
+    scene = Scene(nodes, [held("a1", "a", 4), Held("d1", "d", needs(on="spot", cpu=5))])
+    heads = entry(scene, "b", 1, borrowing=0, priority=9), entry(scene, "d", 1, borrowing=0)
+    assert order(scene, *heads, compatibility=replace(NEWEST, fair_by_flavor=by_flavor)) == expected
 
 
 def test_queues_alone_come_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,8 @@ from multikueue.testing import (
     pod_set,
     workload,
 )
+
+GPU = "example.com/gpu"
 
 
 def nothing(fr: tuple[str, str], amount: int) -> Grade:
@@ -268,6 +271,23 @@ def test_the_admission_says_flavors_totals_and_counts() -> None:
     assert (pods.name, pods.count) == ("main", 3)
     assert pods.flavors == {"cpu": "one", "memory": "one"}
     assert pods.resource_usage == {"cpu": "1500m", "memory": "3Gi"}
+
+
+def test_what_is_asked_for_as_zero_of_what_no_flavor_has_is_left_out() -> None:
+    admission = assigned(place(cluster_queue("cq").quota("one", cpu=10)), wl(cpu=1, **{GPU: 0})).admission("cq")
+    (pods,) = admission.pod_set_assignments
+
+    assert pods.flavors == {"cpu": "one"}
+    assert pods.resource_usage == {"cpu": "1"}
+
+
+def test_what_no_flavor_has_counts_unless_such_is_ignored() -> None:
+    asked = wl(cpu=1, **{GPU: 2})
+    queue = place(cluster_queue("cq").quota("one", cpu=10))
+    assert assigned(queue, asked).message().endswith(f"resource {GPU} unavailable in ClusterQueue")
+
+    (pods,) = assigned(replace(queue, ignores_undeclared=True), asked).admission("cq").pod_set_assignments
+    assert (pods.flavors, pods.resource_usage) == ({"cpu": "one"}, {"cpu": "1"})
 
 
 # --- fungibility -----------------------------------------------------------------------------------------------------

@@ -481,4 +481,5 @@ def test_once_those_have_ended_it_fits_and_asking_changes_nothing(
     assert bool(found.lacks) >= bool(found.endings)
     for each in found.endings:
         scene.engine.observe(workload(each.workload.partition("/")[2]).build(), None, scene.now)
+    scene.wait(1)
     assert ("w" in scene.cycle()) is (wanted <= 8)

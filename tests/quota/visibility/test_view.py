@@ -20,12 +20,19 @@ from tests.quota.builders import Play, key_of, wants
 
 
 def test_qe_339_required_checks_depend_on_the_flavors() -> None:
-    queue = cluster_queue("cq").quota("a", cpu=1).quota("b", cpu=1).checks("all").check_on("only-b", "b")
+    queue = (
+        cluster_queue("cq")
+        .quota("a", cpu=1)
+        .quota("b", cpu=1)
+        .checks("all")
+        .check_on("only-b", "b")
+        .check_on("both", "b", "a")
+    )
     engine = Play(queue.build()).engine
 
-    assert engine.view.required_checks("cq", ()) == ("all",)
-    assert engine.view.required_checks("cq", ("a",)) == ("all",)
-    assert engine.view.required_checks("cq", ("a", "b")) == ("all", "only-b")
+    assert engine.view.required_checks("cq", ()) == ("all", "both")
+    assert engine.view.required_checks("cq", ("a",)) == ("all", "both")
+    assert engine.view.required_checks("cq", ("a", "b")) == ("all", "only-b", "both")
     assert engine.view.required_checks("unknown", ("a",)) == ()
 
 

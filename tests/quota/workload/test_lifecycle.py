@@ -17,7 +17,7 @@ from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.testing import NOW, WorkloadBuilder
 from tests.quota.builders import SECOND, after
-from tests.quota.workload.steps import ADMISSION, LOCAL, VERDICT, events, facts, taken, told, workload
+from tests.quota.workload.steps import ADMISSION, LOCAL, VERDICT, events, facts, shown, taken, told, workload
 
 # --- the end ---------------------------------------------------------------------------------------------------------
 
@@ -215,6 +215,28 @@ def test_qe_336_a_workload_that_runs_too_long_is_switched_off() -> None:
     )
     assert found.status.accumulated_past_execution_time_seconds is None
     assert events(found) == ["MaximumExecutionTimeExceeded"]
+
+
+def test_that_its_time_is_up_is_said_until_nothing_of_it_runs() -> None:
+    """Then it is over: otherwise who is switched on again would be switched off at once."""
+    limited = workload().max_execution_time(timedelta(hours=1)).admitted()
+    found = taken(limited, facts(after(3600), is_holding=True))
+    inactive = limited.inactive()
+
+    leaving = step(shown(inactive.build(), found.status), facts(after(3601), is_holding=True))
+    assert told(leaving, "Evicted") == (
+        "True",
+        "DeactivatedDueToMaximumExecutionTimeExceeded",
+        "The workload is deactivated due to exceeding the maximum execution time",
+    )
+    assert told(leaving, "DeactivationTarget") is not None
+
+    again = step(shown(limited.build(), leaving.status), facts(after(3602), is_holding=True))
+    assert not again.should_deactivate
+
+    gone = step(shown(inactive.build(), leaving.status), facts(after(3602)))
+    assert (told(gone, "QuotaReserved") or "")[0] == "False"
+    assert told(gone, "DeactivationTarget") is None
 
 
 def test_qe_336_time_of_earlier_admissions_counts() -> None:

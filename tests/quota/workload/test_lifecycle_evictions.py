@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
+from multikueue.api.compatibility import NEWEST
 from multikueue.api.workload import (
     AdmissionCheckState,
     RequeueState,
@@ -15,11 +17,13 @@ from multikueue.testing import NOW, WorkloadBuilder, cluster_queue
 from tests.quota.builders import SECOND, after, knowing
 from tests.quota.workload.steps import ADMISSION, LOCAL, MINUTE, QUEUE, events, facts, shown, taken, told, workload
 
+RETRIED = 'Evicted due to AdmissionCheck in Retry state: "mk" (not here)'
+
 
 def retrying(*, delay: int | None = None, at: datetime = NOW) -> WorkloadBuilder:
     builder = workload().reserved()
     check = AdmissionCheckState(
-        name="mk", state="Retry", message="", last_transition_time=at, requeue_after_seconds=delay
+        name="mk", state="Retry", message="not here", last_transition_time=at, requeue_after_seconds=delay
     )
     return builder._with_status(admission_checks=(check,))
 
@@ -64,10 +68,14 @@ def test_a_stopped_queue_takes_back_what_others_would_run_but_do_not_yet() -> No
     assert told(found, "Evicted") is None
 
 
-def test_a_retry_evicts_and_waits_for_what_runs() -> None:
-    found = taken(retrying(), facts(is_holding=True, required_checks=("mk",)))
+@pytest.mark.parametrize(
+    ("tells_of_checks", "message"), [(True, RETRIED), (False, "At least one admission check is false")]
+)
+def test_a_retry_evicts_and_waits_for_what_runs(tells_of_checks: bool, message: str) -> None:
+    release = replace(NEWEST, tells_of_checks=tells_of_checks)
+    found = taken(retrying(), facts(is_holding=True, required_checks=("mk",), compatibility=release))
 
-    assert told(found, "Evicted") == ("True", "AdmissionCheck", "At least one admission check is false")
+    assert told(found, "Evicted") == ("True", "AdmissionCheck", message)
     assert told(found, "QuotaReserved") == ("True", "QuotaReserved", "Quota reserved in ClusterQueue cq")
     assert events(found) == ["EvictedDueToAdmissionCheck"]
 
@@ -75,7 +83,7 @@ def test_a_retry_evicts_and_waits_for_what_runs() -> None:
 def test_a_retry_where_nothing_runs_is_back_in_the_queue_in_one_write() -> None:
     found = taken(retrying(), facts(required_checks=("mk",)))
 
-    assert told(found, "QuotaReserved") == ("False", "Pending", "At least one admission check is false")
+    assert told(found, "QuotaReserved") == ("False", "Pending", RETRIED)
     assert told(found, "Requeued") == ("True", "BackoffFinished", "The back-off is over")
     (check,) = found.status.admission_checks
     assert (check.state, check.retry_count) == ("Pending", 1)
@@ -87,7 +95,7 @@ def test_a_back_off_after_a_retry_counts_and_ends() -> None:
     found = taken(builder, known)
 
     assert found.status.requeue_state == RequeueState(count=3, requeue_at=after(160))
-    assert told(found, "Requeued") == ("False", "AdmissionCheck", "At least one admission check is false")
+    assert told(found, "Requeued") == ("False", "AdmissionCheck", RETRIED)
     assert found.again_after == MINUTE
 
     waiting = shown(builder.build(), found.status)
@@ -126,7 +134,7 @@ def test_section_12_2_a_delay_holds_the_eviction_up() -> None:
     assert found.again_after == 10 * SECOND
 
     later = step(shown(builder.build(), found.status), facts(after(110), required_checks=("mk",), is_holding=True))
-    assert told(later, "Evicted") == ("True", "AdmissionCheck", "At least one admission check is false")
+    assert told(later, "Evicted") == ("True", "AdmissionCheck", RETRIED)
 
 
 def test_qe_332_the_latest_end_counts_and_never_moves_back() -> None:
@@ -146,15 +154,20 @@ def test_qe_332_the_latest_end_counts_and_never_moves_back() -> None:
     assert found.status.requeue_state == RequeueState(count=1, requeue_at=after(500))
 
 
-def test_qe_331_a_rejected_check_switches_the_workload_off() -> None:
+@pytest.mark.parametrize(
+    ("tells_of_checks", "message"),
+    [(True, 'AdmissionChecks in Rejected state: "a"; "b"'), (False, "Admission check(s): a,b, were rejected")],
+)
+def test_qe_331_a_rejected_check_switches_the_workload_off(tells_of_checks: bool, message: str) -> None:
+    release = replace(NEWEST, tells_of_checks=tells_of_checks)
     rejected = workload().reserved().check("b", "Rejected").check("a", "Rejected").check("c", "Retry")
-    found = taken(rejected, facts(required_checks=("a", "b", "c"), is_holding=True))
+    found = taken(rejected, facts(required_checks=("a", "b", "c"), is_holding=True, compatibility=release))
 
     assert found.should_deactivate
     assert told(found, "DeactivationTarget") == (
         "True",
         "AdmissionCheck",
-        "Admission check(s): a,b, were rejected",
+        message,
     )
     assert told(found, "Evicted") is None
     assert events(found) == ["AdmissionCheckRejected"]

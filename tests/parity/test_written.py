@@ -1,0 +1,54 @@
+"""What is written can be played, and tells releases apart where it is meant to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multikueue.api.compatibility import Release
+from tests.parity import play as playing
+from tests.parity import seen
+from tests.parity.play import play
+from tests.parity.story import Object, parsed
+from tests.parity.written import FIRST, STORIES, written
+
+OTHERWISE = (
+    "is_asked_for",
+    "same_back_by_share",
+    "asks_for_the_same",
+    "of_what_is_contested",
+    "cohort_that_borrows",
+    "another_flavor",
+)
+"""Those in which 0.16 and 0.19 differ."""
+
+
+def decided(story: Object, release: Release, monkeypatch: pytest.MonkeyPatch) -> list[Object]:
+    """What we decide after each step."""
+    states: list[Object] = []
+    steps = [{**each, "expect": {}} for each in story["steps"]]
+
+    def note(_story: Any, _number: int, _step: Any, stage: playing.Stage, _outcome: Any) -> None:
+        states.append(seen.state(stage.site))
+
+    monkeypatch.setattr(playing, "_compare", note)
+    outcome = play(parsed({**story, "steps": steps, "kueue": release}))
+    assert outcome.error == ""
+    return states
+
+
+@pytest.mark.parametrize("number", range(FIRST, FIRST + len(STORIES)), ids=[each.__name__ for each in STORIES])
+def test_it_can_be_played_and_differs_between_releases_where_it_is_meant_to(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = written(number)
+    old, new = (decided(story, release, monkeypatch) for release in ("0.16", "0.19"))
+    assert len(new) == len(story["steps"])
+    assert (old != new) is STORIES[number - FIRST].__name__.endswith(OTHERWISE)
+
+
+def test_told_again_it_has_other_names_of_the_same_length() -> None:
+    first, again = written(FIRST), written(FIRST, time=1)
+    assert first["name"] != again["name"]
+    assert len(first["name"]) == len(again["name"])
