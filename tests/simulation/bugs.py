@@ -35,7 +35,7 @@ from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine
 from multikueue.runtime import DONE
-from multikueue.store import worker
+from multikueue.store import concerned, worker
 from multikueue.store.cache import Cache
 from multikueue_simulator.simulation.batch import alike
 from multikueue_simulator.simulation.draw import drawn
@@ -129,7 +129,11 @@ def the_attempt_is_ignored() -> Iterator[None]:
     def make(_real: Any) -> Any:
         return lambda item, _local, _attempt: item is not None and item.metadata.deletion_timestamp is None
 
-    with replaced(group, "is_of_attempt", make), replaced(plan, "is_of_attempt", make):
+    with (
+        replaced(group, "is_of_attempt", make),
+        replaced(plan, "is_of_attempt", make),
+        replaced(concerned, "is_of_attempt", make),
+    ):
         yield
 
 

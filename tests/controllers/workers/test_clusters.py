@@ -1,4 +1,4 @@
-"""MultiKueueCluster to connection: what is refused, what is shown, and how a worker's state declines and recovers."""
+"""MultiKueueCluster to connection: what is refused, what is shown, and how a worker declines; one file, one reconciler."""
 
 from __future__ import annotations
 
