@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -64,7 +65,8 @@ class _Controller(Generic[K]):
         while self.queue.is_ready or self._waiting < self.spare:
             self._waiting += 1
             try:
-                key = await self.queue.get()
+                with self._ends_with_a_worker():
+                    key = await self.queue.get()
             except Closed:
                 break
             finally:
@@ -72,11 +74,22 @@ class _Controller(Generic[K]):
             # The worker's task has a context of its own, where the next key replaces this one: no need to unbind.
             bind(key=str(key))
             try:
-                await self._attempt(key)
+                with self._ends_with_a_worker():
+                    await self._attempt(key)
             finally:
                 self.queue.done(key)
             await asyncio.sleep(0)  # a reconcile with nothing to do may never yield to other tasks
         self._working -= 1
+
+    @contextmanager
+    def _ends_with_a_worker(self) -> Iterator[None]:
+        """Hires nobody once a worker was cancelled, which happens to all at once: whoever came later would be told of no
+        cancellation, and wait for keys for ever."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.queue.unserved = nobody
+            raise
 
     async def _attempt(self, key: K) -> None:
         try:

@@ -265,6 +265,8 @@ async def test_nothing_is_written_or_read_while_nothing_happens(crew: Team) -> N
     await crew.submit("stray", queue="nowhere")
     await eventually(lambda: _has_reason(crew, "stray", "Inadmissible"))
     await eventually(lambda: _is_explained(crew, "waiting"), timeout=20)
+    for name in ("short", "waiting", "stray"):
+        await eventually(lambda name=name: _tells_that_it_waits(crew, name), timeout=20)  # type: ignore[misc]
     await _quiet(crew)
     marks = {name: await plane.audit.settled() for name, plane in crew.bed.planes.items()}
     await anyio.sleep(10)  # two sweeps, five heartbeats, ten chances to write a queue's status
@@ -272,6 +274,12 @@ async def test_nothing_is_written_or_read_while_nothing_happens(crew: Team) -> N
     for name, mark in marks.items():
         made.update({(name, *c): n for c, n in crew.bed.planes[name].audit.since(mark).items() if c.agent == AGENT})
     assert not {call: times for call, times in made.items() if "watch" not in call}, "but a watch may be renewed"
+
+
+async def _tells_that_it_waits(crew: Team, name: str) -> bool:
+    """Whether the job says that it waits: it does so after a while (`dispatch.tell_suspended_after`)."""
+    suspended = objects.condition(await crew.job(name), "Suspended")
+    return suspended is not None and suspended["status"] == "True"
 
 
 async def _is_explained(crew: Team, name: str) -> bool:

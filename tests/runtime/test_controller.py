@@ -256,3 +256,21 @@ async def test_keys_that_come_after_the_controller_was_cancelled_only_wait() -> 
     work.add("a")
     work.add("b")
     assert len(work) == 2
+
+
+async def test_no_worker_begins_for_a_key_that_a_cancelled_one_gives_back() -> None:
+    calls: list[str] = []
+    work = queue()
+
+    async def reconcile(key: str) -> Result:
+        calls.append(key)
+        if calls.count(key) == 1:
+            work.add(key)  # news of it while it is worked on
+            await anyio.sleep_forever()
+        return DONE
+
+    for key in "abc":
+        work.add(key)
+    with anyio.move_on_after(1):
+        await run_controller("dispatch", work, reconcile, workers=12)
+    assert calls == ["a", "b", "c"]
