@@ -24,7 +24,7 @@ from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.controllers.workers import identities, outbox
-from multikueue.controllers.workloads import workloads
+from multikueue.controllers.workloads import jobs, workloads
 from multikueue.dispatch import decide, group, phases, plan
 from multikueue.dispatch.group import Group, Remote
 from multikueue.errors import InvalidObject
@@ -133,6 +133,7 @@ def the_attempt_is_ignored() -> Iterator[None]:
         replaced(group, "is_of_attempt", make),
         replaced(plan, "is_of_attempt", make),
         replaced(concerned, "is_of_attempt", make),
+        replaced(jobs, "is_of_attempt", make),
     ):
         yield
 

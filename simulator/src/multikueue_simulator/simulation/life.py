@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import get_args
 
 import anyio
 
+from multikueue.api.compatibility import Release
 from multikueue.runtime.failures import describe, is_expected
 from multikueue.settings import (
     BESIDE_KUEUE,
@@ -40,6 +42,9 @@ __all__ = ["Outcome", "live", "settings_of"]
 
 SETTLING = 1200.0
 """The maximum time in seconds of the world from the last fault until all is settled."""
+
+RELEASES = get_args(Release)
+"""Releases of Kueue whose decisions a manager follows: runs take them in turn, by seed."""
 
 STEP = 2.0
 """Seconds between two checks whether all is settled."""
@@ -202,7 +207,11 @@ def settings_of(plan: Plan, replica: Replica) -> Settings:
             concurrency=8,
             concurrency_per_cluster=4,
         ),
-        quota=Quota(requeue_first=seconds(timing.requeue), requeue_cap=seconds(4 * timing.requeue)),
+        quota=Quota(
+            compatibility=RELEASES[plan.seed % len(RELEASES)],
+            requeue_first=seconds(timing.requeue),
+            requeue_cap=seconds(4 * timing.requeue),
+        ),
         leader_election=LeaderElection(
             enabled=plan.elected,
             lease_duration=seconds(timing.lease),

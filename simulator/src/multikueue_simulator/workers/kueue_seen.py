@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from multikueue.api import kinds
+from multikueue.api.compatibility import Compatibility, Release
 from multikueue.api.core import Namespace, PriorityClass
 from multikueue.api.job import Job
 from multikueue.api.kinds import Kind
@@ -45,6 +46,9 @@ class Look(NamedTuple):
 
 CYCLE = Look("cycle")
 
+PLAYED: Release = "0.16"
+"""The release of Kueue that is simulated (docs/compatibility.md)."""
+
 
 class Seen:
     """Owner: the simulated Kueue. Changed by the watches, and by the answers to its own writes.
@@ -61,7 +65,7 @@ class Seen:
         is_held_back: Callable[[Workload], bool],
         figures: timedelta | None,
     ) -> None:
-        self.engine = Engine(elastic=True, copies=True)
+        self.engine = Engine(compatibility=Compatibility.of(PLAYED), elastic=True, copies=True)
         self._expected: dict[ObjectKey, WorkloadStatus] = {}
         self._queue, self._now, self._is_held_back, self._figures = queue, now, is_held_back, figures
         self.namespaces: Cache[Namespace] = Cache(self._namespace_changed)
