@@ -130,7 +130,7 @@ class Exchange:
             connection.release()  # unused
             raise
         except BaseException:
-            connection.close()
+            _give_up(connection)
             raise
         return self._answer
 
@@ -175,11 +175,19 @@ class Exchange:
         if self._is_whole(self._connection.transport):
             self._connection.release()
         else:
-            self._connection.close()
+            _give_up(self._connection)
 
     def _is_whole(self, transport: asyncio.Transport | None) -> bool:
         is_sent = transport is not None and not transport.get_write_buffer_size()
         return is_sent and self._answer is not None and self._answer.content.is_eof()
+
+
+def _give_up(connection: Connection) -> None:
+    """Resets the connection, without a TLS shutdown: what was not received yet must not arrive later, when another process
+    acts."""
+    if connection.transport is not None:
+        connection.transport.abort()
+    connection.close()
 
 
 def _protocol_of(connection: Connection) -> ResponseHandler:
