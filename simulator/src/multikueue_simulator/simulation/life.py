@@ -206,6 +206,7 @@ def settings_of(plan: Plan, replica: Replica) -> Settings:
             reconnect_cap=seconds(5),
             concurrency=8,
             concurrency_per_cluster=4,
+            tell_suspended_after=seconds(10) if plan.seed // len(RELEASES) % 2 else None,
         ),
         quota=Quota(
             compatibility=RELEASES[plan.seed % len(RELEASES)],
