@@ -421,7 +421,7 @@ class Client:
             stream.close()
 
     def report_undecodable(self, kind: Kind[Any], about: Object | Stub, why: str) -> None:
-        """Report an object that cannot be decoded or cached to `on_garbage`."""
+        """Report an object that cannot be decoded or cached to `on_undecodable`."""
         if self._on_undecodable is not None:
             self._on_undecodable(self.cluster, kind, about, why)
 

@@ -22,7 +22,7 @@ from yarl import URL
 
 from multikueue.errors import NotLeading
 
-__all__ = ["QUESTIONS", "Exchange", "Way", "Ways"]
+__all__ = ["QUESTIONS", "Exchange", "Way", "Ways", "give_up"]
 
 _WAYS = 2
 """Ways remembered by a session: one, and for a moment a second one when the credentials change."""
@@ -130,7 +130,7 @@ class Exchange:
             connection.release()  # unused
             raise
         except BaseException:
-            _give_up(connection)
+            give_up(connection)
             raise
         return self._answer
 
@@ -175,16 +175,16 @@ class Exchange:
         if self._is_whole(self._connection.transport):
             self._connection.release()
         else:
-            _give_up(self._connection)
+            give_up(self._connection)
 
     def _is_whole(self, transport: asyncio.Transport | None) -> bool:
         is_sent = transport is not None and not transport.get_write_buffer_size()
         return is_sent and self._answer is not None and self._answer.content.is_eof()
 
 
-def _give_up(connection: Connection) -> None:
-    """Resets the connection, without a TLS shutdown: what was not received yet must not arrive later, when another process
-    acts."""
+def give_up(connection: Connection) -> None:
+    """Resets the connection, without a TLS shutdown: that could outlast the event loop, and what was not received yet must
+    not arrive later, when another process acts."""
     if connection.transport is not None:
         connection.transport.abort()
     connection.close()

@@ -23,7 +23,7 @@ from yarl import URL
 from multikueue import __version__
 from multikueue.api.foreign import excerpt
 from multikueue.errors import NotLeading
-from multikueue.kube.exchange import QUESTIONS, Exchange, Way, Ways
+from multikueue.kube.exchange import QUESTIONS, Exchange, Way, Ways, give_up
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
@@ -366,10 +366,10 @@ class _Packed:
 
 
 def cut(answer: Response) -> None:
-    """Abort an endless answer. A TLS shutdown could outlast the event loop, so there is none."""
+    """Abort an endless answer."""
     connection = getattr(answer, "connection", None)
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
+    if connection is not None:
+        give_up(connection)
     answer.close()
 
 

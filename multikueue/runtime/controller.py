@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Hashable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -65,31 +64,29 @@ class _Controller(Generic[K]):
         while self.queue.is_ready or self._waiting < self.spare:
             self._waiting += 1
             try:
-                with self._ends_with_a_worker():
-                    key = await self.queue.get()
+                key = await self.queue.get()
             except Closed:
                 break
+            except asyncio.CancelledError:
+                self._hire_no_more()
+                raise
             finally:
                 self._waiting -= 1
             # The worker's task has a context of its own, where the next key replaces this one: no need to unbind.
             bind(key=str(key))
             try:
-                with self._ends_with_a_worker():
-                    await self._attempt(key)
+                await self._attempt(key)
+            except asyncio.CancelledError:
+                self._hire_no_more()  # before `done`, which may call for a worker
+                raise
             finally:
                 self.queue.done(key)
             await asyncio.sleep(0)  # a reconcile with nothing to do may never yield to other tasks
         self._working -= 1
 
-    @contextmanager
-    def _ends_with_a_worker(self) -> Iterator[None]:
-        """Hires nobody once a worker was cancelled, which happens to all at once: whoever came later would be told of no
-        cancellation, and wait for keys for ever."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            self.queue.unserved = nobody
-            raise
+    def _hire_no_more(self) -> None:
+        """When a worker is cancelled, all are: whoever came later would be told of no cancellation, and wait for ever."""
+        self.queue.unserved = nobody
 
     async def _attempt(self, key: K) -> None:
         try:

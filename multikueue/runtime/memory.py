@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, NoReturn
 
 import anyio
@@ -15,8 +16,8 @@ THRESHOLDS = (5_000, 2, 3)
 """Net new objects until the youngest are searched, and after how many searches the next older ones are too: some 30,000
 objects are the most that one search looks at, since those that it leaves are not looked at again."""
 
-OFTEN_ENOUGH = 6 * 3600.0
-"""Seconds between two searches among all objects."""
+FULL_SEARCH_INTERVAL = timedelta(hours=6)
+"""Between two searches among all objects."""
 
 LARGE_BLOCK = 2**16
 """Bytes. Pages, bodies, lines and single reads of a socket are larger; long-lived objects are smaller."""
@@ -66,6 +67,6 @@ def collect_in_small_steps() -> Callable[[], None]:
 async def look_at_all_garbage(*, sleep: Callable[[float], Any] = anyio.sleep) -> NoReturn:
     """A few times a day look at all objects: connections that ended long ago may be cycles that were frozen."""
     while True:
-        await sleep(OFTEN_ENOUGH)
+        await sleep(FULL_SEARCH_INTERVAL.total_seconds())
         gc.unfreeze()
         gc.collect()

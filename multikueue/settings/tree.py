@@ -39,7 +39,6 @@ __all__ = [
     "CapacityFollow",
     "Cluster",
     "ClusterProfiles",
-    "Compatibility",
     "DeclaredKind",
     "DeclaredPods",
     "Dispatch",
@@ -53,6 +52,7 @@ __all__ = [
     "PodsReady",
     "Probes",
     "Quota",
+    "Release",
     "Role",
     "Settings",
     "Shutdown",
@@ -91,7 +91,7 @@ FRAMEWORKS: Final = (
 )
 """The integrations that our job adapters cover, by Kueue's names."""
 
-Compatibility = Literal["0.16", "0.18", "0.19"]
+Release = Literal["0.16", "0.18", "0.19"]
 
 FairStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 FAIR_STRATEGIES: Final[tuple[FairStrategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -400,7 +400,7 @@ class PodsReady(_Group):
 class Quota(_Group):
     """Who gets quota, and when those that lost it try again."""
 
-    compatibility: Compatibility = "0.19"
+    compatibility: Release = "0.19"
     """The release of Kueue whose decisions and words are followed where releases differ (docs/compatibility.md)."""
 
     exclude_resource_prefixes: Annotated[tuple[str, ...], NoDecode, BeforeValidator(from_commas)] = ()

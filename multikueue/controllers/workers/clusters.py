@@ -65,7 +65,7 @@ class Clusters:
     _insecure: set[str] = field(default_factory=set)
     """Those whose kubeconfig was taken while it might break the rules."""
 
-    _told_of_path: set[tuple[str, int]] = field(default_factory=set)
+    _told_of_path: dict[str, tuple[str, int]] = field(default_factory=dict)
     _contacts: defaultdict[str, anyio.Event] = field(default_factory=lambda: defaultdict(anyio.Event))
     _tasks: anyio.abc.TaskGroup | None = None
     _kubeconfigs: Kubeconfigs = field(init=False)
@@ -155,11 +155,11 @@ class Clusters:
         source, settings = cluster.spec.cluster_source.kube_config, self.world.settings
         if source is None or source.location_type != "Path" or settings.dispatch.kubeconfig_directory is not None:
             return
-        version = (cluster.metadata.uid, cluster.metadata.generation)
-        is_told = version in self._told_of_path or not self.world.mandate.is_valid()
+        name, version = cluster.metadata.name, (cluster.metadata.uid, cluster.metadata.generation)
+        is_told = self._told_of_path.get(name) == version or not self.world.mandate.is_valid()
         if is_told or not Compatibility.of(settings.quota.compatibility).paths_are_deprecated:
             return
-        self._told_of_path.add(version)
+        self._told_of_path[name] = version
         self.world.recorder.emit(
             MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=DEPRECATED_PATH, message=DEPRECATED_PATH_MESSAGE
         )
