@@ -17,10 +17,10 @@ OPEN, CLOSE, PROMPT = "```console", "```", "$ "
 MEANWHILE = re.compile(r"<!-- meanwhile: (.+) -->")
 
 VOLATILE = (
+    (re.compile(r"\b(job-[\w.-]+)-[0-9a-f]{5}\b"), r"\1-HASH"),  # before ages, as which 6629d would be read
     (re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?"), "TIME"),
     (re.compile(r"\b\d\d:\d\d(?::\d\d)?\b"), "TIME"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|[smhd]))+(?= |$)", re.MULTILINE), "AGE"),
-    (re.compile(r"\b(job-[\w.-]+)-[0-9a-f]{5}\b"), r"\1-HASH"),
     (re.compile(r"\b(v|Kueue )\d+\.\d+(?:\.\d+)?\b"), r"\1RELEASE"),
     (re.compile(r"(ClientConnectionFailed): .+"), r"\1: WHY"),  # the call that was the first to fail
     (re.compile(r" {2,}"), "  "),  # columns are as wide as what is in them
