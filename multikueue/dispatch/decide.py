@@ -730,6 +730,12 @@ def _given_up_at(v: View) -> datetime | None:
     return min(finished.last_transition_time or LONG_AGO, v.now) + v.group.lost_after
 
 
+def _unrecorded(v: View) -> Outcome:
+    """Record the win, though the ClusterQueue has dropped our check: the job stays where it runs (contract 3.1 E2), and
+    the workload is never Admitted without a cluster, for which its job would be stopped, or start here too."""
+    return _recorded(v, _losers(v))
+
+
 def _recorded(v: View, desired: Iterable[Desired]) -> Outcome:
     """Record the win in one write. A stale `clusterName` is cleared in a write before it."""
     if v.local.status.cluster_name not in (None, v.won.cluster):
@@ -824,6 +830,7 @@ HANDLERS: dict[Phase, Callable[[View], Outcome]] = {
     Phase.REJECTED: _remove_all,
     Phase.EVICTED: _evicted,
     Phase.RETRY_PENDING: _same,
+    Phase.UNRECORDED: _unrecorded,
     Phase.UNDISPATCHABLE: _undispatchable,
     Phase.WAITING: _waiting,
     Phase.SLICE_TOO_EARLY: _same,

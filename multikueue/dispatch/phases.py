@@ -35,6 +35,7 @@ class Phase(Enum):
     REJECTED = "the admission check is rejected"
     EVICTED = "evicted on the manager"
     RETRY_PENDING = "waiting to be evicted for a retry"
+    UNRECORDED = "a worker has its job, and the check is gone before the win is recorded"
     UNDISPATCHABLE = "the job cannot be dispatched"
     WAITING = "other admission checks are not ready"
     SLICE_TOO_EARLY = "the slice it replaces is not finished yet"
@@ -197,12 +198,15 @@ def _slice_pin_is_lost(v: View) -> bool:
     return remote is None or (not remote.reachable and remote.lost(v.now, v.group.lost_after))
 
 
+def _has_begun(v: View) -> bool:
+    """Whether a worker has the job of this attempt, or may have it: it was asked for, and no answer came yet."""
+    return v.winner is not None and (v.group.is_current(v.won.job) or v.won.is_asked_for(v.group.attempt))
+
+
 def _winner_is_gone(v: View) -> bool:
     """Ready promises a copy and a job on the winner; only while Pending may the job be missing."""
     if v.ready:
-        return not (
-            v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.took(v.group.wins_by)
-        )
+        return not (v.group.is_current(v.won.workload) and _has_begun(v) and v.won.took(v.group.wins_by))
     return not v.group.is_current(v.won.workload)
 
 
@@ -212,10 +216,11 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
     (Phase.UNDISPATCHABLE, _is_refused_early),
     (Phase.UNRESERVED, lambda v: not v.local.has(QUOTA_RESERVED)),
-    (Phase.UNCHECKED, lambda v: v.group.check_state is None and not v.ready),
+    (Phase.UNCHECKED, lambda v: v.group.check_state is None and not v.ready and not _has_begun(v)),
     (Phase.REJECTED, lambda v: v.state == "Rejected"),
     (Phase.EVICTED, lambda v: v.local.has(EVICTED)),
     (Phase.RETRY_PENDING, lambda v: v.state == "Retry"),
+    (Phase.UNRECORDED, lambda v: v.group.check_state is None and not v.ready),
     (Phase.UNDISPATCHABLE, lambda v: bool(v.group.problem)),
     (Phase.WAITING, lambda v: v.winner is None and not v.group.others_ready),
     (Phase.SLICE_TOO_EARLY, lambda v: v.winner is None and v.group.slice.too_early),

@@ -63,9 +63,39 @@ def check_of(status: WorkloadStatus | None) -> tuple[str, str]:
     return status.admission_checks[0].state, status.admission_checks[0].message
 
 
+def unchecked() -> WorkloadBuilder:
+    """A workload that was nominated, and whose ClusterQueue has dropped the check since."""
+    return pending().reserved("cq", at=RESERVED).nominated("w1", "w2")
+
+
 PHASES = {
     "a deleted workload is gone": (Phase.GONE, None, ()),
     "a workload without our check is not ours": (Phase.UNCHECKED, pending().reserved("cq"), ()),
+    "one whose check is gone before any worker was asked for its job": (
+        Phase.UNCHECKED,
+        unchecked(),
+        (worker("w1", admitted_copy()),),
+    ),
+    "one whose check is gone, and which a worker runs": (
+        Phase.UNRECORDED,
+        unchecked(),
+        (worker("w1", admitted_copy(), remote_job()),),
+    ),
+    "one whose check is gone, and which has ended": (
+        Phase.UNRECORDED,
+        unchecked(),
+        (worker("w1", admitted_copy().finished(), remote_job()),),
+    ),
+    "one whose check is gone, and whose job was asked for": (
+        Phase.UNRECORDED,
+        unchecked(),
+        (but(worker("w1", admitted_copy()), asked=ATTEMPT),),
+    ),
+    "one whose check is gone, and whose worker is away": (
+        Phase.UNRECORDED,
+        unchecked(),
+        (away(worker("w1", admitted_copy(), remote_job())),),
+    ),
     "a finished workload stays finished": (Phase.FINISHED, won().finished(), ()),
     "no quota, no copies": (Phase.UNRESERVED, pending().check(), ()),
     "a rejected check": (Phase.REJECTED, reserved().check("mk", "Rejected"), ()),
@@ -102,6 +132,28 @@ PHASES = {
 @pytest.mark.parametrize(("phase", "local", "remotes"), PHASES.values(), ids=PHASES.keys())
 def test_phase(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remote, ...]) -> None:
     assert decided(local, *remotes).phase is phase
+
+
+@pytest.mark.parametrize(
+    "w1",
+    [
+        worker("w1", admitted_copy(), remote_job()),
+        but(worker("w1", admitted_copy(), remote_job()), incomplete=True),
+        but(worker("w1", admitted_copy()), asked=ATTEMPT),
+        away(worker("w1", admitted_copy(), remote_job())),
+    ],
+    ids=["it runs", "a part of it is missing", "it was asked for", "its worker is away"],
+)
+def test_a_job_that_lost_its_check_stays_where_it_is(w1: Remote) -> None:
+    """Recorded at once: Admitted without a cluster, it would be stopped, or start here too."""
+    decision = decided(unchecked(), w1, worker("w2", copy()))
+
+    assert decision.status is not None
+    assert (decision.status.cluster_name, decision.status.nominated_cluster_names) == ("w1", ())
+    assert [each for each in told(decision) if each != "FindJob w1"] == ["DeleteWorkload w2"]
+    later = decided(unchecked().nominated().admitted().cluster_name("w1"), w1)
+    assert later.phase in (Phase.ADMITTED, Phase.WINNER_UNREACHABLE)
+    assert not any(isinstance(action, DeleteJob | DeleteWorkload) for action in later.actions)
 
 
 OF_SLICES = {Phase.SLICE_TOO_EARLY, Phase.SLICE_PINNED, Phase.SLICE_PIN_LOST}

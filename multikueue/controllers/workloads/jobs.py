@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import singledispatchmethod
@@ -89,7 +90,7 @@ class Jobs:
             ),
             is_queue_multikueue=bool(dispatched),
             is_dispatched=any(store.multikueue_check(w) for w in workloads.values()),
-            is_undispatched=store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values()),
+            is_undispatched=remote is None and self._is_left_to_nobody(job, queue, workloads),
             flavors=ByName(store.flavors),
             is_elastic=store.slices is not None and dispatched is not False and is_sliced(job, workloads.values()),
             nested=store.nesting.of(job),
@@ -99,6 +100,11 @@ class Jobs:
             hidden=self._hidden(job, adapter),
             tell_suspended_after=self.world.settings.dispatch.tell_suspended_after,
         )
+
+    def _is_left_to_nobody(self, job: AnyJob, queue: str, workloads: Mapping[ObjectKey, Workload]) -> bool:
+        """Whether no queue has a check of ours, and no worker may have the job from the time when one did."""
+        without = self.world.store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values())
+        return without and not any(map(self._may_run, workloads.values()))
 
     def _hidden(self, job: AnyJob, adapter: Adapter) -> str:
         """Why a Workload that may be the job's cannot be read; empty if there is none."""

@@ -10,6 +10,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.errors import ClusterUnreachable
 from multikueue.settings import BESIDE_KUEUE
 from tests.controllers.kueue_core import Core
 from tests.controllers.table import CHECK, CONFIG, NAMESPACE, Body, Table, table
@@ -150,6 +151,29 @@ async def test_what_no_worker_has_admitted_yet_waits_without_quota_until_the_che
     world.admit("w2")
     await world.settle()
     assert world.runs_on() == ["w2"]
+
+
+@pytest.mark.parametrize("is_answered", [True, False], ids=["", "whose creation gets no answer"])
+async def test_a_job_that_is_made_in_that_moment_stays_too(is_answered: bool) -> None:
+    """After the request for the job, and before the win is recorded."""
+    world = await nominated()
+
+    def removes_at_once(verb: str, plural: str) -> Exception | None:
+        if (verb, plural) != ("create", "jobs"):
+            return None
+        checks(world)
+        return None if is_answered else ClusterUnreachable("w1", "no answer")
+
+    world.workers["w1"].lose_answer = removes_at_once
+    world.admit("w1")
+    await world.settle()
+
+    assert (world.runs_on(), world.copies(), world.status()["clusterName"]) == (["w1"], ["w1"], "w1")
+    assert world.workload()["spec"].get("active", True)
+    world.finish("w1")
+    await world.settle()
+    assert local(world)["status"]["succeeded"] == 1
+    assert is_true(world, "Finished")
 
 
 async def test_a_job_submitted_meanwhile_waits_for_the_check_too() -> None:
