@@ -415,7 +415,7 @@ def a_job_is_removed_when_its_check_is() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=5089, within=5090)
+@bug(caught_by=1012, within=1013)
 def what_failed_waits_though_the_manager_cluster_answers_again() -> Iterator[None]:
     with replaced(WorkQueues, "hurry", lambda _real: lambda _self: None):
         yield
