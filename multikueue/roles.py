@@ -33,7 +33,7 @@ from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.retention import RetentionSweep
 from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
-from multikueue.dispatch.decide import sooner
+from multikueue.dispatch.handlers.outcome import sooner
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters, framework

@@ -24,8 +24,9 @@ from multikueue.api.workload import (
 )
 from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.consult import Answer, Chosen
-from multikueue.dispatch.decide import Decision, decide, is_holding, nominate
+from multikueue.dispatch.decide import Decision, decide, nominate
 from multikueue.dispatch.group import MAX_NOMINATED, Reach, Remote
+from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.dispatch.phases import Phase
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload

@@ -25,10 +25,11 @@ from multikueue.dispatch.actions import (
     PatchStatus,
 )
 from multikueue.dispatch.consult import Answer, Chosen
-from multikueue.dispatch.decide import decide, is_holding, plan
+from multikueue.dispatch.decide import decide, plan
 from multikueue.dispatch.effects import effects
 from multikueue.dispatch.group import Asked, Group, Link, Reach, Remote
 from multikueue.dispatch.group import Fleet as GroupFleet
+from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.dispatch.phases import Phase, choose
 from multikueue.strategy import Fleet, Nomination, Strategy
 from multikueue.strategy import Workload as StrategyWorkload

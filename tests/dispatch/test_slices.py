@@ -10,8 +10,8 @@ import pytest
 
 from multikueue.api.workload import REPLACES_ANNOTATION
 from multikueue.dispatch.actions import PatchJob, PatchWorkload
-from multikueue.dispatch.decide import is_holding
 from multikueue.dispatch.group import Remote
+from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.dispatch.phases import Phase
 from multikueue.dispatch.question import question
 from multikueue.dispatch.slices import Slice, scale_down_patch

@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
@@ -27,6 +27,7 @@ from multikueue.controllers.workers import identities, outbox
 from multikueue.controllers.workloads import jobs, workloads
 from multikueue.dispatch import decide, group, phases, plan
 from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.handlers import evicting, finishing, nominating, outcome, removal, retrying, waiting, winning
 from multikueue.errors import InvalidObject
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.reconciler import case, ensure_workload
@@ -95,6 +96,16 @@ def replaced(target: Any, name: str, make: Callable[[Any], Any]) -> Iterator[Non
         setattr(target, name, real)
 
 
+@contextmanager
+def in_handlers(name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """A function that several handlers of dispatch import, replaced for each of them."""
+    with ExitStack() as stack:
+        for module in (evicting, finishing, nominating, removal, retrying, waiting, winning):
+            if hasattr(module, name):
+                stack.enter_context(replaced(module, name, make))
+        yield
+
+
 # --- dispatch --------------------------------------------------------------------------------------------------------
 
 
@@ -103,7 +114,7 @@ def losers_are_not_deleted() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda keep, remotes: () if keep else real(keep, remotes)
 
-    with replaced(decide, "_removals", make), replaced(decide, "_losers", lambda _real: lambda _v: ()):
+    with in_handlers("removals", make), in_handlers("loser_removals", lambda _real: lambda _v: ()):
         yield
 
 
@@ -145,7 +156,7 @@ def the_round_is_kept_in_memory() -> Iterator[None]:
     def make(_real: Any) -> Any:
         return lambda v, answer, wanted: tuple(c for c in v.local.status.conditions if c.type != NOMINATED)
 
-    with replaced(decide, "_with_note", make):
+    with replaced(nominating, "_with_note", make):
         yield
 
 
@@ -155,12 +166,12 @@ def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
         def admitted(v: phases.View) -> Any:
             decision = real(v)
             if not v.ready and any(isinstance(each, plan.Running) for each in decision.desired):
-                return replace(decision, status=decide._won(v))
+                return replace(decision, status=winning.status_of_win(v))
             return decision
 
         return admitted
 
-    with replaced(decide, "_admitted", make), _handlers():
+    with replaced(winning, "admitted", make), _handlers():
         yield
 
 
@@ -169,16 +180,16 @@ def the_workload_finishes_before_its_job() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda v: real(replace(v, group=replace(v.group, job_finished=True)))
 
-    with replaced(decide, "_completing", make), _handlers():
+    with replaced(finishing, "completing", make), _handlers():
         yield
 
 
 @bug(caught_by=238, within=240)
 def an_eviction_by_the_worker_is_ignored() -> Iterator[None]:
     def make(_real: Any) -> Any:
-        return lambda v: decide._same(v)
+        return lambda v: outcome.unchanged(v)
 
-    with replaced(decide, "_evicted_remotely", make), _handlers():
+    with replaced(retrying, "evicted_remotely", make), _handlers():
         yield
 
 
@@ -205,14 +216,14 @@ def what_fits_no_worker_keeps_its_quota() -> Iterator[None]:
 
 @bug(caught_by=0, within=5)
 def copies_of_finished_workloads_stay() -> Iterator[None]:
-    with patch.dict(decide.HANDLERS, {phases.Phase.FINISHED: decide._same}):
+    with patch.dict(decide.HANDLERS, {phases.Phase.FINISHED: outcome.unchanged}):
         yield
 
 
 @contextmanager
 def _handlers() -> Iterator[None]:
     """The table of handlers refers to them by value: have it look them up anew."""
-    anew = {phase: getattr(decide, handler.__name__, handler) for phase, handler in decide.HANDLERS.items()}
+    anew = {phase: getattr(sys.modules[each.__module__], each.__name__) for phase, each in decide.HANDLERS.items()}
     with patch.dict(decide.HANDLERS, anew):
         yield
 
@@ -258,7 +269,7 @@ def results_are_not_brought_home() -> Iterator[None]:
 @bug(caught_by=100, within=120)
 def a_job_out_of_reach_does_not_hold_back_the_next() -> Iterator[None]:
     with (
-        replaced(decide, "_holds_out_of_reach", lambda _real: lambda _v, _remote: False),
+        replaced(winning, "_holds_out_of_reach", lambda _real: lambda _v, _remote: False),
         replaced(outbox.Outbox, "_may_run_beside", lambda _real: lambda *_: False),
     ):
         yield
@@ -329,7 +340,7 @@ def _as_it_is(_real: Any) -> Any:
 
 @bug(caught_by=20, within=21)
 def a_worker_is_quoted_at_any_length() -> Iterator[None]:
-    with replaced(decide, "excerpt", _as_it_is), replaced(decide, "LONGEST_MESSAGE", lambda _real: None):
+    with in_handlers("excerpt", _as_it_is), replaced(outcome, "LONGEST_MESSAGE", lambda _real: None):
         yield
 
 
@@ -337,13 +348,13 @@ def a_worker_is_quoted_at_any_length() -> Iterator[None]:
 def a_worker_dates_its_word_as_it_likes() -> Iterator[None]:
     def make(_real: Any) -> Any:
         def stuck(v: phases.View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
-            said = [c for r in v.group.remotes if r.cluster in wanted and (c := decide._inadmissible(r))]
-            due = [c.last_transition_time + decide.STUCK_AFTER for c in said if c.last_transition_time is not None]
+            said = [c for r in v.group.remotes if r.cluster in wanted and (c := nominating._inadmissible(r))]
+            due = [c.last_transition_time + nominating.STUCK_AFTER for c in said if c.last_transition_time is not None]
             return "", min((at - v.now for at in due if at > v.now), default=None)
 
         return stuck
 
-    with replaced(group, "bounded", _as_it_is), replaced(decide, "_stuck", make):
+    with replaced(group, "bounded", _as_it_is), replaced(nominating, "_stuck", make):
         yield
 
 
@@ -360,7 +371,7 @@ def what_is_nested_deeply_ends_who_reads_it() -> Iterator[None]:
 def a_cluster_may_have_two_names() -> Iterator[None]:
     with (
         replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid: None),
-        replaced(decide, "_kept_uids", lambda _real: lambda _keep, _remotes: frozenset()),
+        replaced(removal, "_kept_uids", lambda _real: lambda _keep, _remotes: frozenset()),
     ):
         yield
 

@@ -10,7 +10,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.workload import FITS_NO_WORKER
 from multikueue.controllers.quota.ceilings import SOONEST, CeilingReader
-from multikueue.dispatch.decide import SHORTEST_ATTEMPT
+from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
 from multikueue.errors import Forbidden
 from multikueue.runtime import DONE
 from multikueue.settings import BESIDE_KUEUE

@@ -14,8 +14,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import FITS_NO_WORKER
 from multikueue.controllers.workers.connection import Connection
 from multikueue.controllers.workers.kueue_reports import Reports
-from multikueue.dispatch.decide import SHORTEST_ATTEMPT
 from multikueue.dispatch.group import Reach
+from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
 from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER
 from multikueue.store.sight import NAMESPACES_ANNOTATION

@@ -1,0 +1,96 @@
+"""Phase EVICTED: stop what still runs on workers, and keep the quota reserved until then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from multikueue.api.event import Event
+from multikueue.api.foreign import excerpt, moment
+from multikueue.api.workload import EVICTED, WorkloadStatus
+from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check
+from multikueue.dispatch.handlers.unreachable import until_lost
+from multikueue.dispatch.phases import View
+from multikueue.dispatch.plan import Desired, Stopped
+
+HELD_UP_AFTER = timedelta(minutes=1)
+"""How long a job's deletion, or the end of its pods, may take before the workload reports what it waits for."""
+
+
+def evicted(v: View) -> Outcome:
+    """Stop the jobs that run on workers, and remove the copies of the others."""
+    evicted = v.local.condition(EVICTED)
+    running = [r for r in v.group.remotes if r.reachable and r.running]
+    since = evicted.last_transition_time if evicted else None
+    return report_held_up(v, running, since, unchanged(v, desired=_stops(v), after=until_lost(v, v.group.remotes)))
+
+
+def _stops(v: View) -> Iterator[Desired]:
+    for remote in v.group.remotes:
+        if remote.reachable and (remote.workload is not None or remote.job_state.inherited):
+            yield Stopped(cluster=remote.cluster, why="evicted on the manager")
+
+
+def report_held_up(v: View, by: list[Remote], since: datetime | None, decision: Outcome) -> Outcome:
+    """Report a job of an earlier attempt that delays the next one, since no job may run twice.
+
+    After HELD_UP_AFTER the workload names the worker and the cause: only people can resolve a foreign finalizer or a
+    dead node."""
+    begun = {r.cluster: min(_left_since(r) or since or v.now, v.now) for r in by if r.job is not None}
+    late = [r for r in by if r.cluster in begun and begun[r.cluster] + HELD_UP_AFTER <= v.now]
+    waits = (decision.again_after, *(at + HELD_UP_AFTER - v.now for at in begun.values()))
+    after = min((wait for wait in waits if wait is not None and wait > timedelta()), default=None)
+    decision = replace(decision, again_after=after)
+    if not late or v.state != "Pending":
+        return decision
+    text = f"Waiting for what is left of an earlier attempt: {', '.join(map(_left_there, late))}"
+    status = with_check(v, "Pending", text)
+    told = () if status == v.local.status else (Event("Warning", "MultiKueue", text),)
+    return replace(decision, status=status, events=(*decision.events, *told))
+
+
+def _left_since(remote: Remote) -> datetime | None:
+    return moment(remote.job.metadata.deletion_timestamp) if remote.job is not None else None
+
+
+def _left_there(remote: Remote) -> str:
+    assert remote.job is not None
+    meta = remote.job.metadata
+    words = f'{type(remote.job).__name__} {remote.job.key} on worker cluster "{remote.cluster}"'
+    if meta.deletion_timestamp is None:
+        return f"{words} still has pods: see to their nodes, or delete them there"
+    if not meta.finalizers:
+        return f"{words} is being deleted: see to its pods and their nodes there"
+    return f"{words} is held by {excerpt(', '.join(meta.finalizers))}: see to who has to take it away there"
+
+
+def is_holding(group: Group, now: datetime) -> bool:
+    """Whether some pods of an evicted workload still run or may run, so that its quota must stay reserved; or its job
+    has ended there, and the local job is not told yet. As in Kueue a result of the attempt counts more than its
+    eviction, and is lost once the quota is given back.
+
+    A lost worker does not count: that is the meaning of `worker_lost_timeout`.
+    """
+    return any(_holds(group, remote) for remote in group.remotes if not remote.lost(now, group.lost_after))
+
+
+def _holds(group: Group, remote: Remote) -> bool:
+    if remote.asked is not None:
+        return True
+    if remote.reachable:
+        return remote.running or _is_result_untold(group, remote)
+    status = group.local.status if group.local is not None else WorkloadStatus()
+    recorded = status.cluster_name == remote.cluster
+    # A predecessor may have made the job there just before it died, and the nomination is the only trace of it.
+    unseen = not remote.link.known and remote.cluster in status.nominated_cluster_names
+    return recorded or unseen or remote.job is not None
+
+
+def _is_result_untold(group: Group, remote: Remote) -> bool:
+    """Whether the job of this attempt has ended there and the local job is not told. The watch may show the end of the
+    copy first; a suspended job gets none any more (`finishing._given_up_at`)."""
+    if group.job_finished or not group.is_current(remote.job):
+        return False
+    return remote.job_ended or (remote.has_result and not remote.held)

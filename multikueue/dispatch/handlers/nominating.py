@@ -1,0 +1,198 @@
+"""Phase NOMINATING: act on the answer of the strategy. And SLICE_PINNED, whose worker is given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+
+from multikueue.api.event import Event
+from multikueue.api.foreign import excerpt
+from multikueue.api.meta import Condition, without_condition
+from multikueue.api.workload import NOMINATED, QUOTA_RESERVED
+from multikueue.dispatch import preemption_gates
+from multikueue.dispatch.consult import Answer
+from multikueue.dispatch.fit import lacks
+from multikueue.dispatch.group import MAX_NOMINATED, Remote
+from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged, with_check, with_own_condition
+from multikueue.dispatch.handlers.removal import removals
+from multikueue.dispatch.handlers.retrying import retry
+from multikueue.dispatch.handlers.unreachable import may_hold_unseen, until_lost
+from multikueue.dispatch.patience import gives_up_at, gives_up_for
+from multikueue.dispatch.phases import View
+from multikueue.dispatch.plan import Copied, Desired, Ungated
+from multikueue.dispatch.question import usable
+from multikueue.strategy import Nomination
+
+STUCK_AFTER = timedelta(seconds=5)
+"""How long a copy must be inadmissible on its worker before the workload says so."""
+
+
+def nominating(v: View) -> Outcome:
+    """Act on the strategy's answer. Without an answer to the present state nothing changes: each change that makes an
+    answer stale has the strategy asked again."""
+    answer, end = v.group.answer, gives_up_at(v.group)
+    if answer is None:
+        return unchanged(v)
+    is_over = end is not None and end <= v.now
+    if answer.nomination is None:
+        return retry(v, gives_up_for(v.group)) if is_over else _unanswered(v, answer)
+    if answer.question.fleet.workers is not v.group.shown.workers and answer.question.fleet.names != usable(v.group):
+        return unchanged(v)
+    if answer.nomination.give_back:
+        return retry(v, answer.nomination.reason or f"Strategy {_name(answer)} gives the quota back")
+    if is_over:
+        return retry(v, gives_up_for(v.group))
+    return _nominated(v, answer, answer.nomination)
+
+
+def _unanswered(v: View, answer: Answer) -> Outcome:
+    """The strategy refused or failed: report it. Existing copies stay and may still win."""
+    reason = "StrategyRefused" if answer.by is None else "StrategyFailed"
+    event = Event("Warning", reason, answer.problem)
+    status, after = with_check(v, "Pending", answer.problem), sooner(_until(v, answer), _until_given_up(v))
+    return replace(unchanged(v, after=after), status=status, events=(event,))
+
+
+def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
+    wanted = _in_order(v, nomination.clusters + _kept(v, nomination))
+    named = frozenset(wanted)
+    recorded = _recorded_of(v, wanted)
+    conditions = _with_note(v, answer, wanted)
+    status = msgspec.structs.replace(
+        v.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions
+    )
+    there = tuple(r.cluster for r in v.group.remotes if r.cluster in named and r.configured)
+    stuck, stuck_after = _stuck(v, there)
+    status = with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
+    opened, gate_after = _gate(v)
+    desired = (*removals(there, v.group.remotes), *_copies(v, there), *opened)
+    after = sooner(_until(v, answer), stuck_after, gate_after, _until_unfit_is_over(v), _until_given_up(v))
+    return replace(unchanged(v, desired=desired, after=after), status=status)
+
+
+def _gate(v: View) -> tuple[tuple[Desired, ...], timedelta | None]:
+    """The worker that may preempt now, and when the next one may."""
+    if not v.group.one_preempts:
+        return (), None
+    cluster, after = preemption_gates.to_open(v.group, v.now)
+    return (Ungated(cluster=cluster, why="it is the first that would preempt"),) if cluster else (), after
+
+
+def _until_given_up(v: View) -> timedelta | None:
+    end = gives_up_at(v.group)
+    return max(end - v.now, timedelta()) if end is not None else None
+
+
+def _until(v: View, answer: Answer) -> timedelta | None:
+    """The wait until the strategy is asked again; None as well if that time has come: it is being asked then."""
+    return answer.again_at - v.now if answer.again_at is not None and answer.again_at > v.now else None
+
+
+def _name(answer: Answer) -> str:
+    return answer.by.name if answer.by else ""
+
+
+def _with_note(v: View, answer: Answer, wanted: tuple[str, ...]) -> tuple[Condition, ...]:
+    """The conditions with our condition NOMINATED, which tells the strategy at its next call, and users, since when and
+    why. Only a nomination with a reason or `revisit_after` needs it.
+
+    Its time is that of the newest nominated cluster, rounded up to seconds: a round must not end early.
+    """
+    nomination, conditions, old = answer.nomination, v.local.status.conditions, v.local.condition(NOMINATED)
+    if not wanted or nomination is None or (nomination.revisit_after is None and not nomination.reason):
+        is_others = old is not None and old.reason != _camel(_name(answer))
+        stays = is_others and wanted == v.local.status.nominated_cluster_names  # its author nominates, and we follow
+        return conditions if stays else without_condition(conditions, NOMINATED)
+    since = old.last_transition_time if old else None
+    known = {*v.local.status.nominated_cluster_names, *answer.question.workload.nominated_clusters}
+    if since is None or set(wanted) - known:
+        since = v.now + timedelta(microseconds=999_999)
+    message = nomination.reason or f"Nominated by the strategy {_name(answer)}"
+    return with_own_condition(v, NOMINATED, conditions, reason=_camel(_name(answer)), message=message, since=since)
+
+
+def _camel(name: str) -> str:
+    """A strategy's name as the reason of a condition: `all-at-once` is AllAtOnce."""
+    words = "".join(part[:1].upper() + part[1:] for part in re.split("[^A-Za-z0-9]+", name))
+    return words[:200] if words[:1].isalpha() else f"Strategy{words[:200]}"
+
+
+def _stuck(v: View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
+    """A message on copies that have been inadmissible for STUCK_AFTER, and when to look at the others again.
+
+    A copy is inadmissible with QuotaReserved=False, reason Inadmissible (a queue is missing or stopped on its worker).
+    The message is delayed: most workloads are admitted elsewhere at once, and it would cost each of them a write.
+    """
+    found = {r.cluster: c for r in v.group.remotes if r.cluster in wanted and (c := _inadmissible(r))}
+    due = {name: min(c.last_transition_time or v.now, v.now) + STUCK_AFTER for name, c in found.items()}
+    shown = ", ".join(f"{name}: {excerpt(found[name].message)}" for name in found if due[name] <= v.now)
+    later = min((when - v.now for when in due.values() if when > v.now), default=None)
+    return (f"Waiting for admission; not possible on {shown}" if shown else ""), later
+
+
+def _inadmissible(remote: Remote) -> Condition | None:
+    condition = remote.condition(QUOTA_RESERVED)
+    return condition if condition and condition.status == "False" and condition.reason == "Inadmissible" else None
+
+
+def _why_nobody(v: View, nomination: Nomination) -> str:
+    reasons = [f"{worker.name}: {worker.why}" for worker in v.group.shown.workers if not worker.usable]
+    return "No worker can be nominated: " + (
+        nomination.reason or ", ".join(reasons) or "the MultiKueueConfig names no cluster"
+    )
+
+
+def _until_unfit_is_over(v: View) -> timedelta | None:
+    ends = [r.unfit.until for r in v.group.remotes if r.configured and r.unfit is not None]
+    return min((end - v.now for end in ends if end > v.now), default=None)
+
+
+def _recorded_of(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """As many as Kueue's API takes. Those that may hold a job unseen are not cut off: the nomination is the only trace."""
+    if len(wanted) <= MAX_NOMINATED:
+        return wanted
+    unseen = {r.cluster for r in v.group.remotes if not r.reachable and may_hold_unseen(v, r)}
+    first = (name for name in wanted if name in unseen and name in v.local.status.nominated_cluster_names)
+    return tuple(dict.fromkeys((*first, *wanted)))[:MAX_NOMINATED]
+
+
+def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The recorded nomination if only the order differs: a worker that flaps must not cost each workload two writes."""
+    recorded = v.local.status.nominated_cluster_names
+    return recorded if set(recorded) == set(wanted) else wanted
+
+
+def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
+    """Nominated workers that stay nominated without being named again:
+
+    - An unreachable worker: its copy still exists, and may win once the worker is back.
+    - A worker that can never hold the workload: the status of the copy is the only evidence of that.
+    - A worker that may hold an unseen job, even if the configuration dropped it: the nomination is the only trace of
+      it.
+    """
+    away = {r.cluster for r in v.group.remotes if not r.reachable and r.configured and r.unfit is None}
+    unseen = {r.cluster for r in v.group.remotes if not r.reachable and may_hold_unseen(v, r)}
+    staying = away | unseen | lacks(v.group).keys()
+    return tuple(n for n in v.local.status.nominated_cluster_names if n in staying and n not in nomination.clusters)
+
+
+def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Desired]:
+    named = frozenset(wanted)
+    return (Copied(cluster=r.cluster, why="nominated") for r in v.group.remotes if r.cluster in named and r.reachable)
+
+
+def slice_pinned(v: View) -> Outcome:
+    """A slice goes to the worker of the slice before it, where the job runs, without a strategy (contract 3.10 step
+    4)."""
+    stays = v.group.slice.stays
+    remote = v.group.remote(stays)
+    assert remote is not None, "or it would be lost"
+    if not remote.reachable:
+        return unchanged(v, after=until_lost(v, (remote,)))
+    stuck, after = _stuck(v, (stays,))
+    desired = (*removals((stays,), v.group.remotes), *_copies(v, (stays,)))
+    return replace(unchanged(v, desired=desired, after=after), status=with_check(v, "Pending", stuck))

@@ -1,0 +1,45 @@
+"""Removals of copies and jobs that are not wanted on a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from multikueue.dispatch.group import Remote
+from multikueue.dispatch.handlers.outcome import Outcome, unchanged
+from multikueue.dispatch.phases import View
+from multikueue.dispatch.plan import Absent, Alone, Desired
+
+
+def remove_all(v: View) -> Outcome:
+    """Remove the workload from all workers, but keep the objects that a later slice of the job takes over."""
+    return unchanged(v, desired=removals(v.group.slice.heir, v.group.remotes))
+
+
+def removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Desired]:
+    """Removals on all remotes but those in `keep`. A kept UID stays under every name: two names may lead to one
+    cluster, and a UID exists on one cluster only."""
+    kept, names = _kept_uids(keep, remotes), frozenset(keep)
+    for remote in remotes:
+        uids = _uids(remote)
+        if remote.cluster not in names and remote.reachable and uids and kept.isdisjoint(uids):
+            yield Absent(cluster=remote.cluster, why="not wanted there", uids=uids)
+
+
+def loser_removals(v: View) -> Iterator[Desired]:
+    keep = (v.won.cluster,)
+    yield from removals(keep, v.group.remotes)
+    yield Alone(cluster=v.won.cluster, why="somebody else won", kept=_kept_uids(keep, v.group.remotes))
+
+
+def _kept_uids(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> frozenset[str]:
+    names = frozenset(keep)
+    return frozenset(uid for remote in remotes if remote.cluster in names for uid in _uids(remote))
+
+
+def _uids(remote: Remote) -> frozenset[str]:
+    return frozenset(item.metadata.uid for item in (remote.workload, remote.job) if item is not None)
+
+
+def job_removal(remote: Remote, why: str) -> Iterator[Desired]:
+    if remote.job is not None:
+        yield Absent(cluster=remote.cluster, why=why, uids=frozenset({remote.job.metadata.uid}))

@@ -1,0 +1,144 @@
+"""Phases that end the attempt by the check state Retry: the winner was lost, gave up, or there never was one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Literal
+
+import msgspec
+
+from multikueue.api.event import Event
+from multikueue.api.foreign import excerpt
+from multikueue.api.meta import Condition, with_condition, without_condition
+from multikueue.api.workload import (
+    DEACTIVATED,
+    DEACTIVATION_TARGET,
+    EVICTED,
+    FAILED_ON,
+    FINISHED,
+    FITS_NO_WORKER,
+    OUT_OF_SYNC,
+    OUT_OF_TIME,
+    QUOTA_RESERVED,
+    WorkloadStatus,
+    without_nomination,
+)
+from multikueue.dispatch import words
+from multikueue.dispatch.fit import lacks, note
+from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check, with_own_condition
+from multikueue.dispatch.phases import View, named_clusters
+from multikueue.dispatch.question import failure_note, failures
+
+SHORTEST_ATTEMPT = timedelta(seconds=2)
+"""Shortest time from a reservation to Retry: attempts are distinguished by the second of their reservation, which may
+come from another clock than ours."""
+
+
+def winner_lost(v: View) -> Outcome:
+    return retry(v, words.lost(v.group, v.won.cluster))
+
+
+def winner_gone(v: View) -> Outcome:
+    if v.winner is None:
+        return retry(v, "Admission check is Ready but no admitting cluster is recorded")
+    return retry(v, words.gone(v.group, v.won.cluster))
+
+
+def declined_by_all(v: View) -> Outcome:
+    names = ", ".join(named_clusters(v.group))
+    return retry(v, f'Workload deactivated on worker clusters: "{names}", resetting for re-admission')
+
+
+def slice_pin_lost(v: View) -> Outcome:
+    return retry(v, words.lost(v.group, v.group.slice.stays))
+
+
+def fits_nowhere(v: View) -> Outcome:
+    """A workload that fits no worker gives its quota back at once. It is retried after its back-off, or as soon as it
+    may fit (`fit.may_fit_now`). One event reports it."""
+    found = note(lacks(v.group), v.group.fleet.missing)
+    message = f"No worker can ever hold it: {found}"
+    outcome = retry(v, message)
+    if outcome.status is None or outcome.status is v.local.status:
+        return outcome
+    old = v.local.condition(FITS_NO_WORKER)
+    is_known = old is not None and old.message == found
+    since = old.last_transition_time if is_known and old is not None else None
+    conditions = with_own_condition(
+        v, FITS_NO_WORKER, outcome.status.conditions, reason="TooLarge", message=found, since=since or v.now
+    )
+    status = msgspec.structs.replace(outcome.status, conditions=conditions)
+    events = () if is_known else (Event("Warning", "FitsNoWorker", message),)
+    return replace(outcome, status=status, events=events)
+
+
+def evicted_remotely(v: View) -> Outcome:
+    evicted = v.won.condition(EVICTED)
+    if evicted is not None and evicted.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
+        return _out_of_time(v)
+    message = f'Workload evicted on worker cluster: "{v.won.cluster}", resetting for re-admission'
+    return retry(v, words.with_state_before(v.group, message, always=True, mark="."), whole=True)
+
+
+def _out_of_time(v: View) -> Outcome:
+    """A worker deactivated its copy for `maximumExecutionTimeSeconds`: deactivate the workload. The worker's clock may
+    be ahead of ours, which must not give the job a second run of full length."""
+    target = Condition(
+        type=DEACTIVATION_TARGET,
+        status="True",
+        reason=OUT_OF_TIME,
+        message="exceeding the maximum execution time",
+        observed_generation=v.local.metadata.generation,
+    )
+    conditions = with_condition(v.local.status.conditions, target, v.now)
+    return replace(unchanged(v), status=msgspec.structs.replace(v.local.status, conditions=conditions))
+
+
+def out_of_sync(v: View) -> Outcome:
+    """Only Succeeded and Failed are results. A copy that finished for another reason is dispatched again (CX-16)."""
+    condition = v.won.condition(FINISHED)
+    reason = excerpt(condition.reason) if condition else ""
+    how = "is out of sync with its user job" if reason == OUT_OF_SYNC else f"ended as {reason}"
+    message = f'Remote workload on worker cluster "{v.won.cluster}" {how}, resetting for re-dispatch'
+    return retry(v, message, type_="Warning")
+
+
+def retry(v: View, message: str, *, type_: Literal["Normal", "Warning"] = "Normal", whole: bool = False) -> Outcome:
+    """End the attempt by the check state Retry, not before SHORTEST_ATTEMPT: objects of this attempt must never count
+    as those of the next. A message that is `whole` says by itself in which state the check was."""
+    reserved = v.local.condition(QUOTA_RESERVED)
+    if reserved is not None and reserved.last_transition_time is not None:
+        left = reserved.last_transition_time + SHORTEST_ATTEMPT - v.now
+        if left > timedelta(0):
+            return unchanged(v, after=left)
+    text = message if whole else words.with_state_before(v.group, message)
+    conditions = without_condition(_with_failure(v), FITS_NO_WORKER)
+    status = msgspec.structs.replace(with_check(v, "Retry", text), conditions=conditions)
+    if not v.state:
+        status = _without_check(v, status, text)
+    return replace(unchanged(v), status=status, events=(Event(type_, "MultiKueue", text),))
+
+
+def _without_check(v: View, status: WorkloadStatus, text: str) -> WorkloadStatus:
+    """Evict a workload whose ClusterQueue dropped our check: no check state would end the attempt."""
+    evicted = Condition(
+        type=EVICTED,
+        status="True",
+        reason="AdmissionCheck",
+        message=text,
+        observed_generation=v.local.metadata.generation,
+    )
+    conditions = with_condition(status.conditions, evicted, v.now)
+    return msgspec.structs.replace(without_nomination(status), conditions=conditions, cluster_name=None)
+
+
+def _with_failure(v: View) -> tuple[Condition, ...]:
+    """The conditions with the worker where the attempt failed, so that the strategy can choose another one next
+    time."""
+    conditions = v.local.status.conditions
+    if v.winner is None:
+        return conditions
+    old = v.local.condition(FAILED_ON)
+    note = failure_note(failures(old.message) if old else {}, v.winner.cluster, v.now)
+    return with_own_condition(v, FAILED_ON, conditions, reason="AttemptFailed", message=note, since=v.now)

@@ -1,0 +1,30 @@
+"""What an unreachable worker may hold, and how long it is waited for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from multikueue.api.workload import FAILED_ON
+from multikueue.dispatch.group import MAX_NOMINATED, Remote
+from multikueue.dispatch.phases import View
+from multikueue.dispatch.question import failures
+
+ASKED_AGAIN = timedelta(seconds=1)
+"""Shortest wait before a worker counts as lost: it is asked once more first, and may not have answered yet."""
+
+
+def until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:
+    """The wait until the first of these workers, now unreachable, may count as lost."""
+    timeout = v.group.lost_after
+    due = (r.link.since + timeout - v.now for r in remotes_ if r.link.since is not None and not r.lost(v.now, timeout))
+    return min((max(d, ASKED_AGAIN) for d in due), default=None)
+
+
+def may_hold_unseen(v: View, remote: Remote) -> bool:
+    """Whether a worker not seen since the start of the process may hold a job: a nominated one, if the previous process
+    created the job just before it died; one where an attempt failed, if the job could not be removed."""
+    if remote.link.known or remote.lost(v.now, v.group.lost_after):
+        return False
+    named, failed = v.local.status.nominated_cluster_names, v.local.condition(FAILED_ON)
+    nominated = remote.cluster in named or (remote.configured and len(named) == MAX_NOMINATED)
+    return nominated or (failed is not None and remote.cluster in failures(failed.message))
