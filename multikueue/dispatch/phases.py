@@ -199,14 +199,17 @@ def _slice_pin_is_lost(v: View) -> bool:
 
 
 def _has_begun(v: View) -> bool:
-    """Whether a worker has the job of this attempt, or may have it: it was asked for, and no answer came yet."""
+    """Whether a worker has the job of this attempt, or may have it: it was asked for, and no answer came yet. It is asked
+    for again then, whether the check is still there or not."""
     return v.winner is not None and (v.group.is_current(v.won.job) or v.won.is_asked_for(v.group.attempt))
 
 
 def _winner_is_gone(v: View) -> bool:
     """Ready promises a copy and a job on the winner; only while Pending may the job be missing."""
     if v.ready:
-        return not (v.group.is_current(v.won.workload) and _has_begun(v) and v.won.took(v.group.wins_by))
+        return not (
+            v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.took(v.group.wins_by)
+        )
     return not v.group.is_current(v.won.workload)
 
 
@@ -220,7 +223,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.REJECTED, lambda v: v.state == "Rejected"),
     (Phase.EVICTED, lambda v: v.local.has(EVICTED)),
     (Phase.RETRY_PENDING, lambda v: v.state == "Retry"),
-    (Phase.UNRECORDED, lambda v: v.group.check_state is None and not v.ready),
+    (Phase.UNRECORDED, lambda v: v.group.check_state is None and not v.ready and v.group.is_current(v.won.job)),
     (Phase.UNDISPATCHABLE, lambda v: bool(v.group.problem)),
     (Phase.WAITING, lambda v: v.winner is None and not v.group.others_ready),
     (Phase.SLICE_TOO_EARLY, lambda v: v.winner is None and v.group.slice.too_early),

@@ -88,7 +88,7 @@ PHASES = {
         (worker("w1", admitted_copy().finished(), remote_job()),),
     ),
     "one whose check is gone, and whose job was asked for": (
-        Phase.UNRECORDED,
+        Phase.ADMITTED,
         unchecked(),
         (but(worker("w1", admitted_copy()), asked=ATTEMPT),),
     ),
@@ -140,10 +140,9 @@ def test_phase(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remot
     [
         worker("w1", admitted_copy(), remote_job()),
         but(worker("w1", admitted_copy(), remote_job()), incomplete=True),
-        but(worker("w1", admitted_copy()), asked=ATTEMPT),
         away(worker("w1", admitted_copy(), remote_job())),
     ],
-    ids=["it runs", "a part of it is missing", "it was asked for", "its worker is away"],
+    ids=["it runs", "a part of it is missing", "its worker is away"],
 )
 def test_a_job_that_lost_its_check_stays_where_it_is(w1: Remote) -> None:
     """Recorded at once: Admitted without a cluster, it would be stopped, or start here too."""
@@ -151,10 +150,20 @@ def test_a_job_that_lost_its_check_stays_where_it_is(w1: Remote) -> None:
 
     assert decision.status is not None
     assert (decision.status.cluster_name, decision.status.nominated_cluster_names) == ("w1", ())
-    assert [each for each in told(decision) if each != "FindJob w1"] == ["DeleteWorkload w2"]
+    assert told(decision) == ["DeleteWorkload w2"]
     later = decided(unchecked().nominated().admitted().cluster_name("w1"), w1)
     assert later.phase in (Phase.ADMITTED, Phase.WINNER_UNREACHABLE)
     assert not any(isinstance(action, DeleteJob | DeleteWorkload) for action in later.actions)
+
+
+def test_a_job_that_was_asked_for_when_its_check_went_is_asked_for_again() -> None:
+    """It is recorded once it is seen: a win without a job would be Ready with the check, and be nowhere."""
+    asked = but(worker("w1", admitted_copy()), asked=ATTEMPT, until=NOW + timedelta(seconds=70))
+    decision = decided(unchecked(), asked, worker("w2", copy()))
+
+    assert decision.status is not None
+    assert decision.status.cluster_name is None
+    assert told(decision) == ["CreateJob w1", "DeleteWorkload w2"]
 
 
 OF_SLICES = {Phase.SLICE_TOO_EARLY, Phase.SLICE_PINNED, Phase.SLICE_PIN_LOST}

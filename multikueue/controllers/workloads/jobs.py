@@ -89,7 +89,7 @@ class Jobs:
                 adapter,
             ),
             is_queue_multikueue=bool(dispatched),
-            is_dispatched=any(store.multikueue_check(w) for w in workloads.values()),
+            is_dispatched=any(store.multikueue_check(w) or self._is_asked_for(w) for w in workloads.values()),
             is_undispatched=remote is None and self._is_left_to_nobody(job, queue, workloads),
             flavors=ByName(store.flavors),
             is_elastic=store.slices is not None and dispatched is not False and is_sliced(job, workloads.values()),
@@ -104,7 +104,11 @@ class Jobs:
     def _is_left_to_nobody(self, job: AnyJob, queue: str, workloads: Mapping[ObjectKey, Workload]) -> bool:
         """Whether no queue has a check of ours, and no worker may have the job from the time when one did."""
         without = self.world.store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values())
-        return without and not any(map(self._may_run, workloads.values()))
+        return without and not any(map(self._is_asked_for, workloads.values()))
+
+    def _is_asked_for(self, workload: Workload) -> bool:
+        """Whether a nominated worker has the job, or may have it, before its win is written."""
+        return bool(workload.status.nominated_cluster_names) and self._may_run(workload)
 
     def _hidden(self, job: AnyJob, adapter: Adapter) -> str:
         """Why a Workload that may be the job's cannot be read; empty if there is none."""

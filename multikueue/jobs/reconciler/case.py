@@ -51,7 +51,8 @@ class JobView:
     - `is_remote_lost`: the winner's worker is lost, so that its pods no longer count as running.
     - `may_run`: some worker runs, or may run unseen, the job of a Workload that is being deleted.
     - `priority`: the answer of `resolve_priority`.
-    - `is_dispatched`: a Workload has our AdmissionCheck. Otherwise the job starts here, as its `flavors` (by name) demand.
+    - `is_dispatched`: a Workload has our AdmissionCheck, or had it when a worker was asked for the job. Otherwise the job
+      starts here, as its `flavors` (by name) demand.
     - `is_undispatched`: no queue of the job has our check, and no worker has the job, so that one managed by us runs nowhere.
     - `is_elastic`: the job may change its size while it runs.
     - `label_keys`: the labels that its Workload gets too.
