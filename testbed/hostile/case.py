@@ -23,8 +23,10 @@ class Harm(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`who` is a tenant, a worker, an admin or the network."""
+    """`who` is a tenant, a worker, an admin or the network. What the act makes must say what is wrong with it, or run;
+    `silent` is why it need not."""
 
     who: str
     what: str
     play: Play
+    silent: str = ""

@@ -12,7 +12,7 @@ from testbed.controllers import GARBAGE
 from testbed.hostile import admins, network, tenants, workers
 from testbed.hostile.case import Account, Case, Harm
 from testbed.hostile.report import Row, Totals, as_json, line
-from testbed.hostile.stage import Stage
+from testbed.hostile.stage import SILENCE, Stage
 from testbed.sandbox import SandboxBed
 
 __all__ = ["CASES", "run"]
@@ -68,6 +68,8 @@ async def turn_of(stage: Stage, case: Case) -> Row:
         account = f"not answered by the API server: {error!r}"
     innocent = await stage.innocent()
     became, harm = await _told(account)
+    if became == SILENCE and case.silent:
+        became = f"nothing was said, for {case.silent}"
     if not await stage.bystander_runs():
         harm.append("the bystander's job was ended")
     taken = await stage.vitals.take()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from testbed.hostile.stage import SILENCE
 from testbed.hostile.vitals import NOTHING, Taken
 
 __all__ = ["LONGEST_TURN", "Row", "Totals", "as_json", "line"]
@@ -35,6 +36,8 @@ class Row:
     def faults(self) -> list[str]:
         """Everything that fails the turn, in words."""
         found = list(self.harm)
+        if self.became == SILENCE:
+            found.append("it neither ran nor says what is wrong with it")
         if self.innocent is None:
             found.append("the innocent job did not run, or did not end")
         elif self.control is not None and self.innocent > TWICE * max(self.control, FLOOR_SECONDS):

@@ -28,7 +28,7 @@ from testbed.plane import ControlPlane
 from testbed.ports import free_port
 from testbed.process import Process, ProgramError
 
-__all__ = ["HOSTILE", "INNOCENT", "LIAR", "POD", "QUEUE", "Stage"]
+__all__ = ["GROUP_LABEL", "HOSTILE", "INNOCENT", "LIAR", "POD", "QUEUE", "SILENCE", "Stage"]
 
 INNOCENT = "innocent"
 HOSTILE = "hostile"
@@ -38,7 +38,11 @@ LIAR = "liar"
 QUEUE = "main"
 BYSTANDER = "bystander"
 PATIENCE_SECONDS = 20.0
-SAY_SECONDS = 3.0
+SAY_SECONDS = 8.0
+"""The manager says after five seconds on which workers a copy is inadmissible."""
+
+SILENCE = "nothing was said of it, and nothing done"
+GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
 POD = Kind("v1", "Pod")
 EVENT = Kind("v1", "Event")
 WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
@@ -278,13 +282,16 @@ class Stage:
         """The most telling statement of clusters, events and log about a hostile job or Workload, once there is one."""
         with suppress(RecursionError, AssertionError):  # nested too deeply for us to read; no statement in time
             return await eventually(lambda: self._said_of(name), timeout=SAY_SECONDS)
-        return self.logged(name) or "nothing was said of it, and nothing done"
+        return self.logged(name) or SILENCE
 
     async def _runs_on(self, name: str) -> str:
         for worker, client in self.clients.items():
             body = await client.find(JOB, name, HOSTILE) if worker != "manager" else None
             if body is not None:
                 return f"dispatched to {worker}" + (", held there" if body["spec"].get("suspend") else "")
+            pods = await client.list(POD, HOSTILE) if worker != "manager" else []
+            if members := sum(pod["metadata"].get("labels", {}).get(GROUP_LABEL) == name for pod in pods):
+                return f"dispatched to {worker}, {members} Pods by now"
         return ""
 
     async def _said_of(self, name: str) -> str:
@@ -295,6 +302,7 @@ class Stage:
         said = [f"condition {c['reason']}: {c['message']}" for c in _troubles(workload)]
         events = [e for e in await self.manager.list(EVENT, HOSTILE) if e.get("type") == "Warning"]
         said += [f"event {e['reason']}: {e['message']}" for e in events if e["involvedObject"]["name"] in about]
+        said += [f"check {c['state']}: {c['message']}" for c in _checks(workload) if c.get("message")]
         return said[0] if said else ""
 
     def logged(self, name: str) -> str:
@@ -402,6 +410,10 @@ def _troubles(body: Object) -> Sequence[Object]:
     """The conditions that report a problem."""
     conditions = body.get("status", {}).get("conditions") or []
     return [c for c in conditions if (c["type"], c["status"]) in TROUBLES and c.get("message")]
+
+
+def _checks(body: Object) -> Sequence[Object]:
+    return body.get("status", {}).get("admissionChecks") or []
 
 
 TROUBLES = {("QuotaReserved", "False"), ("Evicted", "True"), ("DeactivationTarget", "True"), ("Finished", "True")}

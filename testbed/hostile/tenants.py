@@ -15,7 +15,7 @@ from multikueue.jobs.framework.workloads import workload_name
 from testbed import objects
 from testbed.client import Kind
 from testbed.hostile.case import Account, Case, Harm, Play
-from testbed.hostile.stage import BYSTANDER, HOSTILE, INNOCENT, POD, QUEUE, Stage
+from testbed.hostile.stage import BYSTANDER, GROUP_LABEL, HOSTILE, INNOCENT, POD, QUEUE, Stage
 from testbed.objects import JOB, WORKLOAD, Object
 
 __all__ = ["CASES"]
@@ -249,7 +249,7 @@ def member(number: int, total: str) -> Object:
         "metadata": {
             "name": f"{NAME}-{number}",
             "namespace": HOSTILE,
-            "labels": {objects.QUEUE_LABEL: QUEUE, "kueue.x-k8s.io/pod-group-name": NAME},
+            "labels": {objects.QUEUE_LABEL: QUEUE, GROUP_LABEL: NAME},
             "annotations": {"kueue.x-k8s.io/pod-group-total-count": total},
         },
         "spec": pods_of(job()),
@@ -332,8 +332,8 @@ ADMISSION = {
 CHECKED = {"name": HOSTILE, "state": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
-def _cases(*rows: tuple[str, Play]) -> Sequence[Case]:
-    return [Case("tenant", what, play) for what, play in rows]
+def _cases(*rows: tuple[str, Play] | tuple[str, Play, str]) -> Sequence[Case]:
+    return [Case("tenant", *row) for row in rows]
 
 
 CASES = _cases(
@@ -367,7 +367,11 @@ CASES = _cases(
     ("a Job with a prebuilt Workload that is not there", made(lambda: job(labels={PREBUILT: "a-b"}))),
     ("a Job with a prebuilt Workload of an odd name", made(lambda: job(labels={PREBUILT: "A" * 63}))),
     ("a Job that another controller manages", made(lambda: job(managed_by="example.com/mine"))),
-    ("a Job that we manage, in no queue", made(lambda: job(queue=None, managed_by=objects.MULTIKUEUE_CONTROLLER))),
+    (
+        "a Job that we manage, in no queue",
+        made(lambda: job(queue=None, managed_by=objects.MULTIKUEUE_CONTROLLER)),
+        "nobody is asked to run it before it names a queue, which it may at any time, as with Kueue",
+    ),
     ("a Job in a queue that is not there", made(lambda: job(queue="nowhere"))),
     ("a Job with an attempt mark", made(lambda: marked(job(), annotations={"multikueue.dev/attempt": FAR}))),
     (

@@ -12,6 +12,7 @@ from testbed.client import ApiError, Client
 from testbed.hostile.liar import Liar
 from testbed.hostile.play import CASES
 from testbed.hostile.report import Row, Totals, as_json, line
+from testbed.hostile.stage import SILENCE
 from testbed.hostile.vitals import in_buckets
 from testbed.hostile.workers import answered, changed, conditions, endless, items, listed
 from testbed.objects import NAMESPACE
@@ -44,6 +45,7 @@ def test_there_are_many_and_no_two_alike() -> None:
         pytest.param(row(innocent=None), "did not run", id="an innocent job that never ran fails"),
         pytest.param(row(control=None), "", id="without a control it is enough to run"),
         pytest.param(row(harm=["the manager ended"]), "the manager ended", id="harm to others fails"),
+        pytest.param(row(became=SILENCE), "neither ran nor says", id="what neither runs nor says why fails"),
         pytest.param(totals(), "", id="the same memory passes"),
         pytest.param(totals(peak=149.0), "", id="less than half of it more passes"),
         pytest.param(totals(peak=151.0), "memory grew to 1.51", id="more than that fails"),
