@@ -41,6 +41,7 @@ def test_every_kind_and_every_oddity_comes_up() -> None:
         acts.HandMade: acts.HAND_MADE,
         acts.Slander: acts.SLANDERS,
         acts.OddAnswers: acts.ANSWERS,
+        acts.OddCluster: acts.KUBECONFIGS,
         acts.Mislay: acts.IN_USE,
         acts.Mangle: acts.SPOILED,
     }
@@ -60,6 +61,12 @@ def test_what_is_drawn_can_be_told_and_is_in_order() -> None:
         assert all(act.describe() for act in plan.adversaries)
         assert [act.at for act in plan.adversaries] == sorted(act.at for act in plan.adversaries)
         assert plan.ends >= max(act.at + act.lasts for act in plan.adversaries)
+
+
+def test_a_tenant_chooses_a_worker_that_no_admin_does() -> None:
+    chosen = [(plan, act) for plan in BESET for act in plan.adversaries if isinstance(act, acts.Choose)]
+    assert chosen
+    assert all(plan.layout.placement and act.worker not in acts.decided(plan) for plan, act in chosen)
 
 
 def test_names_of_clusters_are_not_played_with_by_two_at_a_time() -> None:

@@ -16,7 +16,7 @@ from multikueue_simulator.simulation.draw import drawn
 from multikueue_simulator.simulation.invariants import Course, held_up
 from multikueue_simulator.simulation.life import live
 from multikueue_simulator.simulation.plan import Adversity, Event, JobPlan, Plan
-from multikueue_simulator.world import MANAGER
+from multikueue_simulator.world import MANAGER, NAMESPACE, PLACEMENT, Layout
 
 JOBS = tuple(JobPlan(name=f"job{number}", at=5.0 * number, seconds=15.0) for number in range(3))
 
@@ -31,6 +31,9 @@ ACTS: list[Adversity] = [
     acts.OddAnswers(at=8.0, lasts=5.0, worker="worker1", what="endless"),
     acts.Impose(at=3.0, lasts=30.0, worker="worker1", count=30),
     acts.SecondName(at=8.0, lasts=30.0, worker="worker2", configured=True),
+    acts.OddCluster(at=8.0, lasts=60.0, worker="worker2", what="aliases"),
+    acts.OddCluster(at=8.0, lasts=60.0, worker="worker2", what="proxy"),
+    acts.Choose(at=3.0, name="odd", worker="worker2"),
     acts.DropCheck(at=8.0, lasts=30.0, queue="main"),
     acts.MixUp(at=8.0, lasts=30.0, worker="worker2", other="worker1", down=2.0),
     acts.Mislay(at=8.0, lasts=30.0, what="ClusterQueue"),
@@ -38,15 +41,24 @@ ACTS: list[Adversity] = [
 ]
 
 
+PLAIN = Plan(seed=5, jobs=JOBS, adversaries=())
+
+
+def placed() -> Plan:
+    """The life in which a Placement has all jobs on worker1."""
+    options = {"placement": f"{NAMESPACE}/{PLACEMENT}"}
+    return replace(PLAIN, layout=Layout(placement=("worker1",)), strategy="external", options=options)
+
+
 @pytest.fixture(scope="module")
 def undisturbed() -> str:
     """The digest of the life that nobody disturbs."""
-    return live(Plan(seed=5, jobs=JOBS, adversaries=())).digest
+    return live(PLAIN).digest
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.describe())
 def test_an_act_is_done_and_breaks_no_law(act: Adversity, undisturbed: str) -> None:
-    outcome = live(Plan(seed=5, jobs=JOBS, adversaries=(act,)), describe=True)
+    outcome = live(replace(placed() if isinstance(act, acts.Choose) else PLAIN, adversaries=(act,)), describe=True)
     assert outcome.violation is None
     assert any(act.describe() in text for _, text in outcome.trace.lines)
     assert outcome.digest != undisturbed

@@ -169,6 +169,7 @@ class _Asked:
 
     def __init__(self, session: Session, method: str, url: URL, options: Mapping[str, Any]) -> None:
         self._session, self._url = session, url
+        self._proxy: URL | None = options.get("proxy")
         self._timeout: aiohttp.ClientTimeout = options["timeout"]
         headers = options.get("headers") or {}
         body = options.get("data") or b""
@@ -210,6 +211,8 @@ class _Asked:
     async def _exchange(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> _Answer:
         if self._session.before_sending is not None:
             self._session.before_sending(self._request)
+        if self._proxy is not None:
+            raise _refusal_of(self._proxy)
         flight = _Flight(self._session.line, self._url, self._request, self._authorization)
         timer = loop.call_at(deadline, flight.fail, TimeoutError()) if deadline is not None else None
         try:
@@ -454,6 +457,13 @@ class _Lines:
     def _broken(self) -> NoReturn:
         self.close()
         raise aiohttp.ClientPayloadError("the connection broke")
+
+
+def _refusal_of(proxy: URL) -> aiohttp.ClientHttpProxyError:
+    """No proxy lets anybody through. As aiohttp's, the error shows the URL of the proxy as it was given."""
+    headers: Any = {}
+    asked = aiohttp.RequestInfo(proxy, "CONNECT", headers, proxy)
+    return aiohttp.ClientHttpProxyError(asked, (), status=407, message="Proxy Authentication Required")
 
 
 def _key(url: URL) -> ConnectionKey:

@@ -14,6 +14,7 @@ from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation.plan import Adversity, Event, Plan
 
 __all__ = [
+    "Choose",
     "DropCheck",
     "Flood",
     "HandMade",
@@ -22,12 +23,14 @@ __all__ = [
     "Mislay",
     "MixUp",
     "OddAnswers",
+    "OddCluster",
     "OddJob",
     "SecondName",
     "Slander",
     "Squat",
     "beset",
     "control",
+    "decided",
 ]
 
 BESET = 0.16
@@ -38,6 +41,12 @@ ALONE = 0.5
 
 ASKED_TO_WAIT = 125.0
 """The longest pause in seconds that a worker can impose on managers by a Retry-After."""
+
+CHOOSES = 0.2
+"""The share, of runs whose workers a Placement chooses, with a tenant who would rather choose himself."""
+
+ODD_CLUSTER = 0.02
+"""The share of runs with a kubeconfig that must not be used, or not be shown."""
 
 WITHIN = 25.0
 """The time in seconds from the start in which adversaries begin."""
@@ -84,6 +93,17 @@ class Flood(Adversity):
 
     def describe(self) -> str:
         return f"a hostile tenant patches his Job {self.name} without pause"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choose(Adversity):
+    """The admin's Placement never decides for that worker."""
+
+    name: str
+    worker: str
+
+    def describe(self) -> str:
+        return f"a hostile tenant has a Job {self.name} that names a Placement of his own, for {self.worker}"
 
 
 ODD_JOBS = {
@@ -200,6 +220,19 @@ class SecondName(Adversity):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OddCluster(Adversity):
+    """No MultiKueueConfig names the cluster, so that it costs others nothing."""
+
+    worker: str
+    what: str
+
+    def describe(self) -> str:
+        return (
+            f"an admin has another MultiKueueCluster for {self.worker}, whose kubeconfig has {KUBECONFIGS[self.what]}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DropCheck(Adversity):
     queue: str
 
@@ -251,6 +284,11 @@ class Mangle(Adversity):
         return f"an admin spoils the {self.what} that is in use"
 
 
+KUBECONFIGS = {
+    "aliases": "1 KB of YAML aliases for 600 KB",
+    "proxy": "the password of a proxy",
+}
+
 IN_USE = ("ClusterQueue", "LocalQueue", "ResourceFlavor", "AdmissionCheck", "MultiKueueConfig")
 SPOILED = ("quota", "weight", "config", "strategy", "limit range", "flavor")
 
@@ -260,6 +298,10 @@ SPOILED = ("quota", "weight", "config", "strategy", "limit range", "flavor")
 
 def beset(plan: Plan) -> Plan:
     """The plan with adversaries, if its seed draws any."""
+    return _with_odd_cluster(_with_choice(_with_adversaries(plan)))
+
+
+def _with_adversaries(plan: Plan) -> Plan:
     luck = random.Random(f"adversaries {plan.seed}")  # noqa: S311  # not a secret
     if plan.layout.core or luck.random() >= BESET:
         return plan
@@ -267,6 +309,39 @@ def beset(plan: Plan) -> Plan:
     draft = _Draft(replace(plan, events=kept), luck)
     acts = sorted((draft.act() for _ in range(luck.choice((1, 1, 2, 3)))), key=lambda act: act.at)
     return replace(plan, events=kept, adversaries=tuple(acts))
+
+
+def _with_choice(plan: Plan) -> Plan:
+    """Drawn apart, as few plans have a Placement to compete with."""
+    luck = random.Random(f"choice {plan.seed}")  # noqa: S311  # not a secret
+    others = [worker for worker in plan.workers if worker not in decided(plan)]
+    is_chosen = plan.strategy == "external" and not (plan.has_dispatcher or plan.layout.core)
+    if not is_chosen or not others or luck.random() >= CHOOSES:
+        return plan
+    return _with(plan, Choose(at=_moment(luck), name="chooser", worker=luck.choice(others)))
+
+
+def _with_odd_cluster(plan: Plan) -> Plan:
+    """Drawn apart, so that other plans stay the same."""
+    luck = random.Random(f"odd cluster {plan.seed}")  # noqa: S311  # not a secret
+    if plan.layout.core or luck.random() >= ODD_CLUSTER:
+        return plan
+    what = luck.choice(list(KUBECONFIGS))
+    return _with(plan, OddCluster(at=_moment(luck), lasts=60.0, worker=luck.choice(plan.workers), what=what))
+
+
+def _moment(luck: random.Random) -> float:
+    return round(luck.uniform(0, WITHIN), 3)
+
+
+def _with(plan: Plan, act: Adversity) -> Plan:
+    return replace(plan, adversaries=tuple(sorted((*plan.adversaries, act), key=lambda each: each.at)))
+
+
+def decided(plan: Plan) -> frozenset[str]:
+    """The workers that the admin's Placement decides for at some time."""
+    changes = (event.clusters for event in plan.events if isinstance(event, plans.Decide))
+    return frozenset(plan.layout.placement).union(*changes)
 
 
 def control(plan: Plan) -> Plan | None:
@@ -298,7 +373,7 @@ class _Draft:
 
     def act(self) -> Adversity:
         kinds = self.kinds()
-        return self.luck.choices(list(kinds), weights=list(kinds.values()))[0](round(self.luck.uniform(0, WITHIN), 3))
+        return self.luck.choices(list(kinds), weights=list(kinds.values()))[0](_moment(self.luck))
 
     def kinds(self) -> dict[Callable[[float], Adversity], float]:
         """The possible adversaries and their weights."""

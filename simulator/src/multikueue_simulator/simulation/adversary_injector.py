@@ -6,11 +6,14 @@ to the storage, where the etcd of a real cluster would have them.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, singledispatchmethod
 from typing import Any
+
+import msgspec
 
 from fakekube.model.storage import ADDED, Change, key_of
 from fakekube.network.transport import Handler
@@ -23,6 +26,7 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
 )
 from multikueue.jobs.framework.workloads import owner_reference, workload_name
+from multikueue.store.placements import PLACEMENT_ANNOTATION
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue_simulator import objects
 from multikueue_simulator.simulation import adversaries as acts
@@ -33,6 +37,7 @@ from multikueue_simulator.simulation.odd_objects import (
     DIGITS,
     EXPONENT,
     HAND_MADE,
+    KUBECONFIGS,
     ODD_ANSWERS,
     ODD_JOBS,
     ROGUE,
@@ -54,6 +59,8 @@ from multikueue_simulator.world import NAMESPACE, ClusterHandle, World
 __all__ = ["AdversaryInjector"]
 
 ALIAS = "second-name"
+ODD_CLUSTER = "odd-cluster"
+CHOICE = "choice"
 
 _MANY_PAGES = 60
 """Requests for one page after which the requester is taken to repeat it forever."""
@@ -69,13 +76,15 @@ _OWN_METADATA = ("name", "namespace", "labels", "annotations")
 @dataclass(slots=True)
 class AdversaryInjector:
     """Owner of the adversaries' objects. `told` are hostile objects that must get a message about their fault, by kind
-    and key; `broken` reports a violated invariant. `_whole` has the objects in use before any change: a repair restores
-    this state, not that of just before the damage, which may be odd too."""
+    and key; `refused` the reasons that MultiKueueClusters must give at the moment; `broken` reports a violated invariant.
+    `_whole` has the objects in use before any change: a repair restores this state, not that of just before the damage,
+    which may be odd too."""
 
     world: World
     injector: FaultInjector
     broken: Broken
     told: list[tuple[Kind[Any], ObjectKey]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
     _whole: dict[str, Object] = field(default_factory=dict)
 
     def apply_fixtures(self) -> None:
@@ -139,6 +148,17 @@ class AdversaryInjector:
 
         patch(0)
         return undo
+
+    @do.register
+    def _choose(self, event: acts.Choose) -> None:
+        manager, decision = self.world.manager, objects.placement_decision(CHOICE, ROGUE)
+        manager.create(kinds.PLACEMENTS, objects.placement(CHOICE, ROGUE))
+        manager.create(kinds.PLACEMENT_DECISIONS, decision)
+        chosen = objects.decisions((event.worker,))
+        manager.patch(kinds.PLACEMENT_DECISIONS, seen.key(decision), chosen, subresource="status")
+        job = plain_job(event.name)
+        job["metadata"]["annotations"] |= {PLACEMENT_ANNOTATION: f"{ROGUE}/{CHOICE}"}
+        manager.create(kinds.JOBS, job)
 
     # Hostile workers.
 
@@ -231,6 +251,27 @@ class AdversaryInjector:
             manager.delete(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", ALIAS))
             manager.delete(kinds.SECRETS, seen.key(secret))
             self.injector.fault(ALIAS)
+
+        return undo
+
+    @do.register
+    def _odd_cluster(self, event: acts.OddCluster) -> Undo:
+        manager, namespace = self.world.manager, self.world.layout.secrets
+        server, theirs = f"https://{event.worker}", self.injector.token(event.worker)
+        secret = objects.kubeconfig_secret(ODD_CLUSTER, namespace, server=server, token=theirs)
+        spoil, self.refused[ODD_CLUSTER] = KUBECONFIGS[event.what]
+        spoilt = spoil(msgspec.json.decode(b64decode(secret["data"]["kubeconfig"])))
+        manager.create(kinds.SECRETS, secret | {"data": {"kubeconfig": b64encode(spoilt).decode()}})
+        manager.create(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(ODD_CLUSTER))
+
+        def undo() -> None:
+            del self.refused[ODD_CLUSTER]
+            for kind, key in (
+                (kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", ODD_CLUSTER)),
+                (kinds.SECRETS, seen.key(secret)),
+            ):
+                if manager.stored(kind, key) is not None:
+                    manager.delete(kind, key)
 
         return undo
 

@@ -28,8 +28,10 @@ __all__ = [
     "DIGITS",
     "EXPONENT",
     "HAND_MADE",
+    "KUBECONFIGS",
     "ODD_ANSWERS",
     "ODD_JOBS",
+    "PASSWORD",
     "ROGUE",
     "SLANDERS",
     "SPOILED",
@@ -297,6 +299,28 @@ def _odd_strategy(body: Object) -> Object:
 def _flavor(body: Object) -> Object:
     body["spec"] = (body.get("spec") or {}) | {"nodeLabels": {f"example.com/{number}": "x" * 63 for number in range(8)}}
     return body
+
+
+PASSWORD = "hunter2"  # noqa: S105  # of nobody
+
+
+def _aliases(config: Object) -> bytes:
+    """As YAML, unfolded a thousand times as long as it is written."""
+    tower = f"a: &a {'x' * 600}\nb: &b [{', '.join(['*a'] * 100)}]\nc: [{', '.join(['*b'] * 10)}]\n"
+    return msgspec.yaml.encode(config) + tower.encode()
+
+
+def _through_proxy(config: Object) -> bytes:
+    (cluster,) = config["clusters"]
+    cluster["cluster"]["proxy-url"] = f"http://admin:{PASSWORD}@proxy.example.com"
+    return msgspec.json.encode(config)
+
+
+KUBECONFIGS: Mapping[str, tuple[Callable[[Object], bytes], str]] = {
+    "aliases": (_aliases, "InsecureKubeConfig"),
+    "proxy": (_through_proxy, "ClientConnectionFailed"),
+}
+"""The kubeconfig made of a good one, and the reason that its MultiKueueCluster is to give for not being Active."""
 
 
 def made_good(body: Object, whole: Object, part: str, name: str) -> Object:

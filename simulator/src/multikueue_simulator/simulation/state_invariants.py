@@ -17,9 +17,10 @@ from multikueue_simulator.objects import CHECK
 from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation import plan as plans
 from multikueue_simulator.simulation import seen
+from multikueue_simulator.simulation.adversaries import Choose, decided
 from multikueue_simulator.simulation.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.fault_injector import FaultInjector
-from multikueue_simulator.simulation.odd_objects import ROGUE
+from multikueue_simulator.simulation.odd_objects import PASSWORD, ROGUE
 from multikueue_simulator.simulation.plan import JobPlan, Plan
 from multikueue_simulator.time import EPOCH, the_loop
 from multikueue_simulator.world import MANAGER, NAMESPACE, World
@@ -70,6 +71,10 @@ class StateInvariants:
                 self._rounds(workload, now)
                 self._gives_way(workload, now)
             self._fits_nowhere(now)
+            self._refused(now)
+        if self.adversary_injector.refused:
+            self._secret(now)
+        self._placed(now)
 
     def _remember_ready(self, workloads: list[Object], now: float) -> None:
         in_force = (w for w in workloads if not seen.is_true(w, FINISHED) and not seen.is_leaving(w))
@@ -203,6 +208,37 @@ class StateInvariants:
             for job in self.world.manager.all(kinds.JOBS, NAMESPACE):
                 if job["metadata"]["name"] != huge.name and not seen.result(job):
                     self.broken("fits", now, f"{job['metadata']['name']} has not ended beside {huge.name}")
+
+    def _refused(self, now: float) -> None:
+        """A kubeconfig that must not be used, or leads nowhere: the MultiKueueCluster says so, with the reason."""
+        for name, reason in self.adversary_injector.refused.items():
+            cluster, known = (
+                self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name)),
+                (name, "refused"),
+            )
+            said = (seen.condition(cluster or {}, ACTIVE) or {}).get("reason")
+            if cluster is None or said == reason:
+                self._since.pop(known, None)
+            elif now - self._since.setdefault(known, now) > PROMPT:
+                self.broken("told", now, f"MultiKueueCluster {name} says {said}, and not {reason}")
+
+    def _secret(self, now: float) -> None:
+        """A password is in no object beside the Secret that it came with."""
+        for kind in (kinds.MULTIKUEUE_CLUSTERS, kinds.EVENTS, kinds.ADMISSION_CHECKS):
+            for body in self.world.manager.all(kind):
+                if PASSWORD in str(body):
+                    self.broken("secret", now, f"{kind.kind} {body['metadata']['name']} shows the password of a proxy")
+
+    def _placed(self, now: float) -> None:
+        """A tenant's workload goes where the admin's Placement has it, whatever the tenant names."""
+        choices = [each for each in self.plan.adversaries if isinstance(each, Choose)]
+        if not choices or self._meddled_with_choice():
+            return
+        for workload in self.world.manager.all(kinds.WORKLOADS, ROGUE):
+            nominated = (workload.get("status") or {}).get("nominatedClusterNames") or ()
+            if strayed := set(nominated) - decided(self.plan):
+                name = seen.owner(workload)
+                self.broken("placed", now, f"{name} goes to {min(strayed)}, where no admin's Placement has it")
 
     def _meddled_with_choice(self) -> bool:
         meddling = (plans.StrategyChange, plans.Foreign, plans.TakeOver, plans.LeaveConfig, plans.Quota)
