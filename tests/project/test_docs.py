@@ -15,7 +15,7 @@ from tests.project.files import DOCS, ROOT, blocks, code, read
 
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)")
 VARIABLE = re.compile(rf"\b{ENV_PREFIX}[A-Z][A-Z_]*\b")
-TEST = re.compile(r"tests/[\w/]+\.py")
+TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
 NO_SETTINGS = {"MULTIKUEUE_TEST_CONTEXTS", "MULTIKUEUE_CONFIG"}
 
 
@@ -34,6 +34,13 @@ def variables(group: type[BaseModel] = Settings, prefix: str = ENV_PREFIX) -> It
             yield from variables(field.annotation, variable + LEVEL)
 
 
+def has_test(file: str, name: str | None) -> bool:
+    """Whether there is that file, with a test of that name if one is named."""
+    return (ROOT / file).is_file() and (
+        name is None or re.search(rf"^(async )?def {name}\(", read(file), re.MULTILINE) is not None
+    )
+
+
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
 def test_each_link_leads_somewhere(path: Path) -> None:
     for target, anchor in LINK.findall(path.read_text()):
@@ -44,9 +51,9 @@ def test_each_link_leads_somewhere(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
 def test_each_test_that_is_said_to_show_something_exists(path: Path) -> None:
-    named = {text for text in code(path.read_text()) if TEST.fullmatch(text)}
+    named = {found.groups() for text in code(path.read_text()) if (found := TEST.fullmatch(text))}
 
-    assert sorted(text for text in named if not (ROOT / text).is_file()) == []
+    assert sorted(f"{file}::{name}" for file, name in named if not has_test(file, name)) == []
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)

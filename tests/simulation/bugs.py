@@ -1,25 +1,33 @@
 """Bugs planted on purpose, each to be caught: one file, a table of them.
 
-Each replaces a function of the product by one that does what a tired programmer might have written. `python -m
-tests.simulation.bugs [NAME ...]` lives seeds from 0 on until each is caught, and says by which and by what law.
+Each replaces a function of the product by one that does what a tired programmer might have written. Most are caught by
+seeds; those that no simulated life can show, by the test that guards the same. `python -m tests.simulation.bugs
+[NAME ...]` lives seeds from 0 on until each is caught, and says by which and by what law.
+
+A bug with a `row` takes away what was built for that row of the table in docs/security.md, "What was shown once".
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from math import ceil
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from multikueue.api import quantity
+import pytest
+
+from multikueue.api import foreign, quantity
 from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
 from multikueue.controllers.reconcile.context import WorkQueues
@@ -31,13 +39,17 @@ from multikueue.dispatch.handlers import evicting, finishing, nominating, outcom
 from multikueue.errors import InvalidObject
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.reconciler import case, ensure_workload
-from multikueue.kube import errors, reflector
+from multikueue.kube import credentials, errors, kubeconfig, reflector
 from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine
-from multikueue.runtime import DONE
+from multikueue.registration import plan as plans
+from multikueue.runtime import DONE, WorkQueue, queue
 from multikueue.store import concerned, worker
 from multikueue.store.cache import Cache
+from multikueue.store.groups import Groups
+from multikueue.store.state import State
+from multikueue.web import admission, door
 from multikueue_simulator.simulation.batch import alike
 from multikueue_simulator.simulation.draw import drawn
 from multikueue_simulator.simulation.life import live
@@ -50,24 +62,25 @@ FAR = 600
 
 
 class Catch(NamedTuple):
-    """What a bug was caught by: a seed, and the law that was broken."""
+    """What a bug was caught by: a seed, and the law that was broken; or a test, and what it says."""
 
     name: str
-    seed: int
+    by: str
     violation: str
 
     def __str__(self) -> str:
-        return f"{self.name}: seed {self.seed}: {self.violation}"
+        return f"{self.name}: {self.by}: {self.violation}"
 
 
 @dataclass(frozen=True)
 class Bug:
-    """`caught_by` is a seed that catches it, `within` how many seeds from 0 on are enough."""
+    """`caught_by` is a seed that catches it, `within` how many seeds from 0 on are enough; or it is a test that does."""
 
     name: str
     plant: Plant
-    caught_by: int
-    within: int
+    caught_by: int | str
+    within: int = 0
+    row: int = 0
 
     def planted(self) -> Any:
         return contextmanager(self.plant)()
@@ -76,10 +89,10 @@ class Bug:
 BUGS: dict[str, Bug] = {}
 
 
-def bug(*, caught_by: int, within: int) -> Callable[[Plant], Plant]:
+def bug(*, caught_by: int | str, within: int = 0, row: int = 0) -> Callable[[Plant], Plant]:
     def register(plant: Plant) -> Plant:
         name = plant.__name__
-        BUGS[name] = Bug(name, plant, caught_by, within)
+        BUGS[name] = Bug(name, plant, caught_by, within, row)
         return plant
 
     return register
@@ -321,14 +334,14 @@ def _exactly(text: str) -> int:
     return -nanos if sign == "-" else nanos
 
 
-@bug(caught_by=273, within=274)
+@bug(caught_by=273, within=274, row=1)
 def a_long_quantity_is_read_as_it_stands() -> Iterator[None]:
     """And what cannot be taken in is not set aside: either by itself costs nobody anything."""
     with replaced(quantity, "_nanos", lambda _real: _exactly), replaced(Cache, "_attempt", lambda _real: Cache._change):
         yield
 
 
-@bug(caught_by=4, within=5)
+@bug(caught_by=4, within=5, row=3)
 def an_exponent_is_taken_at_its_word() -> Iterator[None]:
     with replaced(quantity, "_remembered", lambda _real: _exactly), replaced(quantity, "capped", lambda _real: int):
         yield
@@ -338,13 +351,13 @@ def _as_it_is(_real: Any) -> Any:
     return lambda text: text
 
 
-@bug(caught_by=20, within=21)
+@bug(caught_by=20, within=21, row=6)
 def a_worker_is_quoted_at_any_length() -> Iterator[None]:
     with in_handlers("excerpt", _as_it_is), replaced(outcome, "LONGEST_MESSAGE", lambda _real: None):
         yield
 
 
-@bug(caught_by=857, within=858)
+@bug(caught_by=857, within=858, row=6)
 def a_worker_dates_its_word_as_it_likes() -> Iterator[None]:
     def make(_real: Any) -> Any:
         def stuck(v: phases.View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
@@ -358,7 +371,7 @@ def a_worker_dates_its_word_as_it_likes() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=183, within=184)
+@bug(caught_by=183, within=184, row=2)
 def what_is_nested_deeply_ends_who_reads_it() -> Iterator[None]:
     def make(real: Any) -> Any:
         return tuple(error for error in real if error is not RecursionError)
@@ -367,7 +380,7 @@ def what_is_nested_deeply_ends_who_reads_it() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=86, within=87)
+@bug(caught_by=86, within=87, row=4)
 def a_cluster_may_have_two_names() -> Iterator[None]:
     with (
         replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid: None),
@@ -376,13 +389,13 @@ def a_cluster_may_have_two_names() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=148, within=149)
+@bug(caught_by=148, within=149, row=17)
 def a_name_may_lead_elsewhere_after_a_start() -> Iterator[None]:
     with replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid: None):
         yield
 
 
-@bug(caught_by=27, within=28)
+@bug(caught_by=27, within=28, row=7)
 def pages_are_read_for_ever() -> Iterator[None]:
     def make(_real: Any) -> Any:
         async def pages(self: Client, kind: Any, namespace: str, label_selector: str, size: int, wanted: Any) -> Any:
@@ -402,7 +415,7 @@ def pages_are_read_for_ever() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=166, within=167)
+@bug(caught_by=166, within=167, row=8)
 def a_name_that_is_taken_is_waited_for() -> Iterator[None]:
     def make(_real: Any) -> Any:
         return lambda case, body: JobDecision(actions=(CreateWorkload(body),))
@@ -411,13 +424,13 @@ def a_name_that_is_taken_is_waited_for() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=762, within=763)
+@bug(caught_by=762, within=763, row=12)
 def a_server_may_ask_for_any_patience() -> Iterator[None]:
     with replaced(errors, "LONGEST_RETRY_AFTER", lambda _real: timedelta.max):
         yield
 
 
-@bug(caught_by=41, within=42)
+@bug(caught_by=41, within=42, row=5)
 def a_job_is_removed_when_its_check_is() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda group: real(group) if group.check_state is not None else ""
@@ -432,6 +445,127 @@ def what_failed_waits_though_the_manager_cluster_answers_again() -> Iterator[Non
         yield
 
 
+@bug(caught_by=39, within=40, row=9)
+def an_error_shows_the_password_of_a_proxy() -> Iterator[None]:
+    """It is neither taken out of the URL nor out of the error: either by itself shows nobody anything."""
+    with (
+        replaced(credentials, "_proxy", lambda _real: lambda address: (address, "")),
+        replaced(foreign, "_USER_INFO", lambda _real: re.compile("(?!)")),
+    ):
+        yield
+
+
+@bug(caught_by=165, within=166, row=14)
+def a_kubeconfig_is_unfolded_to_any_size() -> Iterator[None]:
+    with replaced(kubeconfig, "LARGEST", lambda _real: sys.maxsize):
+        yield
+
+
+@bug(caught_by=128, within=129, row=16)
+def a_tenant_chooses_his_placement() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        return lambda self, local, *, option, by_workload: real(self, local, option=option, by_workload=True)
+
+    with replaced(State, "placement_for", make):
+        yield
+
+
+# --- what costs time, or is not simulated: a test catches it -------------------------------------------------------------
+
+
+@bug(caught_by="tests/store/test_groups.py::test_a_list_of_many_members_looks_at_each_once", row=10)
+def a_group_is_gathered_for_each_of_its_pods() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        def changed(self: Any, old: Any, new: Any) -> None:
+            real(self, old, new)
+            self._gather_all()
+
+        return changed
+
+    with replaced(Groups, "_member_changed", make):
+        yield
+
+
+@bug(caught_by="tests/web/test_door.py::test_who_never_comes_to_ask_is_hung_up_on[plain-half a head]", row=11)
+def half_a_request_may_stay_open() -> Iterator[None]:
+    with replaced(door._Caller, "expect_within", lambda _real: lambda self, seconds: None):
+        yield
+
+
+@bug(caught_by="tests/web/test_door.py::test_nobody_shuts_a_port_by_holding_connections_to_it", row=11)
+def a_port_takes_any_number_of_connections() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        return lambda self, caller: self._wait(caller, door.HEAD_TIMEOUT.total_seconds())
+
+    with replaced(door.Door, "enter", make):
+        yield
+
+
+@bug(
+    caught_by="tests/runtime/test_queue.py::test_a_key_of_a_lower_priority_has_its_share_of_the_takes"
+    "[news do not starve retries and timers]",
+    row=13,
+)
+def news_go_before_all_that_waits() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        return lambda self: next(line for line in self._waiting if line.length).pop()
+
+    with replaced(WorkQueue, "_next", make):
+        yield
+
+
+@bug(caught_by="tests/runtime/test_queue.py::test_tenants_take_turns", row=13)
+def a_tenant_goes_before_who_came_later() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        return lambda self, _tenant: real(self, lambda _key: None)
+
+    with replaced(queue._Line, "__init__", make):
+        yield
+
+
+@bug(caught_by="tests/web/test_admission.py::test_no_review_at_all[a UID that is no UTF-8]", row=15)
+def a_review_is_taken_for_text() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        return tuple(error for error in real if error is not UnicodeDecodeError)
+
+    with replaced(admission, "_UNREADABLE", make):
+        yield
+
+
+@bug(
+    caught_by="tests/simulator/test_worker_rights.py::test_what_is_granted_is_used_and_nothing_else_is_asked_for"
+    "[job_set-everywhere]",
+    row=18,
+)
+def a_worker_grants_what_nobody_needs() -> Iterator[None]:
+    with replaced(plans, "_COPY", lambda real: (*real, "update")):
+        yield
+
+
+def catch(name: str) -> Catch | None:
+    """By what is known to catch the bug of that name, or else by one of the seeds that are enough."""
+    by = BUGS[name].caught_by
+    return failed(name, by) if isinstance(by, str) else caught(name, chain([by], range(BUGS[name].within)))
+
+
+class _Heard:
+    """What a failed test says."""
+
+    said = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.failed:
+            self.said = report.longreprtext.splitlines()[-1]
+
+
+def failed(name: str, test: str) -> Catch | None:
+    """The test if it fails with the bug of that name. Only in a process that has not loaded it yet."""
+    heard = _Heard()
+    with BUGS[name].planted(), redirect_stdout(io.StringIO()):
+        code = pytest.main([test, "--assert=plain", "-p", "no:cacheprovider"], plugins=[heard])
+    return Catch(name, test, heard.said) if code == pytest.ExitCode.TESTS_FAILED and heard.said else None
+
+
 def caught(name: str, seeds: Iterable[int]) -> Catch | None:
     """The first of the seeds that catches the bug of that name."""
     gc.freeze()  # what is loaded already is looked at once, not after each life
@@ -440,21 +574,25 @@ def caught(name: str, seeds: Iterable[int]) -> Catch | None:
             violation = live(drawn(seed)).violation
             gc.collect()
             if violation is not None:
-                return Catch(name, seed, str(violation))
+                return Catch(name, f"seed {seed}", str(violation))
     return None
 
 
 def main(names: Sequence[str]) -> int:
     """Hunts from seed 0 on, not from where a bug is known to be caught. Returns how many were not."""
     missed = 0
-    with alike(os.cpu_count() or 1) as pool:
-        far = {name: max(FAR, BUGS[name].within) for name in names or BUGS}
-        hunts = {name: pool.apply_async(caught, (name, range(seeds))) for name, seeds in far.items()}
+    with alike(os.cpu_count() or 1, tasks=1) as pool:
+        hunts = {name: pool.apply_async(_from_afar, (name,)) for name in names or BUGS}
         for name, hunt in hunts.items():
-            catch = hunt.get()
-            print(catch or f"{name}: not caught by {far[name]} seeds", flush=True)
-            missed += catch is None
+            found = hunt.get()
+            print(found or f"{name}: not caught", flush=True)
+            missed += found is None
     return missed
+
+
+def _from_afar(name: str) -> Catch | None:
+    bug = BUGS[name]
+    return catch(name) if isinstance(bug.caught_by, str) else caught(name, range(max(FAR, bug.within)))
 
 
 if __name__ == "__main__":
