@@ -26,7 +26,7 @@ from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.quota.engine import Engine
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.store.queues import Key, Queue
 from multikueue.store.store import Store
 from multikueue.testing import (

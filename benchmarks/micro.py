@@ -22,7 +22,7 @@ from multikueue.dispatch.group import Group, Remote, attempt_of
 from multikueue.dispatch.question import question
 from multikueue.kube.decode import change_of
 from multikueue.quota.engine import Engine
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW, cluster_queue, flavor, job, local_queue, namespace, workload

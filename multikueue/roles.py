@@ -48,7 +48,7 @@ from multikueue.settings import (
     Role,
     Settings,
 )
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
 

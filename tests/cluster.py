@@ -35,7 +35,7 @@ from multikueue.errors import ClusterUnreachable, Expired, InvalidObject
 from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Lines, Page, every
 from multikueue.kube.decode import list_of, object_of
 from multikueue.kube.errors import error_from_answer
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue_simulator import definitions
 
 __all__ = ["Cluster", "Fault", "InProcessClient", "plain"]

@@ -20,7 +20,7 @@ from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.registration.choices import OUR_NAME
-from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
+from multikueue.store.workers.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 
 __all__ = [
     "GRANTED",

@@ -43,16 +43,16 @@ from multikueue.jobs.framework.workloads import is_of_group, is_owned
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.reconciler.case import is_over
 from multikueue.quota.cache.status import check_names, flavor_names
-from multikueue.store.cache import ByName, Cache, Indexer
-from multikueue.store.ceilings import Ceilings
-from multikueue.store.jobs import JobCaches
-from multikueue.store.nesting import CONTROLLER, Nesting, controllers
-from multikueue.store.placements import PLACEMENT_ANNOTATION, Placements, named
+from multikueue.store.caches.cache import ByName, Cache, Indexer
+from multikueue.store.caches.ceilings import Ceilings
+from multikueue.store.caches.jobs import JobCaches
+from multikueue.store.caches.nesting import CONTROLLER, Nesting, controllers
+from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Placements, named
+from multikueue.store.caches.runtimes import Runtimes
+from multikueue.store.caches.slices import Slices, replaced
 from multikueue.store.plans import Plans
 from multikueue.store.queues import WorkQueues
-from multikueue.store.runtimes import Runtimes
-from multikueue.store.slices import Slices, replaced
-from multikueue.store.worker import Places, WorkerView
+from multikueue.store.workers.worker import Places, WorkerView
 
 CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
 """On a MultiKueueConfig: more cluster names, comma separated, beyond the 20 that its spec may hold."""

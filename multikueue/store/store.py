@@ -14,14 +14,14 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import ADMITTED, FINISHED, Workload
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
-from multikueue.store import concerned, triggers
-from multikueue.store.cache import Cache
-from multikueue.store.changes import Change
+from multikueue.store.caches.cache import Cache
+from multikueue.store.event_handlers import concerned, triggers
+from multikueue.store.event_handlers.changes import Change
+from multikueue.store.event_handlers.triggers import Table, keys_after
+from multikueue.store.event_handlers.writes import Writes
 from multikueue.store.queues import Key, Queue, WorkQueues
 from multikueue.store.state import State
-from multikueue.store.triggers import Table, keys_after
-from multikueue.store.worker import WorkerAspect, WorkerView, prebuilt_key
-from multikueue.store.writes import Writes
+from multikueue.store.workers.worker import WorkerAspect, WorkerView, prebuilt_key
 
 __all__ = ["Store", "WorkerObserver"]
 

@@ -31,9 +31,9 @@ from multikueue.dispatch.group import (
 from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
-from multikueue.store.sight import EVERYWHERE, Lack
 from multikueue.store.state import config_of, pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
+from multikueue.store.workers.sight import EVERYWHERE, Lack
 
 __all__ = ["Views"]
 

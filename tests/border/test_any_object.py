@@ -19,7 +19,7 @@ from multikueue.dispatch.decide import decide
 from multikueue.kube.decode import list_of
 from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store
 from multikueue.store.views import Views

@@ -14,7 +14,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from tests.contract.builders import job, lease
 from tests.contract.server import Server
 from tests.contract.space import Space, eventually

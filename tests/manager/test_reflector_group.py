@@ -11,7 +11,7 @@ from multikueue.kube.reflector import OnState
 from multikueue.manager import reflector_group as module
 from multikueue.manager.reflector_group import ReflectorGroup
 from multikueue.roles import Watch
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.testing import NOW
 from tests.cluster import Cluster
 

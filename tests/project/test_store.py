@@ -10,11 +10,11 @@ import pytest
 
 from multikueue.dispatch.group import Link
 from multikueue.quota.engine import Engine
-from multikueue.store.expectations import Expectations
 from multikueue.store.queues import Nowhere
-from multikueue.store.sight import Sight
 from multikueue.store.store import Store
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.expectations import Expectations
+from multikueue.store.workers.sight import Sight
+from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW
 from tests.project.files import ROOT
 

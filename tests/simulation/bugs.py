@@ -45,10 +45,11 @@ from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine
 from multikueue.registration import plan as plans
 from multikueue.runtime import DONE, WorkQueue, queue
-from multikueue.store import concerned, worker
-from multikueue.store.cache import Cache
-from multikueue.store.groups import Groups
+from multikueue.store.caches.cache import Cache
+from multikueue.store.caches.groups import Groups
+from multikueue.store.event_handlers import concerned
 from multikueue.store.state import State
+from multikueue.store.workers import worker
 from multikueue.web import admission, door
 from multikueue_simulator.simulation.batch import alike
 from multikueue_simulator.simulation.draw import drawn
@@ -473,7 +474,7 @@ def a_tenant_chooses_his_placement() -> Iterator[None]:
 # --- what costs time, or is not simulated: a test catches it -------------------------------------------------------------
 
 
-@bug(caught_by="tests/store/test_groups.py::test_a_list_of_many_members_looks_at_each_once", row=10)
+@bug(caught_by="tests/store/caches/test_groups.py::test_a_list_of_many_members_looks_at_each_once", row=10)
 def a_group_is_gathered_for_each_of_its_pods() -> Iterator[None]:
     def make(real: Any) -> Any:
         def changed(self: Any, old: Any, new: Any) -> None:

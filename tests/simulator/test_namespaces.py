@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
-from multikueue.store.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from multikueue_simulator import objects
 from multikueue_simulator.world import NAMESPACE, Layout, Share, World
 from tests.simulator.stage import perform

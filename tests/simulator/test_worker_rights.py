@@ -33,8 +33,8 @@ from multikueue.registration.plan import (
     worker_objects,
 )
 from multikueue.settings import CapacityFollow, Cluster, InForce, Integrations, Settings
-from multikueue.store.expectations import CONFLICT_MEMORY
-from multikueue.store.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.expectations import CONFLICT_MEMORY
+from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from multikueue_simulator import objects
 from multikueue_simulator.world import NAMESPACE, Layout, Share, Worker, World, token
 from tests.jobs.all_kinds import body as body_of

@@ -18,7 +18,7 @@ from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS, Kind
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.ocm import FROZEN_ANNOTATION, GROUP_INDEX_LABEL, OCM_GROUP, PLACEMENT_LABEL
 from multikueue.kube.decode import object_of
-from multikueue.store.placements import Placements
+from multikueue.store.caches.placements import Placements
 from multikueue.testing import NOW
 
 Body = dict[str, Any]

@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.api.workload import Workload
 from multikueue.dispatch.plan import Absent, Alone, Copied, Desired, Plan
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.store.plans import Plans
 from multikueue.testing import NOW, workload
 from multikueue.testing.workloads import WorkloadBuilder

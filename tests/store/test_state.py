@@ -10,7 +10,7 @@ from multikueue.api.workload import Workload, WorkloadSpec
 from multikueue.jobs.framework.pod_set_info import placement
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.quota.engine import Engine
-from multikueue.store.cache import ByName
+from multikueue.store.caches.cache import ByName
 from multikueue.store.state import CLUSTERS_ANNOTATION, clusters_of
 from multikueue.store.store import Store
 from multikueue.testing import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.consult import consult
-from multikueue.store.placements import Named
+from multikueue.store.caches.placements import Named
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW, FleetBuilder, check_strategy, fleet, strategy_workload
 from strategies.external import External

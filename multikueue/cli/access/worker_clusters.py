@@ -19,7 +19,7 @@ from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, PrintedList, age, since
 from multikueue.errors import ApiError, Forbidden, NotFound
 from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
-from multikueue.store.sight import EVERYWHERE, namespaces_of
+from multikueue.store.workers.sight import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient

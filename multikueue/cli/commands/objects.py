@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
     from multikueue.api.meta import ObjectKey
     from multikueue.kube.cluster_client import ClusterClient
-    from multikueue.store.cache import Cache
+    from multikueue.store.caches.cache import Cache
 
 __all__ = ["app"]
 

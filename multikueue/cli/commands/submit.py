@@ -163,7 +163,7 @@ async def _clusters(client: Client, namespace: str, queue: str) -> Any:
     from multikueue.api.meta import find_condition
     from multikueue.api.multikueue import ACTIVE, CORDON_ANNOTATION
     from multikueue.registration.preflight import routes
-    from multikueue.store.sight import namespaces_of
+    from multikueue.store.workers.sight import namespaces_of
 
     way = await routes(client)
     mine = next((each for each in way.cluster_queues if each.metadata.name == queue), None)

@@ -29,9 +29,9 @@ from multikueue.dispatch.prospects import Prospect, State
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank
-from multikueue.store.ceilings import Ceilings
-from multikueue.store.sight import namespaces_of
+from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.state import clusters_of, config_of
+from multikueue.store.workers.sight import namespaces_of
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess

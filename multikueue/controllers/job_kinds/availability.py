@@ -15,7 +15,7 @@ from multikueue.controllers.reconcile.events import log_state
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.kube.reflector import Reflector
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.telemetry import get_logger
 
 __all__ = ["JobKinds"]

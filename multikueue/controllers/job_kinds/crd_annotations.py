@@ -19,7 +19,7 @@ from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
 from multikueue.settings import read_kind
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.telemetry import get_logger
 
 __all__ = ["KIND_ANNOTATION", "AnnotatedKinds", "annotated_kinds"]

@@ -33,7 +33,7 @@ from multikueue.api.workload import (
 )
 from multikueue.dispatch.group import attempt_of
 from multikueue.store.store import Store
-from multikueue.store.worker import WorkerView, prebuilt_key
+from multikueue.store.workers.worker import WorkerView, prebuilt_key
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import Metrics, QueueInstruments
 

@@ -18,7 +18,7 @@ from multikueue.errors import NotFound
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.runtime import DONE, Result
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 
 __all__ = ["Finalizers", "remove_finalizer"]
 

@@ -13,7 +13,7 @@ from multikueue.api.multikueue import ACTIVE, AdmissionCheck, MultiKueueCluster
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue
 from multikueue.api.render import difference, status_patch
 from multikueue.kube.cluster_client import ClusterClient
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 
 T = TypeVar("T", AdmissionCheck, ClusterQueue, MultiKueueCluster)
 S = TypeVar("S", AdmissionCheck, ClusterQueue, Cohort, LocalQueue, MultiKueueCluster)

@@ -35,7 +35,7 @@ from multikueue.dispatch.question import question
 from multikueue.errors import ConfigurationError, StrategyError
 from multikueue.runtime import Backoff, DeadlineExceeded, DeadlinePool, PoolSaturated
 from multikueue.settings import InForce, Loaded
-from multikueue.store.placements import PLACEMENT_ANNOTATION
+from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue.store.store import Store
 from multikueue.strategy import Nomination
 from multikueue.telemetry import get_logger

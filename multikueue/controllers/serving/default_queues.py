@@ -10,7 +10,7 @@ import anyio
 from multikueue.api.queues import LocalQueue
 from multikueue.jobs.framework.webhook import DEFAULT_QUEUE
 from multikueue.runtime import Clock, first
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 
 __all__ = ["DefaultQueues"]
 

@@ -26,7 +26,7 @@ from multikueue.errors import Forbidden, Invalid, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import ClusterClient, Lines, WatchingClient
 from multikueue.kube.decode import UNREADABLE, list_of
 from multikueue.kube.relatives import Relatives
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.worker import WorkerView
 from multikueue.web.front_proxy import User
 from multikueue.web.relatives import MOST_ITEMS, shown_event, shown_pod
 from multikueue.web.server import Write

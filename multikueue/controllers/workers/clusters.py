@@ -27,8 +27,8 @@ from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access, Kubec
 from multikueue.dispatch.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
-from multikueue.store.sight import namespaces_of
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.sight import namespaces_of
+from multikueue.store.workers.worker import WorkerView
 
 __all__ = ["Clusters"]
 

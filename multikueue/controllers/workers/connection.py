@@ -38,8 +38,8 @@ from multikueue.kube.client import Client
 from multikueue.kube.expiry import Validity, of_credentials
 from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
-from multikueue.store.sight import EVERYWHERE
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.sight import EVERYWHERE
+from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import outbox_of
 

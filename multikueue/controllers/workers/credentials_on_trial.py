@@ -13,8 +13,8 @@ from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.workers.watches import selector, watched
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.client import Client
-from multikueue.store.sight import is_needed
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.sight import is_needed
+from multikueue.store.workers.worker import WorkerView
 
 __all__ = [
     "CONNECTION_FAILED",

@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 
 from multikueue.settings import Dispatch
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 
 __all__ = ["HEARTBEAT", "Health"]

@@ -19,7 +19,7 @@ from multikueue.controllers.reconcile.context import World
 from multikueue.errors import Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 
 __all__ = ["ClusterIdentity", "OtherCluster", "SameCluster"]

@@ -8,7 +8,7 @@ from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
 from multikueue.controllers.reconcile.context import World
 from multikueue.runtime import DONE, Result
-from multikueue.store.sight import namespaces_of
+from multikueue.store.workers.sight import namespaces_of
 
 
 @dataclass(frozen=True, slots=True)

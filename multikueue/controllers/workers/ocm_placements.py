@@ -16,7 +16,7 @@ from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS, Kind
 from multikueue.controllers.reconcile.context import World
 from multikueue.controllers.reconcile.strategies import PLACEMENTS as READ_PLACEMENTS
 from multikueue.kube.reflector import Reflector
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.telemetry import get_logger
 
 log = get_logger()

@@ -51,9 +51,9 @@ from multikueue.jobs.kinds.pods.members import members_of, missing
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
 from multikueue.runtime import AGAIN, DONE, Result
-from multikueue.store.cache import Cache
-from multikueue.store.expectations import AWAY_MEMORY, CONFLICT_MEMORY
-from multikueue.store.worker import WorkerView, prebuilt_key
+from multikueue.store.caches.cache import Cache
+from multikueue.store.workers.expectations import AWAY_MEMORY, CONFLICT_MEMORY
+from multikueue.store.workers.worker import WorkerView, prebuilt_key
 from multikueue.telemetry import get_logger
 
 T = TypeVar("T", bound=Object)

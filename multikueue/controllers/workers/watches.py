@@ -16,9 +16,9 @@ from multikueue.controllers.reconcile.context import World
 from multikueue.controllers.workers.health import Health
 from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
-from multikueue.store.cache import Cache
-from multikueue.store.sight import is_needed
-from multikueue.store.worker import WorkerView
+from multikueue.store.caches.cache import Cache
+from multikueue.store.workers.sight import is_needed
+from multikueue.store.workers.worker import WorkerView
 
 __all__ = ["Watches", "selector", "watched"]
 

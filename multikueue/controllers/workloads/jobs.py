@@ -36,7 +36,7 @@ from multikueue.jobs.kinds.pods.members import members_of, parts
 from multikueue.jobs.reconciler.case import is_over
 from multikueue.jobs.reconciler.decide import Decide, JobView, decide, resolve_priority
 from multikueue.runtime import Result
-from multikueue.store.cache import ByName
+from multikueue.store.caches.cache import ByName
 from multikueue.telemetry import get_logger
 
 log = get_logger()

@@ -23,7 +23,8 @@ from multikueue.jobs.framework.workloads import is_owned
 from multikueue.jobs.reconciler import labels, where
 
 LOOK_FOR_NAME_AFTER = timedelta(minutes=1)
-"""A Workload that is another job's, or cannot be decoded, does not wake this job when it goes (`store.triggers`)."""
+"""A Workload that is another job's, or cannot be decoded, does not wake this job when it goes
+(`store.event_handlers.triggers`)."""
 
 NOTHING = JobDecision()
 _NO_CLASS = Priority()

@@ -26,7 +26,7 @@ from multikueue.jobs.reconciler.run import decide_run
 from multikueue.jobs.reconciler.updates import annotated_update, delete, joined, let_go, spec_update
 
 LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
-"""A new priority class wakes workloads, not a job that still has none (`store.triggers`)."""
+"""A new priority class wakes workloads, not a job that still has none (`store.event_handlers.triggers`)."""
 
 
 def decide_own(case: Case) -> JobDecision:

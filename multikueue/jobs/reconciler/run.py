@@ -17,7 +17,7 @@ from multikueue.jobs.reconciler.updates import let_go
 from multikueue.jobs.trees.templates import tree_of
 
 LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
-"""A new flavor wakes queues and their workloads, but no job (`store.triggers`)."""
+"""A new flavor wakes queues and their workloads, but no job (`store.event_handlers.triggers`)."""
 
 
 def decide_run(case: Case, workload: Workload) -> JobDecision:

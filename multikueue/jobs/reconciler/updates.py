@@ -22,7 +22,7 @@ from multikueue.jobs.framework.workloads import job_uid_labels, owner_reference
 from multikueue.jobs.reconciler.case import NOTHING, Case
 
 LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)
-"""A worker that comes back, or is lost by time, wakes its workloads, but no job (`store.triggers`)."""
+"""A worker that comes back, or is lost by time, wakes its workloads, but no job (`store.event_handlers.triggers`)."""
 
 
 def delete(workloads: tuple[Workload, ...], why: str) -> JobDecision:

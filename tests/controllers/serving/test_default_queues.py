@@ -10,7 +10,7 @@ import pytest
 
 from multikueue.api.queues import LocalQueue
 from multikueue.controllers.serving.default_queues import DefaultQueues
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue.testing import NOW, local_queue
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.pods import PODS, PRINTED_EVENTS
 from multikueue.api.workload import PREBUILT_LABEL, Workload
 from multikueue.controllers.serving.remote_reads import Reads
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import workload
 from multikueue.web.front_proxy import User
 from multikueue.web.server import Write

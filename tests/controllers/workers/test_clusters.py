@@ -23,7 +23,7 @@ from multikueue.errors import Unauthorized
 from multikueue.kube.credentials import Credentials
 from multikueue.kube.expiry import Validity
 from multikueue.settings import Dispatch, Quota, Settings
-from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION
+from multikueue.store.workers.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio

@@ -24,8 +24,8 @@ from multikueue.kube.credentials import Credentials
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.tokens import FixedToken
 from multikueue.settings import Dispatch, Integrations
-from multikueue.store.sight import EVERYWHERE
-from multikueue.store.worker import NEVER, WorkerView
+from multikueue.store.workers.sight import EVERYWHERE
+from multikueue.store.workers.worker import NEVER, WorkerView
 from multikueue.testing import NOW
 from tests.controllers.table import Table, table
 from tests.controllers.workers.worker_server import WorkerServer, worker_server

@@ -10,7 +10,7 @@ import pytest
 from multikueue.controllers.workers.health import HEARTBEAT, Health
 from multikueue.dispatch.group import Reach
 from multikueue.settings import Dispatch
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW
 from tests.controllers.workers.test_connection import QUICK
 

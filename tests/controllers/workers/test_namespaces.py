@@ -18,7 +18,7 @@ from multikueue.dispatch.group import Reach
 from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
 from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER
-from multikueue.store.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table, table
 from tests.controllers.workers.test_connection import QUICK, Line, access, connected, connecting
 from tests.controllers.workers.worker_server import WorkerServer, worker_server

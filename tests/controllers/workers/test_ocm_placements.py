@@ -20,7 +20,7 @@ from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.errors import ApiError, Forbidden, NotFound
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.settings import EXTERNAL_DISPATCHER
-from multikueue.store.placements import PLACEMENT_ANNOTATION, Named, Placements
+from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Named, Placements
 from multikueue.store.store import Store
 from multikueue.testing import NOW
 from tests.cluster import Cluster

@@ -7,7 +7,7 @@ import pytest
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ServerError
-from multikueue.store import orphans
+from multikueue.store.caches import orphans
 from tests.cluster import Fault
 from tests.controllers.table import Table, table
 

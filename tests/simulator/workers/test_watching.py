@@ -10,7 +10,7 @@ from multikueue.api.core import Namespace
 from multikueue.api.job import Job
 from multikueue.kube.client import Client
 from multikueue.kube.credentials import Credentials
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue_simulator.transport import over
 from multikueue_simulator.workers.watching import reflect, retries
 from tests.simulator.bench import Bench, on_bench

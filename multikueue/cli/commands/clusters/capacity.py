@@ -24,7 +24,7 @@ from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.quota.capacity.following import Figure, FollowedQuota, Rules, follow, follow_problem, reserve_of
 from multikueue.quota.capacity.offers import Feeders, Record, offer
 from multikueue.registration.preflight import Routes, routes
-from multikueue.store.sight import namespaces_of
+from multikueue.store.workers.sight import namespaces_of
 
 __all__ = ["Outlook", "Survey", "listing", "survey"]
 

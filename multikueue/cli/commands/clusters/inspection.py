@@ -27,7 +27,7 @@ from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration
 from multikueue.registration.preflight import Finding, Level, Routes, preflight, routes
 from multikueue.settings import DeclaredKind
-from multikueue.store.sight import EVERYWHERE, namespaces_of
+from multikueue.store.workers.sight import EVERYWHERE, namespaces_of
 
 __all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
 

@@ -26,7 +26,7 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
 )
 from multikueue.jobs.framework.workloads import owner_reference, workload_name
-from multikueue.store.placements import PLACEMENT_ANNOTATION
+from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue_simulator import objects
 from multikueue_simulator.simulation import adversaries as acts

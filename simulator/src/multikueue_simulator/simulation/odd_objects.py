@@ -20,7 +20,7 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
 )
 from multikueue.controllers.reconcile.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
-from multikueue.store.placements import PLACEMENT_ANNOTATION
+from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue_simulator import objects
 
 __all__ = [

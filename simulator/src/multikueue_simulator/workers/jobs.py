@@ -22,7 +22,7 @@ from multikueue.errors import Conflict, NotFound
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 from multikueue_simulator.workers.pods import PodObjects
 from multikueue_simulator.workers.runs import NO_PODS, Life, Pods, Status, Sync, status_of, sync, vanishes_at
 from multikueue_simulator.workers.watching import reflect, retries

@@ -61,7 +61,7 @@ from multikueue.kube.cluster_client import WatchingClient
 from multikueue.quota.workload import lifecycle
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
-from multikueue.store.cache import ByName, Cache
+from multikueue.store.caches.cache import ByName, Cache
 from multikueue_simulator.workers import kueue_jobs
 from multikueue_simulator.workers.behaviour import PROMPT, Behaviour, Scripted, held_until, scripted
 from multikueue_simulator.workers.kueue_seen import Look, Seen

@@ -23,8 +23,8 @@ from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import resolve_priority
 from multikueue.quota.engine import Engine
 from multikueue.runtime import WorkQueue
-from multikueue.store.cache import ByName, Cache
-from multikueue.store.slices import replaced
+from multikueue.store.caches.cache import ByName, Cache
+from multikueue.store.caches.slices import replaced
 from multikueue_simulator.workers.kueue_jobs import JobView, is_active, job_keys
 
 __all__ = ["CYCLE", "Look", "Seen"]

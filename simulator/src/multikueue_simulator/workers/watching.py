@@ -13,7 +13,7 @@ from multikueue.api.kinds import Kind
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
 from multikueue.runtime import Backoff
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 
 __all__ = ["reflect", "retries"]
 

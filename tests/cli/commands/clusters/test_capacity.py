@@ -19,7 +19,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.queues import FOLLOW_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
-from multikueue.store.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from multikueue.testing import (
     admission_check,
     cluster_queue,

@@ -16,7 +16,7 @@ from multikueue.api.kinds import (
     WORKLOADS,
 )
 from multikueue.registration.plan import CLUSTER_ROLES, ROLE_BINDINGS, ROLES
-from multikueue.store.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from multikueue.testing import (
     workload,
 )

@@ -10,7 +10,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.ocm import PLACEMENT_LABEL
 from multikueue.api.workload import ELASTIC_ANNOTATION, PRIORITY_CLASS_LABEL
 from multikueue.runtime import Clock
-from multikueue.store.placements import PLACEMENT_ANNOTATION
+from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue_simulator import definitions, objects
 from multikueue_simulator.demo.scripts.values import Play, Submission
 from multikueue_simulator.world import NAMESPACE, ClusterHandle, World

@@ -8,7 +8,7 @@ from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.meta import OwnerReference, controller_of
 from multikueue.jobs.framework.nesting import MOST_HOPS, Ancestor, Nested, is_whole, nested
 from multikueue.jobs.integrations.frameworks import Adapters
-from multikueue.store.jobs import JobCaches
+from multikueue.store.caches.jobs import JobCaches
 
 __all__ = ["CONTROLLER", "Nesting", "controllers"]
 

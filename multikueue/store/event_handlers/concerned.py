@@ -26,11 +26,11 @@ from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.framework.workloads import is_of_group
 from multikueue.quota.cache.status import check_names, flavor_names
-from multikueue.store.changes import Change, is_result_alone
-from multikueue.store.groups import group_key
+from multikueue.store.caches.groups import group_key
+from multikueue.store.event_handlers.changes import Change, is_result_alone
 from multikueue.store.queues import Key
 from multikueue.store.state import State
-from multikueue.store.worker import prebuilt_key
+from multikueue.store.workers.worker import prebuilt_key
 
 T = TypeVar("T")
 

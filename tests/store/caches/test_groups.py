@@ -11,8 +11,8 @@ import pytest
 from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import Pod, PodGroup
 from multikueue.api.workload import ATTEMPT_ANNOTATION
-from multikueue.store.cache import Cache
-from multikueue.store.groups import Groups, group_key
+from multikueue.store.caches.cache import Cache
+from multikueue.store.caches.groups import Groups, group_key
 from multikueue.testing import NOW
 from tests.jobs.kinds.pods.builders import member, pod
 

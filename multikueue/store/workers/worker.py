@@ -16,11 +16,11 @@ from multikueue.api.workload import Workload, prebuilt_workload
 from multikueue.dispatch.group import Asked, Link, Reach, Unfit
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
-from multikueue.store.cache import Cache, ignore
-from multikueue.store.expectations import Expectations
-from multikueue.store.jobs import JobCaches
-from multikueue.store.orphans import Orphans
-from multikueue.store.sight import Sight
+from multikueue.store.caches.cache import Cache, ignore
+from multikueue.store.caches.jobs import JobCaches
+from multikueue.store.caches.orphans import Orphans
+from multikueue.store.workers.expectations import Expectations
+from multikueue.store.workers.sight import Sight
 
 __all__ = ["NEVER", "Places", "WorkerAspect", "WorkerView", "prebuilt_key"]
 

@@ -9,8 +9,8 @@ from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY
-from multikueue.store.jobs import JobCaches
-from multikueue.store.worker import prebuilt_key
+from multikueue.store.caches.jobs import JobCaches
+from multikueue.store.workers.worker import prebuilt_key
 from multikueue.testing import job
 from tests.jobs.gadgets import GADGETS, WITH_GADGETS, gadget
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from multikueue.api.kinds import JOBS, STATEFUL_SETS, WORKLOADS, Kind
-from multikueue.store.sight import EVERYWHERE, NAMESPACES_ANNOTATION, Lack, Sight, namespaces_of
+from multikueue.store.workers.sight import EVERYWHERE, NAMESPACES_ANNOTATION, Lack, Sight, namespaces_of
 from multikueue.testing import NOW, multikueue_cluster
 
 LATER = NOW + timedelta(minutes=1)

@@ -16,11 +16,11 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueueCluster, MultiKueueConfig
 from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.workload import Workload
-from multikueue.store import changes, concerned
-from multikueue.store.changes import Change
+from multikueue.store.event_handlers import changes, concerned
+from multikueue.store.event_handlers.changes import Change
 from multikueue.store.queues import Key, Queue
 from multikueue.store.state import State
-from multikueue.store.worker import WorkerAspect
+from multikueue.store.workers.worker import WorkerAspect
 
 __all__ = ["Row", "Table", "To", "keys_after"]
 

@@ -10,11 +10,11 @@ from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.api.workload import Workload
 from multikueue.dispatch.group import Asked
-from multikueue.store import orphans
-from multikueue.store.cache import Cache
-from multikueue.store.orphans import Orphans
+from multikueue.store.caches import orphans
+from multikueue.store.caches.cache import Cache
+from multikueue.store.caches.orphans import Orphans
 from multikueue.store.store import Store
-from multikueue.store.worker import WorkerView
+from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW, job, workload
 from tests.store.known import stored
 

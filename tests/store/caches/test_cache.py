@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
 from multikueue.errors import InvariantBroken
-from multikueue.store.cache import ByName, Cache
+from multikueue.store.caches.cache import ByName, Cache
 from multikueue.testing import workload
 
 
@@ -120,7 +120,7 @@ def test_what_came_while_a_list_was_asked_for_is_not_mixed_up_with_what_was_know
 
 
 def test_others_have_turns_while_a_long_list_is_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.store.cache.STEP", 2)
+    monkeypatch.setattr("multikueue.store.caches.cache.STEP", 2)
     told = Told()
     told.cache.replace([seen(f"old-{n}", uid=f"o{n}") for n in range(4)])
     told.changes.clear()
@@ -131,7 +131,7 @@ def test_others_have_turns_while_a_long_list_is_taken_in(monkeypatch: pytest.Mon
 def test_what_is_told_while_a_long_list_is_taken_in_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """In whichever step: what the list has is as it was before."""
     for when in range(12):
-        monkeypatch.setattr("multikueue.store.cache.STEP", 1)
+        monkeypatch.setattr("multikueue.store.caches.cache.STEP", 1)
         told = Told()
         told.cache.replace([seen(name, uid=name) for name in ("dropped", "changed", "deleted")], 5)
         told.cache.expect_list()

@@ -17,10 +17,10 @@ from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.quota.engine import Engine
-from multikueue.store import changes, concerned
-from multikueue.store.changes import Change
+from multikueue.store.event_handlers import changes, concerned
+from multikueue.store.event_handlers.changes import Change
+from multikueue.store.event_handlers.triggers import Row, To, keys_after
 from multikueue.store.store import Store
-from multikueue.store.triggers import Row, To, keys_after
 from multikueue.testing import NOW, job, workload
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.kinds.pods.builders import member, pod

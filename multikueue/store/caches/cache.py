@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.unreadable import why_unreadable
 from multikueue.errors import InvariantBroken
-from multikueue.store.orphans import Orphans
+from multikueue.store.caches.orphans import Orphans
 
 T = TypeVar("T", bound=Object)
 

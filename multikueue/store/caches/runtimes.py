@@ -11,8 +11,8 @@ import msgspec
 from multikueue.api.job import AnyJob, CustomJob, JobKey
 from multikueue.api.kinds import Kind
 from multikueue.jobs.integrations.frameworks import Adapters
-from multikueue.store.cache import Cache
-from multikueue.store.jobs import JobCaches
+from multikueue.store.caches.cache import Cache
+from multikueue.store.caches.jobs import JobCaches
 
 __all__ = ["Runtimes"]
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.group import Asked, Unfit
-from multikueue.store.expectations import Expectations
+from multikueue.store.workers.expectations import Expectations
 from multikueue.testing import NOW
 
 KEY, OTHER = ObjectKey("default", "wl"), ObjectKey("default", "other")

@@ -11,8 +11,8 @@ from multikueue.api.meta import OwnerReference
 from multikueue.jobs.framework.nesting import MOST_HOPS, Nested
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
-from multikueue.store.jobs import JobCaches
-from multikueue.store.nesting import CONTROLLER, Nesting, controllers
+from multikueue.store.caches.jobs import JobCaches
+from multikueue.store.caches.nesting import CONTROLLER, Nesting, controllers
 from multikueue.testing import JobBuilder, job
 from tests.jobs.gadgets import GADGETS, GadgetJob, gadget
 from tests.jobs.kinds.pods import builders as pods

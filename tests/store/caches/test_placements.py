@@ -14,7 +14,7 @@ from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.ocm import FROZEN_ANNOTATION, GROUP_INDEX_LABEL, PLACEMENT_LABEL
 from multikueue.errors import InvalidObject
 from multikueue.kube.decode import UNREADABLE, object_of
-from multikueue.store.placements import ABSENCE_MEMORY, PLACEMENT_ANNOTATION, Named, named
+from multikueue.store.caches.placements import ABSENCE_MEMORY, PLACEMENT_ANNOTATION, Named, named
 from multikueue.strategy import Placement
 from multikueue.testing import NOW, admission_check, cluster_queue, job, local_queue, workload
 from tests.store.hub import KEY, NAME, NAMESPACE, Hub, condition

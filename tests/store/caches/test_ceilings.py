@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multikueue.quota.capacity.offers import WorkerQueues
-from multikueue.store.ceilings import Ceilings
+from multikueue.store.caches.ceilings import Ceilings
 from multikueue.testing import cluster_queue, local_queue, workload
 
 TOO_MUCH = (

@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
-from multikueue.store.writes import Writes
+from multikueue.store.event_handlers.writes import Writes
 from multikueue.testing import workload
 
 KEY = ObjectKey("default", "wl")

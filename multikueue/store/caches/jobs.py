@@ -14,9 +14,9 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.pod import Pod
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import Adapters
-from multikueue.store.cache import Cache, Indexer, Listener, ignore
-from multikueue.store.groups import Groups, group_key
-from multikueue.store.orphans import Orphans
+from multikueue.store.caches.cache import Cache, Indexer, Listener, ignore
+from multikueue.store.caches.groups import Groups, group_key
+from multikueue.store.caches.orphans import Orphans
 
 __all__ = ["JobCaches"]
 

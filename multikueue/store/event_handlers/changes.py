@@ -25,7 +25,7 @@ from multikueue.dispatch.preemption_gates import BLOCKED
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.kinds.pods.members import able
 from multikueue.quota.cache.status import check_names
-from multikueue.store.nesting import controllers
+from multikueue.store.caches.nesting import controllers
 from multikueue.store.state import State
 
 __all__ = ["Change"]

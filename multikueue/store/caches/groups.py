@@ -10,7 +10,7 @@ from itertools import count
 from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.api.pod import GROUP_LABEL, POD_FINALIZER, Pod, PodGroup
 from multikueue.api.workload import ATTEMPT_ANNOTATION
-from multikueue.store.cache import Cache, Indexer, Listener, ignore
+from multikueue.store.caches.cache import Cache, Indexer, Listener, ignore
 
 __all__ = ["Groups", "group_key"]
 

@@ -25,7 +25,7 @@ from multikueue.api.ocm import (
     Placement,
     PlacementDecision,
 )
-from multikueue.store.cache import Cache
+from multikueue.store.caches.cache import Cache
 
 PLACEMENT_ANNOTATION = "multikueue.dev/placement"
 """Names the Placement to follow, as `name` or `namespace/name`: on a Workload or its job, a LocalQueue, a ClusterQueue,

@@ -7,8 +7,8 @@ import msgspec
 from multikueue.api.job import AnyJob, CustomJob, JobKey
 from multikueue.api.meta import ObjectMeta, encode
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
-from multikueue.store.jobs import JobCaches
-from multikueue.store.runtimes import Runtimes
+from multikueue.store.caches.jobs import JobCaches
+from multikueue.store.caches.runtimes import Runtimes
 from multikueue.testing import job
 from tests.jobs.all_kinds import RUNTIME, body
 
