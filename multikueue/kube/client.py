@@ -33,13 +33,13 @@ from multikueue.errors import (
     TooLarge,
     Unauthorized,
 )
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.identity import Identity, Proof, loop_time
 from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page, every
-from multikueue.kube.credentials import Credentials
 from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, pieces_of, without_depths
 from multikueue.kube.errors import error_from_answer
-from multikueue.kube.identity import Identity, Proof, loop_time
-from multikueue.kube.retry import is_repeatable, wait_before_retry
-from multikueue.kube.session import (
+from multikueue.kube.transport.retry import is_repeatable, wait_before_retry
+from multikueue.kube.transport.session import (
     CONNECT_TIMEOUT,
     LARGEST_OBJECT,
     NOT_SENT,

@@ -31,7 +31,7 @@ from multikueue.controllers.serving.visibility import AccessReviewer, Visibility
 from multikueue.controllers.serving.webhooks import Service, Webhooks, keep_webhook
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.kube.session import USER_AGENT, Transport, open_session
+from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
 from multikueue.manager.engine import engine_of
 from multikueue.manager.readiness import Readiness
 from multikueue.manager.reflector_group import ReflectorGroup

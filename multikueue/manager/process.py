@@ -22,9 +22,9 @@ from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import verify
 from multikueue.controllers.reload import Reload, log_ignored
 from multikueue.errors import ClusterUnreachable
+from multikueue.kube.auth.credentials import Credentials, from_environment
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials, from_environment
-from multikueue.kube.session import Transport, open_session
+from multikueue.kube.transport.session import Transport, open_session
 from multikueue.manager.life import Manager, user_agent
 from multikueue.roles import adapters_of
 from multikueue.runtime import Clock, Mandate, SystemClock

@@ -14,8 +14,8 @@ import yaml
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.errors import ApiError, Forbidden
+from multikueue.kube.auth.expiry import of_certificate
 from multikueue.kube.cluster_client import ClusterClient
-from multikueue.kube.expiry import of_certificate
 from multikueue.registration.choices import OUR_NAME
 from multikueue.registration.ownership import ask
 from multikueue.registration.plan import LABELS, SERVICE_ACCOUNTS

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube.expiry import Validity, validity_of
-from multikueue.kube.kubeconfig import KubeconfigUser, parse
+from multikueue.kube.auth.expiry import Validity, validity_of
+from multikueue.kube.auth.kubeconfig import KubeconfigUser, parse
 
 __all__ = ["KubeconfigFacts", "kubeconfig_facts"]
 

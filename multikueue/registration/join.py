@@ -23,9 +23,9 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import KUBECONFIG_KEY
 from multikueue.api.workload import FINISHED, Workload
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, NotFound, Unauthorized
+from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
-from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.registration.choices import DEFAULT_VALIDITY, CredentialKind
 from multikueue.registration.credentials import (
     Credential,

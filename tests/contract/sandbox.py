@@ -19,10 +19,10 @@ from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.http import FrontEnd
 from fakekube.network.transport import Network
 from fakekube.wire import Request, Response, User, Watch
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.tokens import FixedToken
 from multikueue_simulator import definitions
 from multikueue_simulator.transport import over
 from tests.cluster import InProcessClient

@@ -14,10 +14,10 @@ import aiohttp
 import anyio
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.tokens import FixedToken
 
 __all__ = ["JSON", "PATIENCE", "Answer", "Object", "OverHttp", "Server", "Stream", "decoded", "headers_of", "payload"]
 

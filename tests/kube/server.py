@@ -15,9 +15,9 @@ from typing import Any
 import anyio
 from aiohttp import web
 
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.tokens import FixedToken
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

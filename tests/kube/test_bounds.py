@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from multikueue.api.kinds import JOBS, WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, Invalid, InvalidObject, MultiKueueError, TooLarge
+from multikueue.kube.auth.credentials import Credentials, from_kubeconfig
 from multikueue.kube.client import Client, Stream
-from multikueue.kube.credentials import Credentials, from_kubeconfig
 from multikueue.kube.decode import pieces_of
-from multikueue.kube.session import TRANSPORT_ERRORS, ResponseLines, beginning
+from multikueue.kube.transport.session import TRANSPORT_ERRORS, ResponseLines, beginning
 from tests.kube.following import running
 from tests.kube.server import Answer, Script, aborts, client_of, job, lists, names, refuses, says, serving, streams
 
@@ -89,7 +89,7 @@ async def test_no_more_is_unpacked_than_is_needed_and_others_have_their_turn_mea
             turns += 1
             await anyio.lowlevel.checkpoint()
 
-    monkeypatch.setattr("multikueue.kube.session.zlib.decompressobj", Counting)
+    monkeypatch.setattr("multikueue.kube.transport.session.zlib.decompressobj", Counting)
     answer = Blocks(gzip.compress(b" " * 40 * MIB), {"Content-Encoding": "gzip"})
     async with anyio.create_task_group() as group:
         group.start_soon(others)
@@ -191,8 +191,8 @@ async def test_a_line_that_is_longer_than_any_object_is_the_end_of_a_watch() -> 
 @pytest.mark.anyio
 async def test_a_packed_answer_arrives_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever its size is to that of the pieces."""
-    monkeypatch.setattr("multikueue.kube.session._PIECE", 64)
-    monkeypatch.setattr("multikueue.kube.session._PACKED_PIECE", 7)
+    monkeypatch.setattr("multikueue.kube.transport.session._PIECE", 64)
+    monkeypatch.setattr("multikueue.kube.transport.session._PACKED_PIECE", 7)
     for size in (0, 1, 63, 64, 65, 128, 5000):
         body = json.dumps("<é" * size).encode()
         async with client_of(packed(body)) as (client, script):

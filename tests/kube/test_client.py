@@ -22,8 +22,8 @@ from multikueue.errors import (
     ServerError,
     Unauthorized,
 )
+from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Call, Client
-from multikueue.kube.credentials import Credentials
 from multikueue.kube.decode import Stub
 from tests.kube.calling import FOUND, A, read
 from tests.kube.server import (

@@ -22,8 +22,8 @@ from multikueue.errors import (
     ServerError,
     Throttled,
 )
+from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials
 from tests.kube.calling import FOUND, A
 from tests.kube.server import (
     Answer,

@@ -16,9 +16,9 @@ from multikueue.errors import (
     ClusterUnreachable,
     Unauthorized,
 )
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.tokens import Grant
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.tokens import Grant
 from tests.kube.calling import FOUND, A
 from tests.kube.server import (
     Script,

@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 
 from multikueue.api.kinds import JOBS
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.tokens import FixedToken
 from tests.kube.calling import FOUND, A, held, tokens
 from tests.kube.server import (
     Script,

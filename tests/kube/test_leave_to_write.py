@@ -12,8 +12,8 @@ import pytest
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ClusterUnreachable, NotLeading
+from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Call, Client
-from multikueue.kube.credentials import Credentials
 from tests.kube.server import client_of, job, lists, says
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from aiohttp import web
 
 from multikueue.api.job import Job
 from multikueue.api.kinds import JOBS
-from multikueue.kube import session
 from multikueue.kube.reflector import Reflector
+from multikueue.kube.transport import session
 from tests.kube.following import LISTED, OPEN, Seen, running
 from tests.kube.server import (
     Answer,

@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from multikueue.errors import ClusterUnreachable
+from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials
 from multikueue.manager import process
 
 pytestmark = pytest.mark.anyio

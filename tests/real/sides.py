@@ -19,8 +19,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL
+from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client as KubeClient
-from multikueue.kube.credentials import from_kubeconfig
 from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
 from multikueue_simulator.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION, JobRunner
 from multikueue_simulator.workers.kueue import SimulatedKueue

@@ -11,7 +11,7 @@ from cryptography import x509
 from fakekube.wire import Request, Response, Watch
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, Forbidden
-from multikueue.kube.kubeconfig import check_worker_kubeconfig
+from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.registration import credentials
 from multikueue.registration.credentials import (
     Credential,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from multikueue.kube.expiry import Validity
+from multikueue.kube.auth.expiry import Validity
 from multikueue.registration.credentials import Credential, build_kubeconfig
 from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
 from tests.cli.cluster import json_web_token

@@ -13,7 +13,7 @@ from fakekube.wire import Request, Response, Watch
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized
-from multikueue.kube.kubeconfig import InsecureKubeconfig
+from multikueue.kube.auth.kubeconfig import InsecureKubeconfig
 from multikueue.registration import join as joining
 from multikueue.registration.choices import CredentialKind
 from multikueue.registration.credentials import Endpoint

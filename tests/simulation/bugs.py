@@ -39,7 +39,8 @@ from multikueue.dispatch.handlers import evicting, finishing, nominating, outcom
 from multikueue.errors import InvalidObject
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.reconciler import case, ensure_workload
-from multikueue.kube import credentials, errors, kubeconfig, reflector
+from multikueue.kube import errors, reflector
+from multikueue.kube.auth import credentials, kubeconfig
 from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine

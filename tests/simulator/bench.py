@@ -18,8 +18,8 @@ from fakekube.wire import Object, Request, Response, Watch
 from multikueue.api import kinds
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
+from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials
 from multikueue_simulator import objects
 from multikueue_simulator.definitions import kueue as kueue_definitions
 from multikueue_simulator.time import VirtualClock, run

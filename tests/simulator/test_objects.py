@@ -10,7 +10,7 @@ import pytest
 from multikueue.api.job import Job
 from multikueue.api.meta import decoder, encode
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
-from multikueue.kube.kubeconfig import parse
+from multikueue.kube.auth.kubeconfig import parse
 from multikueue_simulator import objects
 from multikueue_simulator.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
 

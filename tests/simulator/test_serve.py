@@ -19,8 +19,8 @@ import yaml
 from fakekube.front_end.authority import Authority
 from multikueue.api.kinds import JOBS, LOCAL_QUEUES
 from multikueue.errors import NotFound
+from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import from_kubeconfig
 from multikueue_simulator import objects
 from multikueue_simulator.__main__ import main
 from multikueue_simulator.serve import MANAGER, USERS, Plan, Sandbox, Served

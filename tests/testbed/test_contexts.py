@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from multikueue.kube.kubeconfig import check_worker_kubeconfig
+from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from testbed.bed import Testbed
 from testbed.certificates import Certificate
 from testbed.contexts import Access, ContextBed, Unsupported, access, load

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from multikueue.api.kinds import Kind
     from multikueue.api.meta import Object
     from multikueue.kube import client as kube
+    from multikueue.kube.auth.credentials import Credentials
     from multikueue.kube.cluster_client import ClusterClient
-    from multikueue.kube.credentials import Credentials
 
 __all__ = [
     "Context",
@@ -147,7 +147,7 @@ class ContextChoice:
 
     async def credentials(self) -> Credentials:
         """Raises ConfigurationError with file and context."""
-        from multikueue.kube.credentials import from_environment
+        from multikueue.kube.auth.credentials import from_environment
 
         return await from_environment(self.kubeconfig, self.context)
 

@@ -19,7 +19,7 @@ COMPLETION_TIMEOUT = timedelta(seconds=2)
 
 def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
     """The contexts of the kubeconfig."""
-    from multikueue.kube import credentials
+    from multikueue.kube.auth import credentials
 
     async def work() -> list[str]:
         return list(await credentials.contexts(given(ctx, "kubeconfig")))

@@ -19,8 +19,8 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import Forbidden, NotFound, Unauthorized
 
 if TYPE_CHECKING:
+    from multikueue.kube.auth.credentials import Credentials
     from multikueue.kube.cluster_client import ClusterClient, WatchingClient
-    from multikueue.kube.credentials import Credentials
 
 __all__ = ["ReachableWorker", "SecretsNamespace", "WorkerAccess", "WorkerContext", "WorkerKubeconfig"]
 
@@ -108,7 +108,7 @@ class WorkerAccess:
 
     async def _way(self, manager: ClusterClient, cluster: str) -> tuple[Credentials, str, str]:
         """Credentials, their source, and the remedy if their rights do not suffice."""
-        from multikueue.kube.credentials import from_kubeconfig
+        from multikueue.kube.auth.credentials import from_kubeconfig
 
         own = await self._own(cluster)
         if own is not None:
@@ -121,7 +121,7 @@ class WorkerAccess:
         return await from_kubeconfig(kubeconfig, where=f"the kubeconfig of {cluster}"), source, advice
 
     async def _own(self, cluster: str) -> Credentials | None:
-        from multikueue.kube.credentials import contexts, from_environment
+        from multikueue.kube.auth.credentials import contexts, from_environment
 
         kubeconfig = self.kubeconfig or self.manager.kubeconfig
         if self.is_named:
@@ -132,7 +132,7 @@ class WorkerAccess:
     async def _registered(self, manager: ClusterClient, cluster: str) -> tuple[bytes, str]:
         """The manager's credentials, under the manager's rules: the author of a Secret must not run programs here."""
         from multikueue.cli.access import worker_clusters
-        from multikueue.kube.kubeconfig import check_worker_kubeconfig
+        from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 
         try:
             member = await worker_clusters.find(manager, cluster, self.namespace)

@@ -18,7 +18,7 @@ from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group import Group
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.kube.session import USER_AGENT, Transport, open_session
+from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
 from multikueue.runtime import Mandate, Turnstile, WorkQueue
 from multikueue.settings import InForce
 from multikueue.store.store import Store

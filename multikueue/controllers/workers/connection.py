@@ -34,8 +34,8 @@ from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.controllers.workers.outbox import Outbox
 from multikueue.controllers.workers.watches import Watches
 from multikueue.errors import MultiKueueError, Unauthorized
+from multikueue.kube.auth.expiry import Validity, of_credentials
 from multikueue.kube.client import Client
-from multikueue.kube.expiry import Validity, of_credentials
 from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
 from multikueue.store.workers.sight import EVERYWHERE

@@ -26,18 +26,18 @@ from multikueue.api.kinds import CLUSTER_PROFILES
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.multikueue import KUBECONFIG_KEY, ClusterProfile, KubeConfigSource, MultiKueueCluster
 from multikueue.errors import ConfigurationError, MultiKueueError
-from multikueue.kube.cluster_client import WatchingClient
-from multikueue.kube.credentials import Credentials, from_kubeconfig
-from multikueue.kube.identity import Identity
-from multikueue.kube.kubeconfig import (
+from multikueue.kube.auth.credentials import Credentials, from_kubeconfig
+from multikueue.kube.auth.identity import Identity
+from multikueue.kube.auth.kubeconfig import (
     LARGEST,
     InsecureKubeconfig,
     check_access_provider,
     check_readable,
     check_worker_kubeconfig,
 )
+from multikueue.kube.auth.tokens import plugin_environment
+from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
-from multikueue.kube.tokens import plugin_environment
 from multikueue.settings import AccessProvider, Dispatch, ExecCommand, InForce
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger

@@ -12,9 +12,9 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from fakekube.network.transport import Network, Observer
 from multikueue.controllers.reconcile.context import OnDecision
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.tokens import FixedToken
 from multikueue.manager.process import ProcessEnvironment, manage
 from multikueue.runtime import Clock, Mandate
 from multikueue.settings import InForce

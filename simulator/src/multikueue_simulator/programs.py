@@ -16,8 +16,8 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from fakekube.cluster import Cluster
 from fakekube.wire import Object, Request, Response
+from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import from_kubeconfig
 from multikueue.runtime.clock import Clock
 from multikueue_simulator.workers import kueue_webhooks
 from multikueue_simulator.workers.jobs import JobRunner, annotated

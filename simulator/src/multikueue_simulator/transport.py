@@ -8,7 +8,7 @@ from typing import cast
 from fakekube.network.transport import Line, is_write
 from fakekube.wire import Request
 from multikueue.errors import NotLeading
-from multikueue.kube.session import Session, Transport
+from multikueue.kube.transport.session import Session, Transport
 
 __all__ = ["over"]
 

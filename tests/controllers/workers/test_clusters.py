@@ -20,8 +20,8 @@ from multikueue.controllers.workers.identities import OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.dispatch.group import Reach
 from multikueue.errors import Unauthorized
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.expiry import Validity
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.expiry import Validity
 from multikueue.settings import Dispatch, Quota, Settings
 from multikueue.store.workers.sight import EVERYWHERE, NAMESPACES_ANNOTATION
 from tests.controllers.table import Table, table

@@ -20,9 +20,9 @@ from multikueue.controllers.workers.outbox import Outbox
 from multikueue.dispatch.group import Asked, Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.jobs.integrations.external import external
-from multikueue.kube.credentials import Credentials
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.reflector import Reflector
-from multikueue.kube.tokens import FixedToken
 from multikueue.settings import Dispatch, Integrations
 from multikueue.store.workers.sight import EVERYWHERE
 from multikueue.store.workers.worker import NEVER, WorkerView

@@ -19,9 +19,9 @@ from multikueue.api.multikueue import ClusterProfile, MultiKueueCluster
 from multikueue.controllers.workers import kubeconfigs
 from multikueue.controllers.workers.kubeconfigs import Access, Kubeconfigs, RefusedError
 from multikueue.kube import reflector
+from multikueue.kube.auth.kubeconfig import LARGEST
+from multikueue.kube.auth.tokens import ExecPlugin
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.kube.kubeconfig import LARGEST
-from multikueue.kube.tokens import ExecPlugin
 from multikueue.settings import (
     AccessProvider,
     ClusterProfiles,

@@ -26,8 +26,8 @@ from fakekube.front_end.authority import Authority
 from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.http import FrontEnd
 from fakekube.wire import Object
+from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import from_kubeconfig
 from multikueue.runtime.clock import SystemClock
 from tests.fakekube.front_end.test_protobuf import body, entry, field
 

@@ -12,7 +12,7 @@ from fakekube.front_end.authority import Authority, Certificate
 from fakekube.front_end.users import ANONYMOUS, AUTHENTICATED, Users, certified, kubeconfig
 from fakekube.model.storage import Storage
 from fakekube.wire import Object, Refused, User
-from multikueue.kube.kubeconfig import check_worker_kubeconfig
+from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from tests.fakekube.front_ends import NOW, item, stored
 
 ANNE = {"subject": ((("organizationName", "staff"),), (("organizationName", "ops"),), (("commonName", "anne"),))}

@@ -8,8 +8,8 @@ import anyio
 from multikueue.api import kinds
 from multikueue.api.core import Namespace
 from multikueue.api.job import Job
+from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import Credentials
 from multikueue.store.caches.cache import Cache
 from multikueue_simulator.transport import over
 from multikueue_simulator.workers.watching import reflect, retries

@@ -19,8 +19,8 @@ from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, PrintedList
 from multikueue.controllers.quota.capacity import CORDONED, read_queues, why_unread
 from multikueue.errors import ClusterUnreachable, MultiKueueError
+from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
-from multikueue.kube.kubeconfig import check_worker_kubeconfig
 from multikueue.quota.capacity.following import Figure, FollowedQuota, Rules, follow, follow_problem, reserve_of
 from multikueue.quota.capacity.offers import Feeders, Record, offer
 from multikueue.registration.preflight import Routes, routes

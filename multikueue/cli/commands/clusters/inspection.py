@@ -19,9 +19,9 @@ from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
 from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.kube.auth.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions
-from multikueue.kube.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.registration.join import busy
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration

@@ -90,8 +90,8 @@ async def side(target: ContextChoice, where: str, dry_run: bool) -> AsyncIterato
 @asynccontextmanager
 async def connect_with(name: str, kubeconfig: bytes) -> AsyncIterator[Client]:
     """A connection to worker `name` by a kubeconfig such as the manager's Secrets hold."""
+    from multikueue.kube.auth.credentials import from_kubeconfig
     from multikueue.kube.client import Client
-    from multikueue.kube.credentials import from_kubeconfig
 
     credentials = await from_kubeconfig(kubeconfig, where=f"the kubeconfig of {name}")
     async with Client.connect(credentials, cluster=name) as client:

@@ -9,8 +9,8 @@ import yaml
 
 from multikueue.api import kinds
 from multikueue.errors import ClusterUnreachable
+from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client
-from multikueue.kube.credentials import from_kubeconfig
 from multikueue.runtime import SystemClock
 from multikueue_simulator.demo.scripts.story import story
 from multikueue_simulator.demo.stage.scene import scene

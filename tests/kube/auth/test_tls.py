@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube.tls import shared_tls_context, tls_context
+from multikueue.kube.auth.tls import shared_tls_context, tls_context
 
 AUTHORITY = trustme.CA()
 PEM = AUTHORITY.cert_pem.bytes()

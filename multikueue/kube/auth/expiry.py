@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.tokens import FixedToken
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.tokens import FixedToken
 
 __all__ = ["Validity", "of_certificate", "of_credentials", "of_token", "validity_of"]
 

@@ -23,7 +23,7 @@ from yarl import URL
 from multikueue import __version__
 from multikueue.api.foreign import excerpt
 from multikueue.errors import NotLeading
-from multikueue.kube.exchange import QUESTIONS, Exchange, Way, Ways, give_up
+from multikueue.kube.transport.exchange import QUESTIONS, Exchange, Way, Ways, give_up
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter

@@ -26,7 +26,7 @@ from anyio.abc import ByteReceiveStream
 
 from multikueue.api.foreign import excerpt
 from multikueue.errors import ConfigurationError
-from multikueue.kube.library import spare_models
+from multikueue.kube.auth.library import spare_models
 
 __all__ = ["AuthProvider", "ExecPlugin", "FileToken", "FixedToken", "Grant", "TokenSource", "plugin_environment"]
 

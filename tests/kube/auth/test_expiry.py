@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from multikueue.api.meta import encode
-from multikueue.kube.credentials import from_kubeconfig
-from multikueue.kube.expiry import Validity, of_credentials, validity_of
+from multikueue.kube.auth.credentials import from_kubeconfig
+from multikueue.kube.auth.expiry import Validity, of_credentials, validity_of
 
 END = datetime(2026, 3, 31, tzinfo=UTC)
 MONTH, DAY, HOUR = timedelta(days=30), timedelta(days=1), timedelta(hours=1)

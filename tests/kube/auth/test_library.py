@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import sys
-from multikueue.kube.library import spare_models
+from multikueue.kube.auth.library import spare_models
 spare_models()
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import load_incluster_config, load_kube_config_from_dict
@@ -18,7 +18,7 @@ print(len(loaded))
 
 WHOLE = """
 import kubernetes_asyncio.client
-from multikueue.kube.library import spare_models
+from multikueue.kube.auth.library import spare_models
 spare_models()
 assert kubernetes_asyncio.client.BatchV1Api
 """

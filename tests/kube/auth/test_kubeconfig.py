@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube.credentials import from_kubeconfig
-from multikueue.kube.kubeconfig import InsecureKubeconfig, check_access_provider, check_worker_kubeconfig, parse
-from multikueue.kube.tokens import FixedToken
+from multikueue.kube.auth.credentials import from_kubeconfig
+from multikueue.kube.auth.kubeconfig import InsecureKubeconfig, check_access_provider, check_worker_kubeconfig, parse
+from multikueue.kube.auth.tokens import FixedToken
 
 GOOD_CLUSTER = {"server": "https://w1.example.com:6443", "certificate-authority-data": "Q0E="}
 GOOD_USER = {"token": "t"}
@@ -319,7 +319,7 @@ async def test_a_file_of_any_shape_is_used_or_refused_with_words(tree: dict[str,
 
 MANY_AT_ONCE = """
 import sys, threading
-from multikueue.kube import kubeconfig
+from multikueue.kube.auth import kubeconfig
 sys.setswitchinterval(1e-6)
 barrier = threading.Barrier(8)
 def read():

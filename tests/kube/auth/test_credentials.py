@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube import credentials
-from multikueue.kube.credentials import Credentials, contexts, from_environment, from_kubeconfig
-from multikueue.kube.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken
+from multikueue.kube.auth import credentials
+from multikueue.kube.auth.credentials import Credentials, contexts, from_environment, from_kubeconfig
+from multikueue.kube.auth.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken
 
 pytestmark = pytest.mark.anyio
 

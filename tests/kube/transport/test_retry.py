@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.errors import ApiError, ClusterUnreachable, Conflict, MultiKueueError, NotFound, ServerError, Throttled
-from multikueue.kube.retry import MAX_RETRIES, is_repeatable, wait_before_retry
+from multikueue.kube.transport.retry import MAX_RETRIES, is_repeatable, wait_before_retry
 
 LOST = ClusterUnreachable("w", "reset")
 

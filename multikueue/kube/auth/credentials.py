@@ -18,8 +18,8 @@ import msgspec
 from yarl import URL
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube.kubeconfig import Kubeconfig, KubeconfigCluster, KubeconfigUser, parse
-from multikueue.kube.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken, TokenSource
+from multikueue.kube.auth.kubeconfig import Kubeconfig, KubeconfigCluster, KubeconfigUser, parse
+from multikueue.kube.auth.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken, TokenSource
 
 _Entry = TypeVar("_Entry")
 

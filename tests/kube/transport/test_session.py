@@ -21,7 +21,15 @@ import uvloop
 from yarl import URL
 
 from multikueue import __version__
-from multikueue.kube.session import USER_AGENT, ResponseLines, Session, _socket, beginning, explain, open_session
+from multikueue.kube.transport.session import (
+    USER_AGENT,
+    ResponseLines,
+    Session,
+    _socket,
+    beginning,
+    explain,
+    open_session,
+)
 from tests.kube.server import Script, says, serving
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from yarl import URL
 
-from multikueue.kube.session import Session, open_session
+from multikueue.kube.transport.session import Session, open_session
 
 pytestmark = pytest.mark.anyio
 

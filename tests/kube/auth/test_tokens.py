@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from multikueue.errors import ConfigurationError
-from multikueue.kube.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken, Grant, plugin_environment
+from multikueue.kube.auth.tokens import AuthProvider, ExecPlugin, FileToken, FixedToken, Grant, plugin_environment
 
 pytestmark = pytest.mark.anyio
 

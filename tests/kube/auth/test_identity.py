@@ -5,9 +5,9 @@ import pytest
 import trustme
 
 from multikueue.errors import ClusterUnreachable, ConfigurationError
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.identity import Identity
-from multikueue.kube.tokens import Grant
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.identity import Identity
+from multikueue.kube.auth.tokens import Grant
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ import anyio
 import anyio.to_thread
 
 from multikueue.errors import ClusterUnreachable, ConfigurationError
-from multikueue.kube.credentials import Credentials
-from multikueue.kube.tls import shared_tls_context
-from multikueue.kube.tokens import Grant
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.tls import shared_tls_context
+from multikueue.kube.auth.tokens import Grant
 
 __all__ = ["Identity", "Proof", "loop_time"]
 

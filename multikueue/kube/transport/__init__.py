@@ -1,0 +1,1 @@
+"""HTTP: sessions, one request and its answer, and which failed request is retried."""
