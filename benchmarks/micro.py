@@ -18,8 +18,8 @@ from benchmarks.figures import Target, at_least, at_most
 from multikueue.api.workload import Workload
 from multikueue.dispatch.consult import Answer, Chosen, consult
 from multikueue.dispatch.decide import Decision, decide
-from multikueue.dispatch.group import Group, Remote, attempt_of
-from multikueue.dispatch.question import question
+from multikueue.dispatch.group.group import Group, Remote, attempt_of
+from multikueue.dispatch.nomination.question import question
 from multikueue.kube.decode import change_of
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache

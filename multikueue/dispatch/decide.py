@@ -14,7 +14,9 @@ import msgspec
 
 from multikueue.api.meta import Condition, find_condition, without_condition
 from multikueue.api.workload import NOMINATED
-from multikueue.dispatch.group import Group
+from multikueue.dispatch.copies.plan import Found, Plan, Running
+from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.phases import Phase, View, has_won, phase_of, view
 from multikueue.dispatch.handlers.evicting import evicted
 from multikueue.dispatch.handlers.finishing import completing, finished
 from multikueue.dispatch.handlers.nominating import nominating, slice_pinned
@@ -31,8 +33,6 @@ from multikueue.dispatch.handlers.retrying import (
 )
 from multikueue.dispatch.handlers.waiting import undispatchable, unreserved, waiting
 from multikueue.dispatch.handlers.winning import admitted, unrecorded, winner_unreachable
-from multikueue.dispatch.phases import Phase, View, has_won, phase_of, view
-from multikueue.dispatch.plan import Found, Plan, Running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

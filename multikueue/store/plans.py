@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import EVICTED, Workload
-from multikueue.dispatch.plan import Plan
+from multikueue.dispatch.copies.plan import Plan
 from multikueue.store.caches.cache import Cache
 
 __all__ = ["Plans"]

@@ -35,8 +35,8 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
-from multikueue.dispatch.group import Fleet
-from multikueue.dispatch.question import failures, may_be_on
+from multikueue.dispatch.group.group import Fleet
+from multikueue.dispatch.nomination.question import failures, may_be_on
 from multikueue.jobs.framework.adapter import Adapter, is_local
 from multikueue.jobs.framework.pod_set_info import failed_start
 from multikueue.jobs.framework.workloads import is_of_group, is_owned

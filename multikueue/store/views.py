@@ -16,7 +16,7 @@ from multikueue.api.multikueue import CORDON_ANNOTATION, AdmissionCheck
 from multikueue.api.pod import PodGroup
 from multikueue.api.slices import is_elastic
 from multikueue.api.workload import FINISHED, Workload, any_owner_of, owner_kind, owner_of
-from multikueue.dispatch.group import (
+from multikueue.dispatch.group.group import (
     MAX_NOMINATED,
     NO_FLEET,
     NO_JOB,
@@ -28,7 +28,7 @@ from multikueue.dispatch.group import (
     Remote,
     attempt_of,
 )
-from multikueue.dispatch.slices import NO_SLICE
+from multikueue.dispatch.group.slices import NO_SLICE
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
 from multikueue.store.state import config_of, pod_set_info_of, workers_named_by

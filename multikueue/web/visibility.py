@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.meta import Object, ObjectKey, OwnerReference, render_time
-from multikueue.dispatch.prospects import Prospect
+from multikueue.dispatch.nomination.prospects import Prospect
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.visibility.explain import Explanation
 

@@ -10,13 +10,13 @@ import msgspec
 
 from multikueue.api.job import Job
 from multikueue.api.workload import Workload
-from multikueue.dispatch.actions import Action
 from multikueue.dispatch.consult import Answer, Chosen, again_at, consult
+from multikueue.dispatch.copies.actions import Action
+from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.decide import Decision, decide, plan
-from multikueue.dispatch.effects import effects
-from multikueue.dispatch.group import Asked, Fleet, Group, JobState, Link, Reach, Remote, Unfit, attempt_of
-from multikueue.dispatch.phases import choose
-from multikueue.dispatch.question import question
+from multikueue.dispatch.group.group import Asked, Fleet, Group, JobState, Link, Reach, Remote, Unfit, attempt_of
+from multikueue.dispatch.group.phases import choose
+from multikueue.dispatch.nomination.question import question
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet as ShownFleet
 from multikueue.strategy import Nomination

@@ -22,12 +22,12 @@ from multikueue.api.workload import (
     Workload,
     WorkloadStatus,
 )
-from multikueue.dispatch.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.consult import Answer, Chosen
+from multikueue.dispatch.copies.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.decide import Decision, decide, nominate
-from multikueue.dispatch.group import MAX_NOMINATED, Reach, Remote
+from multikueue.dispatch.group.group import MAX_NOMINATED, Reach, Remote
+from multikueue.dispatch.group.phases import Phase
 from multikueue.dispatch.handlers.evicting import is_holding
-from multikueue.dispatch.phases import Phase
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW, workload

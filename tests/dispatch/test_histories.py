@@ -15,7 +15,8 @@ import pytest
 
 from multikueue.api.job import Job
 from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, NOMINATED, QUOTA_RESERVED, Workload
-from multikueue.dispatch.actions import (
+from multikueue.dispatch.consult import Answer, Chosen
+from multikueue.dispatch.copies.actions import (
     Action,
     CreateJob,
     CreateWorkload,
@@ -24,13 +25,12 @@ from multikueue.dispatch.actions import (
     FindJob,
     PatchStatus,
 )
-from multikueue.dispatch.consult import Answer, Chosen
+from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.decide import decide, plan
-from multikueue.dispatch.effects import effects
-from multikueue.dispatch.group import Asked, Group, Link, Reach, Remote
-from multikueue.dispatch.group import Fleet as GroupFleet
+from multikueue.dispatch.group.group import Asked, Group, Link, Reach, Remote
+from multikueue.dispatch.group.group import Fleet as GroupFleet
+from multikueue.dispatch.group.phases import Phase, choose
 from multikueue.dispatch.handlers.evicting import is_holding
-from multikueue.dispatch.phases import Phase, choose
 from multikueue.strategy import Fleet, Nomination, Strategy
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW

@@ -11,7 +11,7 @@ import pytest
 from multikueue.api.workload import NOMINATED, WorkloadStatus
 from multikueue.dispatch.consult import Chosen
 from multikueue.dispatch.decide import Decision, nominate
-from multikueue.dispatch.group import Reach, Remote
+from multikueue.dispatch.group.group import Reach, Remote
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder

@@ -33,8 +33,10 @@ from multikueue.api.workload import NOMINATED
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.controllers.workers import identities, outbox
 from multikueue.controllers.workloads import jobs, workloads
-from multikueue.dispatch import decide, group, phases, plan
-from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch import decide
+from multikueue.dispatch.copies import plan
+from multikueue.dispatch.group import group, phases
+from multikueue.dispatch.group.group import Group, Remote
 from multikueue.dispatch.handlers import evicting, finishing, nominating, outcome, removal, retrying, waiting, winning
 from multikueue.errors import InvalidObject
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group import Group
+from multikueue.dispatch.group.group import Group
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import Key, Queue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.workload import Workload
-from multikueue.dispatch.plan import Absent, Alone, Copied, Desired, Plan
+from multikueue.dispatch.copies.plan import Absent, Alone, Copied, Desired, Plan
 from multikueue.store.caches.cache import Cache
 from multikueue.store.plans import Plans
 from multikueue.testing import NOW, workload

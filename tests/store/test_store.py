@@ -19,7 +19,7 @@ from multikueue.api.pod import GROUP_LABEL, Pod, PodGroup
 from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.stateful_set import StatefulSet
 from multikueue.api.workload import FAILED_ON, ORIGIN_LABEL, PREBUILT_LABEL, Workload
-from multikueue.dispatch.plan import Absent, Plan
+from multikueue.dispatch.copies.plan import Absent, Plan
 from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import Adapters

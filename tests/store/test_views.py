@@ -10,7 +10,7 @@ import pytest
 from multikueue.api.meta import ObjectKey, decoder
 from multikueue.api.multikueue import CORDON_ANNOTATION
 from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL
-from multikueue.dispatch.group import MAX_NOMINATED, Asked, Reach, Unfit
+from multikueue.dispatch.group.group import MAX_NOMINATED, Asked, Reach, Unfit
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB

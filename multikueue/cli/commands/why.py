@@ -28,7 +28,7 @@ from multikueue.cli.workload.lookup import InNamespace, Named, pick
 if TYPE_CHECKING:
     from multikueue.api.workload import Workload
     from multikueue.cli.workload.explanation import ManagerExplanation
-    from multikueue.dispatch.prospects import Prospect
+    from multikueue.dispatch.nomination.prospects import Prospect
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.visibility.explain import Explanation, Shortage
 

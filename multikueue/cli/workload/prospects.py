@@ -24,8 +24,8 @@ from multikueue.api.workload import FINISHED, FITS_NO_WORKER, QUOTA_RESERVED, Wo
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.related_objects import RelatedObjects
-from multikueue.dispatch.fit import named_in
-from multikueue.dispatch.prospects import Prospect, State
+from multikueue.dispatch.group.fit import named_in
+from multikueue.dispatch.nomination.prospects import Prospect, State
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank

@@ -23,7 +23,7 @@ from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
 from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.controllers.reconcile.context import WorkQueues
-from multikueue.dispatch.group import Reach
+from multikueue.dispatch.group.group import Reach
 from multikueue.quota.cache.reservations import QueueUsage
 from multikueue.quota.cache.tree import FlavorResource
 from multikueue.quota.preemption.shares import Share

@@ -31,7 +31,7 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
-from multikueue.dispatch.group import attempt_of
+from multikueue.dispatch.group.group import attempt_of
 from multikueue.store.store import Store
 from multikueue.store.workers.worker import WorkerView, prebuilt_key
 from multikueue.telemetry import get_logger

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from multikueue.controllers.quota.capacity import read_queues
 from multikueue.controllers.reconcile.context import World
-from multikueue.dispatch.fit import is_suspected
+from multikueue.dispatch.group.fit import is_suspected
 from multikueue.errors import MultiKueueError
 from multikueue.runtime import DONE, Result
 from multikueue.telemetry import get_logger

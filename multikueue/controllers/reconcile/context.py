@@ -16,7 +16,7 @@ from multikueue.controllers.reconcile.copy_retention import copy_retention
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.dispatch.decide import Decision
-from multikueue.dispatch.group import Group
+from multikueue.dispatch.group.group import Group
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
 from multikueue.runtime import Mandate, Turnstile, WorkQueue

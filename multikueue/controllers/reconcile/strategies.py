@@ -29,9 +29,9 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.multikueue import AdmissionCheck
 from multikueue.api.workload import Workload
 from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult
-from multikueue.dispatch.group import Group
-from multikueue.dispatch.patience import patience_of
-from multikueue.dispatch.question import question
+from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.nomination.patience import patience_of
+from multikueue.dispatch.nomination.question import question
 from multikueue.errors import ConfigurationError, StrategyError
 from multikueue.runtime import Backoff, DeadlineExceeded, DeadlinePool, PoolSaturated
 from multikueue.settings import InForce, Loaded

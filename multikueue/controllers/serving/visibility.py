@@ -25,8 +25,8 @@ from multikueue.api.workload import ADMITTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.webhooks import Service, names_of
-from multikueue.dispatch.group import Group
-from multikueue.dispatch.prospects import prospects
+from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.nomination.prospects import prospects
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.queueing.pending_workload import PendingWorkload

@@ -24,7 +24,7 @@ from multikueue.controllers.reconcile.context import World
 from multikueue.controllers.workers.connection import Connection
 from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
-from multikueue.dispatch.group import Reach
+from multikueue.dispatch.group.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
 from multikueue.store.workers.sight import namespaces_of

@@ -22,7 +22,7 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.pod import PodGroup
 from multikueue.api.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LABEL, Workload, workload_spec
 from multikueue.controllers.reconcile.context import World
-from multikueue.dispatch.actions import (
+from multikueue.dispatch.copies.actions import (
     Action,
     CreateJob,
     CreateWorkload,
@@ -33,9 +33,9 @@ from multikueue.dispatch.actions import (
     PatchStatus,
     PatchWorkload,
 )
-from multikueue.dispatch.effects import effects
-from multikueue.dispatch.group import Asked, Unfit
-from multikueue.dispatch.plan import Plan
+from multikueue.dispatch.copies.effects import effects
+from multikueue.dispatch.copies.plan import Plan
+from multikueue.dispatch.group.group import Asked, Unfit
 from multikueue.errors import (
     AlreadyExists,
     ApiError,

@@ -16,7 +16,7 @@ from multikueue.api.unreadable import why_unreadable
 from multikueue.api.workload import Workload
 from multikueue.controllers.quota.finalizers import remove_finalizer
 from multikueue.controllers.reconcile.context import World
-from multikueue.dispatch.group import Remote, attempt_of, is_of_attempt
+from multikueue.dispatch.group.group import Remote, attempt_of, is_of_attempt
 from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.errors import AlreadyExists, Conflict, NotFound
 from multikueue.jobs.framework.actions import (

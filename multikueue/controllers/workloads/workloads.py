@@ -33,13 +33,13 @@ from multikueue.controllers.reconcile.context import World
 from multikueue.controllers.reconcile.copy_retention import copy_retention_problem
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.jobs import release
-from multikueue.dispatch import fit
+from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.decide import Decision, decide, nominate, plan
-from multikueue.dispatch.effects import effects
-from multikueue.dispatch.group import Group
+from multikueue.dispatch.group import fit
+from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.phases import Phase, choose, phase_of, view
 from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.dispatch.handlers.outcome import sooner
-from multikueue.dispatch.phases import Phase, choose, phase_of, view
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.kinds.pods.members import replaceable
 from multikueue.quota.workload import lifecycle

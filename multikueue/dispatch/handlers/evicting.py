@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from multikueue.api.event import Event
 from multikueue.api.foreign import excerpt, moment
 from multikueue.api.workload import EVICTED, WorkloadStatus
-from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.copies.plan import Desired, Stopped
+from multikueue.dispatch.group.group import Group, Remote
+from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check
 from multikueue.dispatch.handlers.unreachable import until_lost
-from multikueue.dispatch.phases import View
-from multikueue.dispatch.plan import Desired, Stopped
 
 HELD_UP_AFTER = timedelta(minutes=1)
 """How long a job's deletion, or the end of its pods, may take before the workload reports what it waits for."""

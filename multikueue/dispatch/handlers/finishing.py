@@ -9,11 +9,11 @@ import msgspec
 
 from multikueue.api.meta import Condition, with_condition
 from multikueue.api.workload import FINISHED
+from multikueue.dispatch.copies.plan import Found
+from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged
 from multikueue.dispatch.handlers.removal import loser_removals, removals
 from multikueue.dispatch.handlers.winning import record_win
-from multikueue.dispatch.phases import View
-from multikueue.dispatch.plan import Found
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """Time of an event without a timestamp: its waits are over."""

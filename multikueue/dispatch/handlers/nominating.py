@@ -13,18 +13,18 @@ from multikueue.api.event import Event
 from multikueue.api.foreign import excerpt
 from multikueue.api.meta import Condition, without_condition
 from multikueue.api.workload import NOMINATED, QUOTA_RESERVED
-from multikueue.dispatch import preemption_gates
 from multikueue.dispatch.consult import Answer
-from multikueue.dispatch.fit import lacks
-from multikueue.dispatch.group import MAX_NOMINATED, Remote
+from multikueue.dispatch.copies import preemption_gates
+from multikueue.dispatch.copies.plan import Copied, Desired, Ungated
+from multikueue.dispatch.group.fit import lacks
+from multikueue.dispatch.group.group import MAX_NOMINATED, Remote
+from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged, with_check, with_own_condition
 from multikueue.dispatch.handlers.removal import removals
 from multikueue.dispatch.handlers.retrying import retry
 from multikueue.dispatch.handlers.unreachable import may_hold_unseen, until_lost
-from multikueue.dispatch.patience import gives_up_at, gives_up_for
-from multikueue.dispatch.phases import View
-from multikueue.dispatch.plan import Copied, Desired, Ungated
-from multikueue.dispatch.question import usable
+from multikueue.dispatch.nomination.patience import gives_up_at, gives_up_for
+from multikueue.dispatch.nomination.question import usable
 from multikueue.strategy import Nomination
 
 STUCK_AFTER = timedelta(seconds=5)

@@ -11,8 +11,8 @@ import msgspec
 from multikueue.api.event import Event
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, without_condition
 from multikueue.api.workload import MAX_CONDITIONS, AdmissionCheckState, WorkloadStatus
-from multikueue.dispatch.phases import View
-from multikueue.dispatch.plan import Desired
+from multikueue.dispatch.copies.plan import Desired
+from multikueue.dispatch.group.phases import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

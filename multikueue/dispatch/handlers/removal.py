@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from multikueue.dispatch.group import Remote
+from multikueue.dispatch.copies.plan import Absent, Alone, Desired
+from multikueue.dispatch.group.group import Remote
+from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged
-from multikueue.dispatch.phases import View
-from multikueue.dispatch.plan import Absent, Alone, Desired
 
 
 def remove_all(v: View) -> Outcome:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from multikueue.api.workload import FAILED_ON
-from multikueue.dispatch.group import MAX_NOMINATED, Remote
-from multikueue.dispatch.phases import View
-from multikueue.dispatch.question import failures
+from multikueue.dispatch.group.group import MAX_NOMINATED, Remote
+from multikueue.dispatch.group.phases import View
+from multikueue.dispatch.nomination.question import failures
 
 ASKED_AGAIN = timedelta(seconds=1)
 """Shortest wait before a worker counts as lost: it is asked once more first, and may not have answered yet."""

@@ -8,10 +8,10 @@ import msgspec
 
 from multikueue.api.event import Event
 from multikueue.api.workload import ADMITTED, EVICTED, without_nomination
-from multikueue.dispatch import words
+from multikueue.dispatch.group import words
+from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check
 from multikueue.dispatch.handlers.removal import removals
-from multikueue.dispatch.phases import View
 
 
 def unreserved(v: View) -> Outcome:

@@ -11,15 +11,15 @@ import msgspec
 from multikueue.api.event import Event
 from multikueue.api.meta import without_condition
 from multikueue.api.workload import FITS_NO_WORKER, QUOTA_RESERVED, Admission, WorkloadStatus, without_nomination
-from multikueue.dispatch import words
-from multikueue.dispatch.group import Remote
+from multikueue.dispatch.copies.plan import Desired, InStep, Running, Scaled
+from multikueue.dispatch.group import words
+from multikueue.dispatch.group.group import Remote
+from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.handlers.evicting import report_held_up
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check
 from multikueue.dispatch.handlers.removal import job_removal, loser_removals
 from multikueue.dispatch.handlers.retrying import winner_gone
 from multikueue.dispatch.handlers.unreachable import may_hold_unseen, until_lost
-from multikueue.dispatch.phases import View
-from multikueue.dispatch.plan import Desired, InStep, Running, Scaled
 
 
 def admitted(v: View) -> Outcome:

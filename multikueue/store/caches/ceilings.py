@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload, queue_of
-from multikueue.dispatch.fit import is_suspected, lack
+from multikueue.dispatch.group.fit import is_suspected, lack
 from multikueue.quota.capacity.offers import WorkerQueues
 
 __all__ = ["Ceilings"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multikueue.api.meta import ObjectKey
 from multikueue.api.slices import is_elastic, is_past, job_of, replaced_key
 from multikueue.api.workload import EVICTED, FINISHED, QUOTA_RESERVED, Workload
-from multikueue.dispatch.slices import NO_SLICE, Slice
+from multikueue.dispatch.group.slices import NO_SLICE, Slice
 from multikueue.store.caches.cache import Cache
 
 __all__ = ["Slices", "replaced"]

@@ -20,8 +20,8 @@ from multikueue.api.workload import (
     SUCCEEDED,
     Workload,
 )
-from multikueue.dispatch.fit import is_suspected
-from multikueue.dispatch.preemption_gates import BLOCKED
+from multikueue.dispatch.copies.preemption_gates import BLOCKED
+from multikueue.dispatch.group.fit import is_suspected
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.kinds.pods.members import able
 from multikueue.quota.cache.status import check_names

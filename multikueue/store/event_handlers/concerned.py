@@ -21,7 +21,7 @@ from multikueue.api.workload import (
     owner_of,
     queue_of,
 )
-from multikueue.dispatch.group import attempt_of, is_of_attempt
+from multikueue.dispatch.group.group import attempt_of, is_of_attempt
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.framework.workloads import is_of_group

@@ -13,7 +13,7 @@ from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey, controller_of
 from multikueue.api.pod import GROUP_LABEL, Pod
 from multikueue.api.workload import Workload, prebuilt_workload
-from multikueue.dispatch.group import Asked, Link, Reach, Unfit
+from multikueue.dispatch.group.group import Asked, Link, Reach, Unfit
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.store.caches.cache import Cache, ignore

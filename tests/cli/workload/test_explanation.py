@@ -7,7 +7,7 @@ import pytest
 from fakekube.wire import Request, Response
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.workload.explanation import ManagerExplanation, fetch_explanation
-from multikueue.dispatch.prospects import Prospect
+from multikueue.dispatch.nomination.prospects import Prospect
 from multikueue.errors import ApiError
 from tests.cluster import InProcessClient
 

@@ -12,7 +12,7 @@ from multikueue.api import kinds
 from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import FITS_NO_WORKER, Workload
 from multikueue.cli.workload.prospects import sentence
-from multikueue.dispatch.prospects import Prospect, State
+from multikueue.dispatch.nomination.prospects import Prospect, State
 from multikueue.testing import NOW, cluster_queue, local_queue, workload
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.cli.cluster import ADMIN_TOKEN

@@ -33,7 +33,7 @@ from multikueue.controllers.serving.visibility import (
     keep_visibility,
 )
 from multikueue.controllers.serving.webhooks import Service
-from multikueue.dispatch.group import Fleet, Group
+from multikueue.dispatch.group.group import Fleet, Group
 from multikueue.errors import ClusterUnreachable
 from multikueue.runtime import Clock
 from multikueue.store.store import Store

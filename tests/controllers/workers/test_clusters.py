@@ -18,7 +18,7 @@ from multikueue.controllers.workers.connection import Connection
 from multikueue.controllers.workers.credentials_on_trial import TrialProblem
 from multikueue.controllers.workers.identities import OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
-from multikueue.dispatch.group import Reach
+from multikueue.dispatch.group.group import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.expiry import Validity

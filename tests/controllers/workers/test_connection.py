@@ -17,7 +17,7 @@ from multikueue.controllers.workers.connection import RECHECK, TIME_TO_STAND, Co
 from multikueue.controllers.workers.identities import OtherCluster
 from multikueue.controllers.workers.kubeconfigs import Access
 from multikueue.controllers.workers.outbox import Outbox
-from multikueue.dispatch.group import Asked, Reach
+from multikueue.dispatch.group.group import Asked, Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.jobs.integrations.external import external
 from multikueue.kube.auth.credentials import Credentials

@@ -16,7 +16,7 @@ from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection import Connection
 from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.identities import PATIENCE, OtherCluster, SameCluster
-from multikueue.dispatch.group import Reach
+from multikueue.dispatch.group.group import Reach
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate
 from multikueue.store.state import CLUSTER_UID_ANNOTATION

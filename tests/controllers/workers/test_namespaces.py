@@ -14,7 +14,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import FITS_NO_WORKER
 from multikueue.controllers.workers.connection import Connection
 from multikueue.controllers.workers.kueue_reports import Reports
-from multikueue.dispatch.group import Reach
+from multikueue.dispatch.group.group import Reach
 from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
 from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER

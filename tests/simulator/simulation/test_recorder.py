@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from multikueue.dispatch.decide import decide
-from multikueue.dispatch.group import Group
+from multikueue.dispatch.group.group import Group
 from multikueue.testing import NOW, workload
 from multikueue_simulator.simulation.life import live
 from multikueue_simulator.simulation.plan import Compact, JobPlan, Plan

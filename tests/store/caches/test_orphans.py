@@ -9,7 +9,7 @@ import pytest
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.api.workload import Workload
-from multikueue.dispatch.group import Asked
+from multikueue.dispatch.group.group import Asked
 from multikueue.store.caches import orphans
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.orphans import Orphans

@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, Workload
-from multikueue.dispatch.slices import NO_SLICE, Slice
+from multikueue.dispatch.group.slices import NO_SLICE, Slice
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.slices import Slices, replaced
 from multikueue.testing import workload

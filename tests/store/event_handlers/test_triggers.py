@@ -11,8 +11,8 @@ from multikueue.api.job import Job, JobKey
 from multikueue.api.kinds import JOBS, PODS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import Workload
-from multikueue.dispatch.group import Asked, attempt_of
-from multikueue.dispatch.plan import Copied, Plan
+from multikueue.dispatch.copies.plan import Copied, Plan
+from multikueue.dispatch.group.group import Asked, attempt_of
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD

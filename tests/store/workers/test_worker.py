@@ -11,7 +11,7 @@ import pytest
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import PREBUILT_ANNOTATION
-from multikueue.dispatch.group import Asked, Unfit
+from multikueue.dispatch.group.group import Asked, Unfit
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW, job, workload
 from multikueue.testing.workloads import JobBuilder

@@ -17,7 +17,7 @@ from fakekube.network.transport import Line, is_write
 from fakekube.wire import Request, Response, Watch
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.decide import Decision
-from multikueue.dispatch.group import Group
+from multikueue.dispatch.group.group import Group
 from multikueue_simulator.simulation.invariants import Invariants, Write
 from multikueue_simulator.simulation.stage import Stage
 from multikueue_simulator.world import MANAGER, World

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from multikueue.api.workload import REPLACES_ANNOTATION
-from multikueue.dispatch.actions import PatchJob, PatchWorkload
-from multikueue.dispatch.group import Remote
+from multikueue.dispatch.copies.actions import PatchJob, PatchWorkload
+from multikueue.dispatch.group.group import Remote
+from multikueue.dispatch.group.phases import Phase
+from multikueue.dispatch.group.slices import Slice, scale_down_patch
 from multikueue.dispatch.handlers.evicting import is_holding
-from multikueue.dispatch.phases import Phase
-from multikueue.dispatch.question import question
-from multikueue.dispatch.slices import Slice, scale_down_patch
+from multikueue.dispatch.nomination.question import question
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder, pod_set
 from tests.dispatch.builders import (

@@ -9,9 +9,9 @@ from typing import Any
 
 from multikueue.api.foreign import answer_or
 from multikueue.api.workload import DEACTIVATION_TARGET, EVICTED, FINISHED, Workload
-from multikueue.dispatch import preemption_gates
-from multikueue.dispatch import remote as remotes
-from multikueue.dispatch.actions import (
+from multikueue.dispatch.copies import preemption_gates
+from multikueue.dispatch.copies import remote as remotes
+from multikueue.dispatch.copies.actions import (
     Action,
     CreateJob,
     CreateWorkload,
@@ -22,9 +22,20 @@ from multikueue.dispatch.actions import (
     PatchStatus,
     PatchWorkload,
 )
-from multikueue.dispatch.group import Remote
-from multikueue.dispatch.plan import Absent, Copied, Desired, Found, InStep, Plan, Running, Scaled, Stopped, Ungated
-from multikueue.dispatch.slices import scale_down_patch
+from multikueue.dispatch.copies.plan import (
+    Absent,
+    Copied,
+    Desired,
+    Found,
+    InStep,
+    Plan,
+    Running,
+    Scaled,
+    Stopped,
+    Ungated,
+)
+from multikueue.dispatch.group.group import Remote
+from multikueue.dispatch.group.slices import scale_down_patch
 
 __all__ = ["effects"]
 

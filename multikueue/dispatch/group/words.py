@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multikueue.dispatch.group import Group
+from multikueue.dispatch.group.group import Group
 
 __all__ = ["gone", "lost", "with_state_before", "won"]
 

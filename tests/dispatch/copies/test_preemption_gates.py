@@ -9,10 +9,10 @@ import msgspec
 
 from multikueue.api.meta import encode, render_time
 from multikueue.api.workload import Workload
-from multikueue.dispatch.actions import CreateWorkload, PatchStatus
-from multikueue.dispatch.group import Remote
-from multikueue.dispatch.preemption_gates import BLOCKED, GATE
-from multikueue.dispatch.slices import Slice
+from multikueue.dispatch.copies.actions import CreateWorkload, PatchStatus
+from multikueue.dispatch.copies.preemption_gates import BLOCKED, GATE
+from multikueue.dispatch.group.group import Remote
+from multikueue.dispatch.group.slices import Slice
 from multikueue.testing import NOW
 from tests.dispatch.builders import Decided, copy, decided, reserved, told, worker
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from multikueue.api.foreign import answer_or, excerpt
 from multikueue.api.workload import EVICTED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, workload_spec
-from multikueue.dispatch.group import Group, Reach, Remote
+from multikueue.dispatch.group.group import Group, Reach, Remote
 
 __all__ = ["Flavors", "fits_nowhere", "is_suspected", "lack", "lacks", "may_fit_now", "named_in", "note", "unconfirmed"]
 

@@ -11,10 +11,10 @@ import pytest
 
 from multikueue.api.meta import find_condition
 from multikueue.api.workload import FITS_NO_WORKER, Workload
-from multikueue.dispatch import fit
 from multikueue.dispatch.decide import decide
-from multikueue.dispatch.group import Reach, Remote
-from multikueue.dispatch.phases import Phase
+from multikueue.dispatch.group import fit
+from multikueue.dispatch.group.group import Reach, Remote
+from multikueue.dispatch.group.phases import Phase
 from multikueue.testing import NOW, pod_set
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.dispatch.builders import (

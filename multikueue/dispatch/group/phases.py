@@ -22,8 +22,8 @@ from multikueue.api.workload import (
     Workload,
     any_owner_of,
 )
-from multikueue.dispatch.fit import fits_nowhere
-from multikueue.dispatch.group import MAX_NOMINATED, Group, Remote
+from multikueue.dispatch.group.fit import fits_nowhere
+from multikueue.dispatch.group.group import MAX_NOMINATED, Group, Remote
 
 
 class Phase(Enum):

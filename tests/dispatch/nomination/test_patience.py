@@ -11,7 +11,7 @@ import pytest
 from multikueue.api.workload import NOMINATED
 from multikueue.dispatch.consult import Chosen
 from multikueue.dispatch.decide import decide, nominate
-from multikueue.dispatch.patience import gives_up_at, patience_of
+from multikueue.dispatch.nomination.patience import gives_up_at, patience_of
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder

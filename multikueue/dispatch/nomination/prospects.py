@@ -8,7 +8,7 @@ from enum import Enum
 from multikueue.api.foreign import excerpt
 from multikueue.api.meta import Value
 from multikueue.api.workload import QUOTA_RESERVED
-from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.group.group import Group, Remote
 from multikueue.strategy import Worker
 
 __all__ = ["Prospect", "State", "prospects"]

@@ -10,8 +10,8 @@ from multikueue.api import quantity
 from multikueue.api.meta import render_time
 from multikueue.api.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.dispatch.consult import Question
-from multikueue.dispatch.group import MAX_NOMINATED, Group
-from multikueue.dispatch.phases import Phase, phase_of, view
+from multikueue.dispatch.group.group import MAX_NOMINATED, Group
+from multikueue.dispatch.group.phases import Phase, phase_of, view
 
 __all__ = ["failure_note", "failures", "may_be_on", "nominated_before", "question", "usable"]
 

@@ -21,7 +21,7 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
-from multikueue.dispatch import preemption_gates
+from multikueue.dispatch.copies import preemption_gates
 
 _PRIORITY_FIELDS = ("priority", "priorityClassRef")
 _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from multikueue.api.workload import Workload
-from multikueue.dispatch.plan import Copied, Plan
+from multikueue.dispatch.copies.plan import Copied, Plan
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.dispatch.builders import ATTEMPT, EARLIER, admitted_copy, copy, reserved

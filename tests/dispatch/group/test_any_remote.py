@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from multikueue.api.job import Job
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.api.workload import Workload, WorkloadStatus
-from multikueue.dispatch.group import Group, JobState, Remote, Unfit
+from multikueue.dispatch.group.group import Group, JobState, Remote, Unfit
+from multikueue.dispatch.group.phases import choose
 from multikueue.dispatch.handlers.evicting import is_holding
-from multikueue.dispatch.phases import choose
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.testing import NOW
 from tests.dispatch.builders import (

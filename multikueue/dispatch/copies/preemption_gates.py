@@ -15,7 +15,7 @@ import msgspec
 from multikueue.api.foreign import answer_or, moment
 from multikueue.api.meta import decoder, render_time
 from multikueue.api.workload import PreemptionGateState, Workload
-from multikueue.dispatch.group import Group, Remote
+from multikueue.dispatch.group.group import Group, Remote
 
 __all__ = ["BLOCKED", "GATE", "gated", "is_open", "opening_patch", "to_open"]
 

@@ -12,8 +12,8 @@ from datetime import datetime
 
 from multikueue.api.meta import Object
 from multikueue.api.workload import ATTEMPT_ANNOTATION, Workload
-from multikueue.dispatch.group import is_of_attempt
-from multikueue.dispatch.slices import NO_SLICE, Slice
+from multikueue.dispatch.group.group import is_of_attempt
+from multikueue.dispatch.group.slices import NO_SLICE, Slice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.dispatch.consult import Answer
-from multikueue.dispatch.group import MAX_NOMINATED
-from multikueue.dispatch.question import failure_note, failures, nominated_before, question, usable
+from multikueue.dispatch.group.group import MAX_NOMINATED
+from multikueue.dispatch.nomination.question import failure_note, failures, nominated_before, question, usable
 from multikueue.strategy import Nomination
 from multikueue.testing import NOW
 from tests.dispatch.builders import (

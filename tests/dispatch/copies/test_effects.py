@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from multikueue.api.workload import Workload
-from multikueue.dispatch.effects import effects
-from multikueue.dispatch.group import Remote
-from multikueue.dispatch.plan import Absent, Copied, Desired, Found, InStep, Plan, Running, Stopped
+from multikueue.dispatch.copies.effects import effects
+from multikueue.dispatch.copies.plan import Absent, Copied, Desired, Found, InStep, Plan, Running, Stopped
+from multikueue.dispatch.group.group import Remote
 from multikueue.testing import NOW
 from tests.dispatch.builders import (
     ATTEMPT,

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.dispatch.group import Remote
-from multikueue.dispatch.prospects import prospects
+from multikueue.dispatch.group.group import Remote
+from multikueue.dispatch.nomination.prospects import prospects
 from multikueue.testing import NOW
 from tests.dispatch.builders import admitted_copy, away, but, copy, group, reserved, worker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from multikueue.api.workload import NOMINATED, QUOTA_RESERVED
-from multikueue.dispatch.group import Group
+from multikueue.dispatch.group.group import Group
 from multikueue.strategy import Strategy
 
 __all__ = ["gives_up_at", "gives_up_for", "patience_of"]

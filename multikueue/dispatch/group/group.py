@@ -27,7 +27,7 @@ from multikueue.api.workload import (
     Workload,
 )
 from multikueue.dispatch.consult import Answer
-from multikueue.dispatch.slices import NO_SLICE, Slice
+from multikueue.dispatch.group.slices import NO_SLICE, Slice
 
 __all__ = [
     "CONTROLLER_NAME",

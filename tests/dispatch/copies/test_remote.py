@@ -7,7 +7,7 @@ import pytest
 
 from multikueue.api.meta import encode
 from multikueue.api.workload import Workload
-from multikueue.dispatch.remote import drift
+from multikueue.dispatch.copies.remote import drift
 
 
 def of(container: dict[str, Any], **template: Any) -> Workload:
