@@ -2,7 +2,7 @@
 
 Callers depend on the protocols, so that tests can pass a client without sockets. `ClusterClient` is for calls;
 `WatchingClient` adds streams, for reflectors, the Lease's candidates and logs. Only code that opens a connection,
-changes its credentials or probes it (`controllers.workers.connection`) needs the `Client` itself.
+changes its credentials or probes it (`controllers.workers.connection.connection`) needs the `Client` itself.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from multikueue.manager.life import Manager, user_agent
 from multikueue.roles import adapters_of
 from multikueue.runtime import Clock, Mandate, SystemClock
 from multikueue.runtime.clock import boot_time
-from multikueue.runtime.event_loop_lag import measure_event_loop_lag
-from multikueue.runtime.memory import collect_in_small_steps, give_large_blocks_back, look_at_all_garbage
+from multikueue.runtime.process.event_loop_lag import measure_event_loop_lag
+from multikueue.runtime.process.memory import collect_in_small_steps, give_large_blocks_back, look_at_all_garbage
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,

@@ -1,5 +1,6 @@
 """Generic controller machinery over keys: work queue, controller loop, supervisor, back-off, clock, mandate.
 
+`controller` is the loop with its queue, `concurrency` limits what runs at the same time, `process` is about this process.
 Here belongs what keeps any work going. Nothing here knows Kubernetes, and no domain decision is made here. The room
 imports `telemetry` and `errors` only. `controllers` write the reconcile functions that it runs, `manager` starts the
 loops and the supervisors, `kube` borrows back-off and clock.
@@ -8,16 +9,16 @@ Two of the four places that may catch every `Exception` are here: the controller
 a cache that takes in an object, and the call of a strategy. Both here let cancellation and `InvariantBroken` pass.
 """
 
-from multikueue.runtime.backoff import Backoff
 from multikueue.runtime.clock import Clock, SystemClock
-from multikueue.runtime.controller import AGAIN, DONE, Result, run_controller
-from multikueue.runtime.deadline_pool import DeadlineExceeded, DeadlinePool, PoolSaturated
-from multikueue.runtime.files import watch_files
+from multikueue.runtime.concurrency.deadline_pool import DeadlineExceeded, DeadlinePool, PoolSaturated
+from multikueue.runtime.concurrency.race import first
+from multikueue.runtime.concurrency.turnstile import Turnstile
+from multikueue.runtime.controller.backoff import Backoff
+from multikueue.runtime.controller.controller import AGAIN, DONE, Result, run_controller
+from multikueue.runtime.controller.queue import Closed, Depth, QueuePriority, WorkQueue
+from multikueue.runtime.controller.supervisor import supervise
 from multikueue.runtime.mandate import Mandate
-from multikueue.runtime.queue import Closed, Depth, QueuePriority, WorkQueue
-from multikueue.runtime.race import first
-from multikueue.runtime.supervisor import supervise
-from multikueue.runtime.turnstile import Turnstile
+from multikueue.runtime.process.files import watch_files
 
 __all__ = [
     "AGAIN",

@@ -18,7 +18,7 @@ from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.api.workload import ORIGIN_LABEL
 from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.reconcile.events import Recorder
-from multikueue.controllers.workers.outbox import Outbox
+from multikueue.controllers.workers.connection.outbox import Outbox
 from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
 from multikueue.errors import Conflict, MultiKueueError
 from multikueue.manager.life import Manager

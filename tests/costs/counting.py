@@ -30,7 +30,7 @@ COUNTED: Mapping[str, Sequence[str]] = {
     "consultations": ("multikueue.dispatch.consult:consult",),
     "workload reconciles": ("multikueue.controllers.workloads.workloads:Workloads.reconcile",),
     "job reconciles": ("multikueue.controllers.workloads.jobs:Jobs.reconcile",),
-    "outbox turns": ("multikueue.controllers.workers.outbox:Outbox.reconcile",),
+    "outbox turns": ("multikueue.controllers.workers.connection.outbox:Outbox.reconcile",),
     "touches": ("multikueue.controllers.leader_election.standby:Enqueuer.add",),
 }
 """What is counted: each call of one of these functions, here and nowhere else."""

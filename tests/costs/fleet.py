@@ -20,7 +20,7 @@ import structlog
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.runtime import deadline_pool
+from multikueue.runtime.concurrency import deadline_pool
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
 from multikueue_simulator import objects
 from multikueue_simulator.time import VirtualClock, run

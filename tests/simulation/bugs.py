@@ -31,7 +31,7 @@ from multikueue.api import foreign, quantity
 from multikueue.api.quantity import NANO
 from multikueue.api.workload import NOMINATED
 from multikueue.controllers.reconcile.context import WorkQueues
-from multikueue.controllers.workers import identities, outbox
+from multikueue.controllers.workers.connection import identities, outbox
 from multikueue.controllers.workloads import jobs, workloads
 from multikueue.dispatch import decide
 from multikueue.dispatch.copies import plan
@@ -47,7 +47,8 @@ from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine
 from multikueue.registration import plan as plans
-from multikueue.runtime import DONE, WorkQueue, queue
+from multikueue.runtime import DONE, WorkQueue
+from multikueue.runtime.controller import queue
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.groups import Groups
 from multikueue.store.event_handlers import concerned
@@ -506,7 +507,7 @@ def a_port_takes_any_number_of_connections() -> Iterator[None]:
 
 
 @bug(
-    caught_by="tests/runtime/test_queue.py::test_a_key_of_a_lower_priority_has_its_share_of_the_takes"
+    caught_by="tests/runtime/controller/test_queue.py::test_a_key_of_a_lower_priority_has_its_share_of_the_takes"
     "[news do not starve retries and timers]",
     row=13,
 )
@@ -518,7 +519,7 @@ def news_go_before_all_that_waits() -> Iterator[None]:
         yield
 
 
-@bug(caught_by="tests/runtime/test_queue.py::test_tenants_take_turns", row=13)
+@bug(caught_by="tests/runtime/controller/test_queue.py::test_tenants_take_turns", row=13)
 def a_tenant_goes_before_who_came_later() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda self, _tenant: real(self, lambda _key: None)

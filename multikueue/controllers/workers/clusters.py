@@ -21,9 +21,9 @@ from multikueue.api.meta import Condition, ObjectKey, find_condition, render_tim
 from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import World
-from multikueue.controllers.workers.connection import Connection
-from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED
-from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
+from multikueue.controllers.workers.connection.connection import Connection
+from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED
+from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
 from multikueue.dispatch.group.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch

@@ -14,10 +14,10 @@ from multikueue.api import kinds
 from multikueue.api.compatibility import Release
 from multikueue.api.meta import ObjectKey, render_time
 from multikueue.controllers.workers.clusters import Clusters
-from multikueue.controllers.workers.connection import Connection
-from multikueue.controllers.workers.credentials_on_trial import TrialProblem
-from multikueue.controllers.workers.identities import OtherCluster
-from multikueue.controllers.workers.kubeconfigs import Access
+from multikueue.controllers.workers.connection.connection import Connection
+from multikueue.controllers.workers.connection.credentials_on_trial import TrialProblem
+from multikueue.controllers.workers.connection.identities import OtherCluster
+from multikueue.controllers.workers.connection.kubeconfigs import Access
 from multikueue.dispatch.group.group import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.auth.credentials import Credentials

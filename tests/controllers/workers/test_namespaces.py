@@ -12,7 +12,7 @@ from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import FITS_NO_WORKER
-from multikueue.controllers.workers.connection import Connection
+from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.kueue_reports import Reports
 from multikueue.dispatch.group.group import Reach
 from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
@@ -20,7 +20,7 @@ from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER
 from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table, table
-from tests.controllers.workers.test_connection import QUICK, Line, access, connected, connecting
+from tests.controllers.workers.connection.test_connection import QUICK, Line, access, connected, connecting
 from tests.controllers.workers.worker_server import WorkerServer, worker_server
 
 pytestmark = pytest.mark.anyio

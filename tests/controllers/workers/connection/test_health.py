@@ -7,12 +7,12 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from multikueue.controllers.workers.health import HEARTBEAT, Health
+from multikueue.controllers.workers.connection.health import HEARTBEAT, Health
 from multikueue.dispatch.group.group import Reach
 from multikueue.settings import Dispatch
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW
-from tests.controllers.workers.test_connection import QUICK
+from tests.controllers.workers.connection.test_connection import QUICK
 
 pytestmark = pytest.mark.anyio
 

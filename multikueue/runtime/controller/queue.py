@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
 
 from multikueue.errors import MultiKueueError
-from multikueue.runtime.backoff import Backoff
+from multikueue.runtime.controller.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 

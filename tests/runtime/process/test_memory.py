@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from multikueue.runtime import memory
-from multikueue.runtime.memory import collect_in_small_steps, look_at_all_garbage
+from multikueue.runtime.process import memory
+from multikueue.runtime.process.memory import collect_in_small_steps, look_at_all_garbage
 
 PROGRAM = """
 import sys
-from multikueue.runtime.memory import give_large_blocks_back
+from multikueue.runtime.process.memory import give_large_blocks_back
 
 def resident():
     return int(open("/proc/self/status").read().partition("VmRSS:")[2].split()[0])

@@ -19,7 +19,7 @@ import anyio.abc
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import World, tenant
 from multikueue.controllers.reconcile.events import log_unreadable
-from multikueue.controllers.workers.credentials_on_trial import (
+from multikueue.controllers.workers.connection.credentials_on_trial import (
     CONNECTION_FAILED,
     CredentialsTrial,
     TrialProblem,
@@ -28,11 +28,11 @@ from multikueue.controllers.workers.credentials_on_trial import (
     prove,
     reason_of,
 )
-from multikueue.controllers.workers.health import HEARTBEAT, Health
-from multikueue.controllers.workers.identities import ClusterIdentity, OtherCluster
-from multikueue.controllers.workers.kubeconfigs import Access
-from multikueue.controllers.workers.outbox import Outbox
-from multikueue.controllers.workers.watches import Watches
+from multikueue.controllers.workers.connection.health import HEARTBEAT, Health
+from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster
+from multikueue.controllers.workers.connection.kubeconfigs import Access
+from multikueue.controllers.workers.connection.outbox import Outbox
+from multikueue.controllers.workers.connection.watches import Watches
 from multikueue.errors import MultiKueueError, Unauthorized
 from multikueue.kube.auth.expiry import Validity, of_credentials
 from multikueue.kube.client import Client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.errors import ClusterUnreachable, Conflict, InvariantBroken, StrategyError
-from multikueue.runtime.failures import describe, is_expected, is_fatal, leaves
+from multikueue.runtime.controller.failures import describe, is_expected, is_fatal, leaves
 
 CONFLICT = Conflict(409, "Conflict", "somebody wrote first")
 DOWN = ClusterUnreachable("worker-1", "refused")

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.runtime.files import _settled, _Sight, watch_files
+from multikueue.runtime.process.files import _settled, _Sight, watch_files
 from tests.mount import mount
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ import anyio.abc
 from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.workload import ORIGIN_LABEL
 from multikueue.controllers.reconcile.context import World
-from multikueue.controllers.workers.health import Health
+from multikueue.controllers.workers.connection.health import Health
 from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
 from multikueue.store.caches.cache import Cache

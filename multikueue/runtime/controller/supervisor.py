@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from multikueue.runtime.backoff import Backoff
 from multikueue.runtime.clock import Clock, SystemClock
-from multikueue.runtime.failures import describe, is_expected, is_fatal
+from multikueue.runtime.controller.backoff import Backoff
+from multikueue.runtime.controller.failures import describe, is_expected, is_fatal
 from multikueue.telemetry import get_logger
 
 log = get_logger()

@@ -13,15 +13,15 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import FAILED_ON
 from multikueue.controllers.workers.clusters import Clusters
-from multikueue.controllers.workers.connection import Connection
-from multikueue.controllers.workers.credentials_on_trial import CONNECTION_FAILED
-from multikueue.controllers.workers.identities import PATIENCE, OtherCluster, SameCluster
+from multikueue.controllers.workers.connection.connection import Connection
+from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED
+from multikueue.controllers.workers.connection.identities import PATIENCE, OtherCluster, SameCluster
 from multikueue.dispatch.group.group import Reach
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table
-from tests.controllers.workers.test_connection import (
+from tests.controllers.workers.connection.test_connection import (
     ASKED,
     KEY,
     QUICK,

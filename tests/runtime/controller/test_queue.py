@@ -13,7 +13,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from multikueue.runtime import Backoff, Closed, Depth, QueuePriority, WorkQueue
-from multikueue.runtime.queue import MOST_PASSED_OVER
+from multikueue.runtime.controller.queue import MOST_PASSED_OVER
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ import anyio
 import anyio.abc
 
 from multikueue.errors import ClusterUnreachable, Conflict, NotLeading, Throttled, Unauthorized
-from multikueue.runtime.failures import describe, is_expected, is_fatal, leaves
-from multikueue.runtime.queue import Closed, WorkQueue, nobody
+from multikueue.runtime.controller.failures import describe, is_expected, is_fatal, leaves
+from multikueue.runtime.controller.queue import Closed, WorkQueue, nobody
 from multikueue.telemetry import bind, get_logger
 
 K = TypeVar("K", bound=Hashable)

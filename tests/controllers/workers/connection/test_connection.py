@@ -13,10 +13,10 @@ import pytest
 
 from multikueue.api.kinds import LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.workers.connection import RECHECK, TIME_TO_STAND, Connection
-from multikueue.controllers.workers.identities import OtherCluster
-from multikueue.controllers.workers.kubeconfigs import Access
-from multikueue.controllers.workers.outbox import Outbox
+from multikueue.controllers.workers.connection.connection import RECHECK, TIME_TO_STAND, Connection
+from multikueue.controllers.workers.connection.identities import OtherCluster
+from multikueue.controllers.workers.connection.kubeconfigs import Access
+from multikueue.controllers.workers.connection.outbox import Outbox
 from multikueue.dispatch.group.group import Asked, Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.jobs.integrations.external import external

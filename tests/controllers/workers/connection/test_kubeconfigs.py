@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from multikueue.api.meta import encode
 from multikueue.api.multikueue import ClusterProfile, MultiKueueCluster
-from multikueue.controllers.workers import kubeconfigs
-from multikueue.controllers.workers.kubeconfigs import Access, Kubeconfigs, RefusedError
+from multikueue.controllers.workers.connection import kubeconfigs
+from multikueue.controllers.workers.connection.kubeconfigs import Access, Kubeconfigs, RefusedError
 from multikueue.kube import reflector
 from multikueue.kube.auth.kubeconfig import LARGEST
 from multikueue.kube.auth.tokens import ExecPlugin

@@ -8,9 +8,9 @@ from itertools import product
 import anyio
 
 from multikueue.controllers.reconcile.context import World
-from multikueue.controllers.workers.identities import ClusterIdentity, OtherCluster, SameCluster
-from multikueue.controllers.workers.kubeconfigs import NOT_LOADED, Access
-from multikueue.controllers.workers.watches import selector, watched
+from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster, SameCluster
+from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access
+from multikueue.controllers.workers.connection.watches import selector, watched
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.client import Client
 from multikueue.store.workers.sight import is_needed

@@ -15,7 +15,12 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from multikueue.runtime.event_loop_lag import LOGGED_LAG, PROBE_INTERVAL, measure_event_loop_lag, processor_awaited
+from multikueue.runtime.process.event_loop_lag import (
+    LOGGED_LAG,
+    PROBE_INTERVAL,
+    measure_event_loop_lag,
+    processor_awaited,
+)
 from multikueue_simulator.time import VirtualLoop
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +105,7 @@ def test_a_thread_that_has_a_processor_does_not_wait_for_one() -> None:
 
 
 def test_where_the_system_does_not_count_it_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.runtime.event_loop_lag._SCHEDSTAT", "/nowhere")
+    monkeypatch.setattr("multikueue.runtime.process.event_loop_lag._SCHEDSTAT", "/nowhere")
     with processor_awaited() as waited:
         assert waited() == 0.0
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from multikueue.runtime.turnstile import Turnstile
+from multikueue.runtime.concurrency.turnstile import Turnstile
 
 pytestmark = pytest.mark.anyio
 

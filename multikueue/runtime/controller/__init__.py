@@ -1,0 +1,1 @@
+"""The controller loop, its work queue, and what restarts both."""

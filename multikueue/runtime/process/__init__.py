@@ -1,0 +1,1 @@
+"""The process: files that it watches, its memory, and the lag of its event loop."""
