@@ -71,16 +71,16 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/web/serving.py": "web/test_certificates.py",
     "multikueue_simulator/processes.py": "simulator/test_world.py",
     "multikueue_simulator/simulation/odd_objects.py": "simulator/simulation/test_adversary_injector.py",
-    "fakekube/server/answers.py": "fakekube/server/test_reads.py",
-    "fakekube/server/calls.py": "fakekube/server/test_writes.py",
-    "fakekube/server/conversion.py": "fakekube/builtins/test_kinds.py",
+    "fakekube/server/requests/answers.py": "fakekube/server/test_reads.py",
+    "fakekube/server/verbs/calls.py": "fakekube/server/test_writes.py",
+    "fakekube/server/requests/conversion.py": "fakekube/builtins/test_kinds.py",
     "fakekube/builtins/core_rules.py": "fakekube/builtins/test_kinds.py",
     "fakekube/builtins/group_rules.py": "fakekube/builtins/test_kinds.py",
     "fakekube/builtins/job_status.py": "fakekube/builtins/test_job_rules.py",
-    "fakekube/server/places.py": "fakekube/server/test_writes.py",
-    "fakekube/server/selection.py": "fakekube/server/test_reads.py",
+    "fakekube/server/verbs/places.py": "fakekube/server/test_writes.py",
+    "fakekube/server/requests/selection.py": "fakekube/server/test_reads.py",
     "fakekube/server/server.py": "fakekube/test_cluster.py",
-    "fakekube/server/subresources.py": "fakekube/server/test_api.py",
+    "fakekube/server/verbs/subresources.py": "fakekube/server/test_api.py",
 }
 """Modules that are tested through another one, on purpose: module to the file that tests it."""
 

@@ -17,13 +17,13 @@ from fakekube.model.bodies import parsed
 from fakekube.model.refusals import method_not_allowed
 from fakekube.model.resources import Registry, Resource
 from fakekube.model.storage import Revisions, Storage, key_of
-from fakekube.server.admission import Admission
+from fakekube.server.admission.admission import Admission
 from fakekube.server.api import Api
-from fakekube.server.reads import present
-from fakekube.server.routes import Route
+from fakekube.server.requests.routes import Route
 from fakekube.server.served import Definitions
 from fakekube.server.server import Scheduler, Server
-from fakekube.server.subresources import Subresource, log
+from fakekube.server.verbs.reads import present
+from fakekube.server.verbs.subresources import Subresource, log
 from fakekube.wire import Object, Request, Response
 
 __all__ = ["Cluster"]

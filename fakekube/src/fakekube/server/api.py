@@ -10,14 +10,14 @@ from fakekube.model.refusals import bad_request, method_not_allowed, not_found, 
 from fakekube.model.resources import Registry
 from fakekube.model.storage import Storage
 from fakekube.printers import discovery, openapi
-from fakekube.server import deletion, patching, reads, subresources, writes
-from fakekube.server.admission import Admission
-from fakekube.server.options import is_true
-from fakekube.server.routes import Route, Router
-from fakekube.server.scale import scale
+from fakekube.server.admission.admission import Admission
+from fakekube.server.requests.options import is_true
+from fakekube.server.requests.routes import Route, Router
 from fakekube.server.server import LoopScheduler, Scheduler, Server, Virtual
-from fakekube.server.subresources import Subresource
-from fakekube.server.watches import Watches
+from fakekube.server.verbs import deletion, patching, reads, subresources, writes
+from fakekube.server.verbs.scale import scale
+from fakekube.server.verbs.subresources import Subresource
+from fakekube.server.verbs.watches import Watches
 from fakekube.wire import Refused, Request, Response, Watch
 
 __all__ = ["Api"]

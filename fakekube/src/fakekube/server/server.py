@@ -16,7 +16,7 @@ from fakekube.model.metadata import timestamp
 from fakekube.model.resources import Registry, Resource
 from fakekube.model.storage import Storage
 from fakekube.schemas.schema import Schema
-from fakekube.server.admission import Admission
+from fakekube.server.admission.admission import Admission
 from fakekube.wire import Object, Request
 
 __all__ = ["LoopScheduler", "Scheduler", "Server", "Timer", "Virtual"]

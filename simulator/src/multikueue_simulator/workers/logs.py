@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fakekube.model.refusals import method_not_allowed
-from fakekube.server.reads import present
-from fakekube.server.routes import Route
+from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server, Timer
+from fakekube.server.verbs.reads import present
 from fakekube.wire import Object, Refused, Request, Response, Watch
 
 __all__ = ["PodLogs", "lines", "wanted"]

@@ -31,12 +31,12 @@ from fakekube.model.refusals import (
 from fakekube.model.resources import Resource
 from fakekube.patching import managed, patches
 from fakekube.printers.tables import wanted
-from fakekube.server.calls import Call
-from fakekube.server.options import write_options
-from fakekube.server.places import placed
-from fakekube.server.routes import Route
+from fakekube.server.requests.options import write_options
+from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server
-from fakekube.server.writes import Make, change, make
+from fakekube.server.verbs.calls import Call
+from fakekube.server.verbs.places import placed
+from fakekube.server.verbs.writes import Make, change, make
 from fakekube.wire import Json, Object, Refused, Request, Response
 
 __all__ = ["patch"]

@@ -11,14 +11,14 @@ from fakekube.model.refusals import conflict
 from fakekube.model.resources import Resource
 from fakekube.model.storage import Version
 from fakekube.printers.tables import wanted
-from fakekube.server import answers
-from fakekube.server.admission import Write, warning_header
-from fakekube.server.conversion import shown
-from fakekube.server.options import DeleteOptions, delete_options, list_options
-from fakekube.server.reads import present
-from fakekube.server.routes import Route
-from fakekube.server.selection import selection
+from fakekube.server.admission.admission import Write, warning_header
+from fakekube.server.requests import answers
+from fakekube.server.requests.conversion import shown
+from fakekube.server.requests.options import DeleteOptions, delete_options, list_options
+from fakekube.server.requests.routes import Route
+from fakekube.server.requests.selection import selection
 from fakekube.server.server import Server
+from fakekube.server.verbs.reads import present
 from fakekube.wire import Object, Request, Response
 
 __all__ = ["Outcome", "delete", "delete_many", "deleted"]

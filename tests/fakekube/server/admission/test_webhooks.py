@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from fakekube.front_end.authority import Authority
-from fakekube.server.webhooks import CallFailed, Webhooks
+from fakekube.server.admission.webhooks import CallFailed, Webhooks
 from fakekube.wire import Object
 from multikueue.web.serving import Serving, load_chain
 

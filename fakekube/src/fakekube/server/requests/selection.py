@@ -16,8 +16,8 @@ from fakekube.model.selectors import (
     field_selector,
     label_selector,
 )
-from fakekube.server.options import ListOptions
-from fakekube.server.routes import Route
+from fakekube.server.requests.options import ListOptions
+from fakekube.server.requests.routes import Route
 from fakekube.wire import Object
 
 __all__ = ["Selection", "selection"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakekube.server.routes import Route, Router
+from fakekube.server.requests.routes import Route, Router
 from tests.fakekube.front_ends import CONFIG_MAPS, JOBS, NAMESPACES, PODS, TOYS, registry
 
 

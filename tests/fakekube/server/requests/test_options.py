@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fakekube.server.options import (
+from fakekube.server.requests.options import (
     DeleteOptions,
     ListOptions,
     WriteOptions,

@@ -11,13 +11,13 @@ from fakekube.model.refusals import bad_request, invalid, invalid_value, method_
 from fakekube.model.storage import Version
 from fakekube.patching import patches
 from fakekube.printers.tables import PLAIN
-from fakekube.server.calls import Call
-from fakekube.server.conversion import shown
-from fakekube.server.options import write_options
-from fakekube.server.reads import present
-from fakekube.server.routes import Route
+from fakekube.server.requests.conversion import shown
+from fakekube.server.requests.options import write_options
+from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server
-from fakekube.server.writes import change
+from fakekube.server.verbs.calls import Call
+from fakekube.server.verbs.reads import present
+from fakekube.server.verbs.writes import change
 from fakekube.wire import Json, Object, Request, Response
 
 __all__ = ["scale"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fakekube.builtins.kinds import CRDS
 from fakekube.model.refusals import bad_request, forbidden
 from fakekube.model.resources import Resource
-from fakekube.server.routes import Route
+from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server
 from fakekube.wire import Object, Refused
 

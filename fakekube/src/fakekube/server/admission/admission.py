@@ -24,7 +24,7 @@ from fakekube.model.storage import Storage
 from fakekube.patching.patches import json_patch
 from fakekube.schemas import cel_library as cel
 from fakekube.schemas.optionals import without_optionals
-from fakekube.server.webhooks import CallFailed, Local, Webhooks
+from fakekube.server.admission.webhooks import CallFailed, Local, Webhooks
 from fakekube.wire import Object, Refused, User
 
 __all__ = ["Admission", "Write", "warning_header"]

@@ -11,13 +11,13 @@ from fakekube.model.refusals import FieldLike, already_exists, conflict, invalid
 from fakekube.model.storage import Version
 from fakekube.patching import managed
 from fakekube.printers.tables import wanted
-from fakekube.server.calls import Call
-from fakekube.server.conversion import kept, shown
-from fakekube.server.options import write_options
-from fakekube.server.places import check_definition, check_namespace, placed
-from fakekube.server.reads import present
-from fakekube.server.routes import Route
+from fakekube.server.requests.conversion import kept, shown
+from fakekube.server.requests.options import write_options
+from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server
+from fakekube.server.verbs.calls import Call
+from fakekube.server.verbs.places import check_definition, check_namespace, placed
+from fakekube.server.verbs.reads import present
 from fakekube.wire import Object, Refused, Request, Response
 
 __all__ = ["Make", "change", "create", "make", "update"]

@@ -13,7 +13,7 @@ import pytest
 
 from fakekube.model.resources import Resource
 from fakekube.model.storage import Storage
-from fakekube.server.admission import Admission, Write, warning_header
+from fakekube.server.admission.admission import Admission, Write, warning_header
 from fakekube.wire import Object, Refused, User
 from tests.fakekube.front_ends import CONFIG_MAPS, JOBS, NAMESPACES, TOYS, item, registry, resource, stored
 

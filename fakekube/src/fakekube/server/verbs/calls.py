@@ -12,10 +12,10 @@ from fakekube.model.resources import Resource
 from fakekube.model.storage import Version
 from fakekube.patching import managed
 from fakekube.printers.tables import Form
-from fakekube.server import answers
-from fakekube.server.admission import Write, warning_header
-from fakekube.server.options import WriteOptions
-from fakekube.server.routes import Route
+from fakekube.server.admission.admission import Write, warning_header
+from fakekube.server.requests import answers
+from fakekube.server.requests.options import WriteOptions
+from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server
 from fakekube.wire import Object, Refused, Request, Response
 

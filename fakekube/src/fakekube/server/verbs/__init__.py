@@ -1,0 +1,1 @@
+"""The verbs of the API: reads, watches, writes, patches, deletion, and subresources."""
