@@ -70,7 +70,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/web/bodies.py": "web/test_door.py",
     "multikueue/web/serving.py": "web/test_certificates.py",
     "multikueue_simulator/processes.py": "simulator/test_world.py",
-    "multikueue_simulator/simulation/odd_objects.py": "simulator/simulation/test_adversary_injector.py",
+    "multikueue_simulator/simulation/faults/odd_objects.py": "simulator/simulation/test_adversary_injector.py",
     "fakekube/server/requests/answers.py": "fakekube/server/test_reads.py",
     "fakekube/server/verbs/calls.py": "fakekube/server/test_writes.py",
     "fakekube/server/requests/conversion.py": "fakekube/builtins/test_kinds.py",

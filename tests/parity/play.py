@@ -31,7 +31,7 @@ from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.lifecycle import Facts
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
 from multikueue_simulator.processes import ManagerProcess
-from multikueue_simulator.simulation.recorder import Trace, logs_heard
+from multikueue_simulator.simulation.runs.recorder import Trace, logs_heard
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import ClusterHandle, Layout, World
 from tests.parity import seen

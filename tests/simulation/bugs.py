@@ -55,9 +55,9 @@ from multikueue.store.event_handlers import concerned
 from multikueue.store.state import State
 from multikueue.store.workers import worker
 from multikueue.web import admission, door
-from multikueue_simulator.simulation.batch import alike
-from multikueue_simulator.simulation.draw import drawn
-from multikueue_simulator.simulation.life import live
+from multikueue_simulator.simulation.plan.draw import drawn
+from multikueue_simulator.simulation.runs.batch import alike
+from multikueue_simulator.simulation.runs.life import live
 
 Plant = Callable[[], Iterator[None]]
 

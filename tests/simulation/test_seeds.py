@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from multikueue_simulator.simulation.batch import Tally, run_batch
+from multikueue_simulator.simulation.runs.batch import Tally, run_batch
 
 SEEDS = range(50)
 

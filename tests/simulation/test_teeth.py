@@ -8,7 +8,7 @@ from multiprocessing.pool import AsyncResult
 
 import pytest
 
-from multikueue_simulator.simulation.batch import alike
+from multikueue_simulator.simulation.runs.batch import alike
 from tests.simulation.bugs import BUGS, Bug, Catch, catch
 
 

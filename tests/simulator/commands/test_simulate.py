@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from multikueue.cli import main
-from multikueue_simulator.simulation import batch
-from multikueue_simulator.simulation.batch import Result
+from multikueue_simulator.simulation.runs import batch
+from multikueue_simulator.simulation.runs.batch import Result
 
 
 def result(seed: int, invariant: str = "") -> Result:

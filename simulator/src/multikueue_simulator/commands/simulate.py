@@ -11,7 +11,7 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from multikueue_simulator.simulation.batch import Result, Tally
+    from multikueue_simulator.simulation.runs.batch import Result, Tally
 
 __all__ = ["simulate_faults"]
 
@@ -55,8 +55,8 @@ def simulate_faults(
 
 
 def _live_all(seeds: range, *, processes: int) -> None:
-    from multikueue_simulator.simulation.batch import Tally, run_batch
-    from multikueue_simulator.simulation.story import phase_table
+    from multikueue_simulator.simulation.runs.batch import Tally, run_batch
+    from multikueue_simulator.simulation.runs.story import phase_table
 
     tally = Tally()
     for result in run_batch(seeds, processes=processes):
@@ -80,7 +80,7 @@ def _report(result: Result, tally: Tally, *, of: int) -> None:
 
 
 def _describe(seed: int, *, everything: bool) -> None:
-    from multikueue_simulator.simulation.batch import told
+    from multikueue_simulator.simulation.runs.batch import told
 
     lines, failed = told(seed, everything=everything)
     for line in lines:

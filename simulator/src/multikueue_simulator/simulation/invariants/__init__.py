@@ -1,0 +1,1 @@
+"""What must hold at every write, and in states."""
