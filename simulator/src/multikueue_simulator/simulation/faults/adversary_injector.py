@@ -1,4 +1,4 @@
-"""The effects of adversaries on a world. Each handler returns the function that ends its effect, if it has an end.
+"""The effects of adversaries on a world: one file, a handler for each, which returns the function that ends its effect.
 
 Most of their objects could not pass fakekube's API, which has fewer stack frames than a real server. They go directly
 to the storage, where the etcd of a real cluster would have them.

@@ -1,4 +1,4 @@
-"""Harmful events, deliberate or not: of hostile tenants, hostile workers and clumsy administrators.
+"""Harmful events, deliberate or not: of hostile tenants, hostile workers and clumsy administrators: one file, a class for each.
 
 A share of the runs has some. They come from a random generator of their own, so that the rest of a plan stays the same.
 Half of those runs have no other faults; they are compared with the same run without adversaries (`control`).
