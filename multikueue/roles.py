@@ -25,7 +25,7 @@ from multikueue.controllers.quota.capacity import Capacity
 from multikueue.controllers.quota.ceilings import CeilingReader
 from multikueue.controllers.quota.finalizers import Finalizers
 from multikueue.controllers.quota.queue_status import QueueStatuses
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.admission_checks import Checks
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.kueue_reports import Reports
@@ -154,22 +154,22 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
         raise ConfigurationError(f"integrations: {error}") from None
 
 
-def compose(world: World, settings: Settings, admission: SchedulerLoop) -> Runnables:
+def compose(context: ReconcileContext, settings: Settings, admission: SchedulerLoop) -> Runnables:
     """The runnables for the roles in the settings. A queue without a loop is closed, so that it drops its keys."""
-    runnables = DEPLOYMENTS[settings.roles](world, settings, admission)
+    runnables = DEPLOYMENTS[settings.roles](context, settings, admission)
     served = {id(loop.queue) for loop in (*runnables.cluster_loops, *runnables.loops)}
-    for queue in world.queues.all():
+    for queue in context.queues.all():
         if id(queue) not in served:
             queue.close()
     return runnables
 
 
-def standalone(world: World, settings: Settings, admission: SchedulerLoop) -> Runnables:
+def standalone(context: ReconcileContext, settings: Settings, admission: SchedulerLoop) -> Runnables:
     """All controllers on the manager cluster: jobs, quota and dispatch, without a Kueue."""
-    store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
-    clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
-    placements = PlacementWatch(world)
-    statuses, finalizers = QueueStatuses(world), Finalizers(world)
+    store, queues, concurrency = context.store, context.queues, settings.dispatch.concurrency
+    clusters = Clusters(context, settings.dispatch, settings.cluster.namespace)
+    placements = PlacementWatch(context)
+    statuses, finalizers = QueueStatuses(context), Finalizers(context)
     return Runnables(
         watches=(
             Watch(kinds.NAMESPACES, store.namespaces),
@@ -185,16 +185,16 @@ def standalone(world: World, settings: Settings, admission: SchedulerLoop) -> Ru
             Watch(kinds.WORKLOADS, store.workloads, is_listed_last=True),
             Watch(kinds.JOBS, store.jobs.of(kinds.JOBS), is_listed_last=True),
         ),
-        job_kinds=JobKinds(world),
+        job_kinds=JobKinds(context),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
-            Loop("ceilings", queues.ceilings, CeilingReader(world).reconcile, workers=4),
-            Loop("jobs", queues.jobs, Jobs(world).reconcile, concurrency),
-            Loop("workloads", queues.workloads, _of_workloads(world, settings), concurrency),
+            Loop("ceilings", queues.ceilings, CeilingReader(context).reconcile, workers=4),
+            Loop("jobs", queues.jobs, Jobs(context).reconcile, concurrency),
+            Loop("workloads", queues.workloads, _of_workloads(context, settings), concurrency),
             Loop("flavors", queues.flavors, finalizers.reconcile_flavor),
-            Loop("checks", queues.checks, _both(Checks(world).reconcile, finalizers.reconcile_check)),
+            Loop("checks", queues.checks, _both(Checks(context).reconcile, finalizers.reconcile_check)),
             Loop(
                 "cluster queues",
                 queues.cluster_queues,
@@ -204,13 +204,13 @@ def standalone(world: World, settings: Settings, admission: SchedulerLoop) -> Ru
             Loop("local queues", queues.local_queues, statuses.reconcile_local_queue, workers=4),
             Loop("cohorts", queues.cohorts, statuses.reconcile_cohort),
         ),
-        tasks=(lambda: admission.run(world), Capacity(world).run, lambda: _sweep(world)),
+        tasks=(lambda: admission.run(context), Capacity(context).run, lambda: _sweep(context)),
     )
 
 
-def _of_workloads(world: World, settings: Settings) -> Reconcile[ObjectKey]:
-    reconcile = Workloads(world).reconcile
-    return _both(reconcile, RetentionSweep(world).reconcile) if settings.retention.is_on else reconcile
+def _of_workloads(context: ReconcileContext, settings: Settings) -> Reconcile[ObjectKey]:
+    reconcile = Workloads(context).reconcile
+    return _both(reconcile, RetentionSweep(context).reconcile) if settings.retention.is_on else reconcile
 
 
 def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:
@@ -223,11 +223,11 @@ def _both(one: Reconcile[Key], other: Reconcile[Key]) -> Reconcile[Key]:
     return reconcile
 
 
-def beside_kueue(world: World, settings: Settings, _: SchedulerLoop) -> Runnables:
+def beside_kueue(context: ReconcileContext, settings: Settings, _: SchedulerLoop) -> Runnables:
     """Replaces Kueue's own MultiKueue: Kueue has jobs and quota, we own the admission check."""
-    store, queues, concurrency = world.store, world.queues, settings.dispatch.concurrency
-    clusters = Clusters(world, settings.dispatch, settings.cluster.namespace)
-    placements = PlacementWatch(world)
+    store, queues, concurrency = context.store, context.queues, settings.dispatch.concurrency
+    clusters = Clusters(context, settings.dispatch, settings.cluster.namespace)
+    placements = PlacementWatch(context)
     return Runnables(
         watches=(
             *_fleet(store),
@@ -236,35 +236,35 @@ def beside_kueue(world: World, settings: Settings, _: SchedulerLoop) -> Runnable
             Watch(kinds.WORKLOADS, store.workloads, is_listed_last=True),
             Watch(kinds.JOBS, store.jobs.of(kinds.JOBS), is_listed_last=True),
         ),
-        job_kinds=JobKinds(world, may_make_workloads=False),
+        job_kinds=JobKinds(context, may_make_workloads=False),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
-            Loop("ceilings", queues.ceilings, CeilingReader(world).reconcile, workers=4),
-            Loop("jobs", queues.jobs, Jobs(world, decide=mirror).reconcile, concurrency),
-            Loop("workloads", queues.workloads, Dispatches(world).reconcile, concurrency),
-            Loop("checks", queues.checks, Checks(world).reconcile),
+            Loop("ceilings", queues.ceilings, CeilingReader(context).reconcile, workers=4),
+            Loop("jobs", queues.jobs, Jobs(context, decide=mirror).reconcile, concurrency),
+            Loop("workloads", queues.workloads, Dispatches(context).reconcile, concurrency),
+            Loop("checks", queues.checks, Checks(context).reconcile),
         ),
-        tasks=(Capacity(world).run, lambda: _sweep(world)),
+        tasks=(Capacity(context).run, lambda: _sweep(context)),
     )
 
 
-def external_dispatcher(world: World, settings: Settings, _: SchedulerLoop) -> Runnables:
+def external_dispatcher(context: ReconcileContext, settings: Settings, _: SchedulerLoop) -> Runnables:
     """The dispatcher of Kueue's own MultiKueue: only nominates workers. It connects to none, and relies on Kueue's
     status of them."""
-    store, queues = world.store, world.queues
-    reports, placements = Reports(world), PlacementWatch(world)
+    store, queues = context.store, context.queues
+    reports, placements = Reports(context), PlacementWatch(context)
     return Runnables(
         watches=(*_fleet(store), *_queues(store), Watch(kinds.WORKLOADS, store.workloads, is_listed_last=True)),
         connections=(placements.run,),
         cluster_loops=(Loop("clusters", queues.clusters, reports.reconcile),),
         contact=lambda: _first_reports(reports, placements),
-        loops=(Loop("workloads", queues.workloads, Nominations(world).reconcile, settings.dispatch.concurrency),),
+        loops=(Loop("workloads", queues.workloads, Nominations(context).reconcile, settings.dispatch.concurrency),),
     )
 
 
-Compose = Callable[[World, Settings, SchedulerLoop], Runnables]
+Compose = Callable[[ReconcileContext, Settings, SchedulerLoop], Runnables]
 
 DEPLOYMENTS: Mapping[frozenset[Role], Compose] = {
     STANDALONE: standalone,
@@ -305,19 +305,19 @@ async def _first_contact(store: Store, clusters: Clusters, placements: Placement
             await clusters.contact(cluster.metadata.name)
 
 
-async def _sweep(world: World) -> None:
+async def _sweep(context: ReconcileContext) -> None:
     """Enqueue each workload with something on a worker, in case an event was missed. Enqueue workers without a
     MultiKueueCluster, too: they are forgotten once nothing of ours can be there."""
     while True:
-        interval = world.settings.dispatch.gc_interval.total_seconds()
+        interval = context.settings.dispatch.gc_interval.total_seconds()
         with anyio.move_on_after(interval or inf):
-            await world.settings.changed()  # among them perhaps the interval
+            await context.settings.changed()  # among them perhaps the interval
             continue
-        world.metrics.sweeps.inc()
-        for worker in tuple(world.store.workers.values()):
-            if world.store.clusters.get(ObjectKey("", worker.name)) is None:
-                world.queues.clusters.add(worker.name)
+        context.metrics.sweeps.inc()
+        for worker in tuple(context.store.workers.values()):
+            if context.store.clusters.get(ObjectKey("", worker.name)) is None:
+                context.queues.clusters.add(worker.name)
             for number, key in enumerate(worker.held(), 1):
-                world.queues.workloads.add(key, QueuePriority.RESYNC)
+                context.queues.workloads.add(key, QueuePriority.RESYNC)
                 if number % STRIDE == 0:
                     await anyio.lowlevel.checkpoint()

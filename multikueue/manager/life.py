@@ -22,7 +22,7 @@ from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.controllers.metrics.observer import Observer
 from multikueue.controllers.quota.admission import SchedulerLoop
-from multikueue.controllers.reconcile.context import OnDecision, WorkQueues, World, tenant
+from multikueue.controllers.reconcile.context import OnDecision, ReconcileContext, WorkQueues, tenant
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.controllers.serving.default_queues import DefaultQueues
@@ -58,7 +58,7 @@ log = get_logger()
 class Parts:
     """The wired parts of one life of a manager. Nothing runs yet; from `act` on, changes in the store enqueue keys."""
 
-    world: World
+    context: ReconcileContext
     runnables: Runnables
     enqueuer: Enqueuer
     observer: Observer
@@ -93,23 +93,23 @@ class Manager:
         of jobs in use change."""
         await first(self.stop.wait, self.kinds.known)
         parts = self.assemble()
-        world, runnables = parts.world, parts.runnables
+        context, runnables = parts.context, parts.runnables
         caches = (watch.kind.plural for watch in runnables.watches)
         self.readiness = Readiness(caches=caches, webhook=self.settings.webhook.enabled)
-        defaults = DefaultQueues(world.store.local_queues) if self.settings.webhook.default_queue else None
+        defaults = DefaultQueues(context.store.local_queues) if self.settings.webhook.default_queue else None
         async with Server(
             ready=self._unready,
-            known=_known(world.store, defaults),
+            known=_known(context.store, defaults),
             details=lambda: self.readiness.details,
-            adapters=world.store.adapters,
+            adapters=context.store.adapters,
         ) as server:
             async with anyio.create_task_group() as tasks:
                 await first(self._end, lambda: self._get_hot(tasks, server, parts, defaults))
                 await first(self._end, self.leadership.gain)
                 if not (self.stop.is_set() or self.kinds.is_stale):
                     parts.act()
-                    self._act(tasks, world, runnables)
-                    await first(self.leadership.keep, lambda: self._retire(world.queues))
+                    self._act(tasks, context, runnables)
+                    await first(self.leadership.keep, lambda: self._retire(context.queues))
                 tasks.cancel_scope.cancel()
             await self.leadership.resign()
 
@@ -117,11 +117,11 @@ class Manager:
         """An empty store and the controllers on it. Nothing runs yet."""
         admission, queues = SchedulerLoop(), self._queues()
         enqueuer = Enqueuer(queues, admission, is_acting=False)
-        world = self._world(queues, enqueuer)
-        runnables = compose(world, self.settings, admission)
-        observer = Observer(store=world.store, metrics=self.metrics, now=self.clock.now)
+        context = self._world(queues, enqueuer)
+        runnables = compose(context, self.settings, admission)
+        observer = Observer(store=context.store, metrics=self.metrics, now=self.clock.now)
         observer.attach()
-        return Parts(world=world, runnables=runnables, enqueuer=enqueuer, observer=observer)
+        return Parts(context=context, runnables=runnables, enqueuer=enqueuer, observer=observer)
 
     async def _end(self) -> None:
         """Returns once this life ends for a reason other than leadership: stop, or other kinds of jobs in use."""
@@ -130,12 +130,12 @@ class Manager:
     async def _get_hot(
         self, tasks: anyio.abc.TaskGroup, server: Server, parts: Parts, defaults: DefaultQueues | None
     ) -> None:
-        world, runnables = parts.world, parts.runnables
-        await self._serve_plain(server, world, parts.observer)
-        await self._sync(tasks, runnables, world.queues)
+        context, runnables = parts.context, parts.runnables
+        await self._serve_plain(server, context, parts.observer)
+        await self._sync(tasks, runnables, context.queues)
         await self._connect(tasks, runnables)
-        tasks.start_soon(self._serve_webhook, server, world.store.adapters, defaults)
-        tasks.start_soon(self._serve_visibility, server, world)
+        tasks.start_soon(self._serve_webhook, server, context.store.adapters, defaults)
+        tasks.start_soon(self._serve_visibility, server, context)
 
     def _queues(self) -> WorkQueues:
         dispatch = self.settings.dispatch
@@ -144,7 +144,7 @@ class Manager:
             workloads=WorkQueue(retries=retries, tenant=tenant), jobs=WorkQueue(retries=retries, tenant=tenant)
         )
 
-    def _world(self, queues: WorkQueues, enqueuer: Enqueuer) -> World:
+    def _world(self, queues: WorkQueues, enqueuer: Enqueuer) -> ReconcileContext:
         elastic = self.settings.integrations.elastic_jobs
         engine = engine_of(self.settings.quota, elastic=elastic)
         namespace = self.settings.cluster.namespace
@@ -158,7 +158,7 @@ class Manager:
             elastic=elastic,
             wins_by=lambda: ADMITTED if self.in_force.dispatch.wait_for_admitted else QUOTA_RESERVED,
         )
-        return World(
+        return ReconcileContext(
             store=store,
             manager=self.client,
             queues=queues,
@@ -185,10 +185,10 @@ class Manager:
     def _unready(self) -> str | None:
         return self.readiness.problem
 
-    async def _serve_plain(self, server: Server, world: World, observer: Observer) -> None:
+    async def _serve_plain(self, server: Server, context: ReconcileContext, observer: Observer) -> None:
         """Serve probes and metrics, on one port if both have the same."""
         probes, metrics = self.settings.probes, self.settings.metrics
-        render = self._renderer(world, observer)
+        render = self._renderer(context, observer)
         shared = metrics.port is not None and metrics.port == probes.port
         if probes.port is not None:
             port = await server.serve_plain(probes.host, probes.port, probes=True, metrics=render if shared else None)
@@ -199,11 +199,11 @@ class Manager:
             port = await server.serve_plain(metrics.host, metrics.port, metrics=render)
             log.info("metrics.serving", host=metrics.host, port=port)
 
-    def _renderer(self, world: World, observer: Observer) -> Render:
+    def _renderer(self, context: ReconcileContext, observer: Observer) -> Render:
         settings = self.settings.metrics
         figures = StateCollector(
-            store=world.store,
-            queues=world.queues,
+            store=context.store,
+            queues=context.queues,
             finished=observer.finished,
             has_quota="quota" in self.settings.roles,
             has_resources=settings.enable_cluster_queue_resources,
@@ -248,7 +248,7 @@ class Manager:
 
         await keep_webhook(webhook, clock=self.clock, started=started, pause=pause)
 
-    async def _serve_visibility(self, server: Server, world: World) -> None:
+    async def _serve_visibility(self, server: Server, context: ReconcileContext) -> None:
         """Serve and maintain the visibility API, if it is enabled."""
         settings, namespace = self.settings.visibility, self.settings.cluster.namespace
         if not settings.enabled:
@@ -260,8 +260,8 @@ class Manager:
         visibility = Visibility(
             client=self.client,
             server=server,
-            store=world.store,
-            group=world.group,
+            store=context.store,
+            group=context.group,
             now=self.clock.now,
             ready=self._unready,
             namespace=namespace,
@@ -269,7 +269,7 @@ class Manager:
             host=settings.host,
             port=settings.port,
             gate=AccessReviewer(self.client),
-            reads=Reads(clients=world.clients, workers=world.store.workers),
+            reads=Reads(clients=context.clients, workers=context.store.workers),
         )
         await keep_visibility(visibility, clock=self.clock)
 
@@ -299,17 +299,17 @@ class Manager:
         await runnables.contact()
         self.readiness.reached("workers")
 
-    def _act(self, tasks: anyio.abc.TaskGroup, world: World, runnables: Runnables) -> None:
+    def _act(self, tasks: anyio.abc.TaskGroup, context: ReconcileContext, runnables: Runnables) -> None:
         """Start the loops and tasks, and enqueue all keys once: changes before this moment enqueued nothing."""
-        look_at_all(world.store)
-        tasks.start_soon(world.recorder.run, self.client)
-        tasks.start_soon(self.kinds.report_problems, world.recorder)
-        tasks.start_soon(self._look_again, world.store)
+        look_at_all(context.store)
+        tasks.start_soon(context.recorder.run, self.client)
+        tasks.start_soon(self.kinds.report_problems, context.recorder)
+        tasks.start_soon(self._look_again, context.store)
         for task in runnables.tasks:
             tasks.start_soon(task)
         for loop in runnables.loops:
             tasks.start_soon(loop.run, self.metrics)
-        log.info("manager.acting", role=self.leadership.role, workers=sorted(world.store.workers))
+        log.info("manager.acting", role=self.leadership.role, workers=sorted(context.store.workers))
 
     async def _look_again(self, store: Store) -> None:
         """Enqueue all keys when settings change: decisions and deadlines may depend on them."""

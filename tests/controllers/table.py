@@ -87,7 +87,7 @@ class Table:
         """A new manager process over the clusters as they are."""
         process = Manager(InForce(self.settings), self.manager, clock=self, recorder=Recorder(self.now))
         self.parts = process.assemble()
-        self.world, self.runnables, self.recorder = self.parts.world, self.parts.runnables, process.recorder
+        self.world, self.runnables, self.recorder = self.parts.context, self.parts.runnables, process.recorder
         self.observer, self.store, self.queues = self.parts.observer, self.world.store, self.world.queues
         self.engine = self.store.engine
         self.parts.enqueuer.is_acting = True

@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from multikueue.api.kinds import Kind
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.events import log_state
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound
 from multikueue.jobs.framework.adapter import Adapter
@@ -35,7 +35,7 @@ class JobKinds:
     watched.
     """
 
-    world: World
+    context: ReconcileContext
     may_make_workloads: bool = True
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     _settled: dict[str, anyio.Event] = field(default_factory=dict)
@@ -54,14 +54,14 @@ class JobKinds:
             await settled.wait()
 
     def _adapters(self) -> list[Adapter]:
-        return [adapter for adapter in self.world.store.adapters if adapter.kind.is_optional]
+        return [adapter for adapter in self.context.store.adapters if adapter.kind.is_optional]
 
     def _runtimes(self, adapter: Adapter) -> tuple[Kind[Any], ...]:
         """The kinds that describe the pods of its jobs, needed only to make Workloads."""
         return adapter.runtimes.kinds if adapter.runtimes is not None and self.may_make_workloads else ()
 
     async def _keep(self, adapter: Adapter) -> None:
-        kind, store = adapter.kind, self.world.store
+        kind, store = adapter.kind, self.context.store
         settled = self._settled[kind.name]
         async with anyio.create_task_group() as tasks:
             for runtime in self._runtimes(adapter):  # first: without them its jobs would seem to have no pods
@@ -75,7 +75,9 @@ class JobKinds:
 
     async def _watch(self, kind: Kind[Any], cache: Cache[Any], tasks: TaskGroup, *, selector: str = "") -> None:
         """Starts the watch of a kind, and returns after its first list."""
-        reflector = Reflector(self.world.manager, kind, cache, label_selector=selector, on_state=log_state(kind.plural))
+        reflector = Reflector(
+            self.context.manager, kind, cache, label_selector=selector, on_state=log_state(kind.plural)
+        )
         tasks.start_soon(reflector.run)
         await reflector.synced.wait()
 
@@ -84,7 +86,7 @@ class JobKinds:
         pause, told = FIRST_PAUSE, ""
         while True:
             try:
-                await self.world.manager.request("GET", kind.path(), params={"limit": "1"})
+                await self.context.manager.request("GET", kind.path(), params={"limit": "1"})
             except (NotFound, Forbidden) as error:
                 why = _why(kind, error)
                 if why != told:

@@ -12,7 +12,7 @@ from time import monotonic
 import anyio
 import anyio.lowlevel
 
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 
 
 @dataclass(slots=True)
@@ -24,31 +24,31 @@ class SchedulerLoop:
     def wake(self) -> None:
         self._news.set()
 
-    async def run(self, world: World) -> None:
+    async def run(self, context: ReconcileContext) -> None:
         while True:
-            await self._rest(world)
+            await self._rest(context)
             self._news = anyio.Event()
-            while (due := world.store.engine.scheduler.next_look(world.now())) is not None and due <= world.now():
-                self._cycle(world)
+            while (due := context.store.engine.scheduler.next_look(context.now())) is not None and due <= context.now():
+                self._cycle(context)
                 await anyio.lowlevel.checkpoint()
 
-    def _cycle(self, world: World) -> None:
+    def _cycle(self, context: ReconcileContext) -> None:
         began = monotonic()
-        cycle = world.store.engine.scheduler.cycle(world.now())
+        cycle = context.store.engine.scheduler.cycle(context.now())
         if cycle.heads:
             result = "success" if cycle.reserved else "inadmissible"
-            world.metrics.attempts(result).inc()
-            world.metrics.attempt_seconds(result).observe(monotonic() - began)
+            context.metrics.attempts(result).inc()
+            context.metrics.attempt_seconds(result).observe(monotonic() - began)
         for key in cycle.evicted:
-            eviction = world.store.engine.scheduler.eviction(key)
+            eviction = context.store.engine.scheduler.eviction(key)
             assert eviction is not None, "nobody has seen it yet"
-            world.metrics.preempted(eviction.by, eviction.cause.value).inc()
+            context.metrics.preempted(eviction.by, eviction.cause.value).inc()
         for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
-            world.queues.workloads.add(key)
+            context.queues.workloads.add(key)
 
-    async def _rest(self, world: World) -> None:
+    async def _rest(self, context: ReconcileContext) -> None:
         """Waits for `wake`, or until the next parked workload is due."""
-        due = world.store.engine.scheduler.next_look(world.now())
-        seconds = None if due is None else max(0.0, (due - world.now()).total_seconds())
+        due = context.store.engine.scheduler.next_look(context.now())
+        seconds = None if due is None else max(0.0, (due - context.now()).total_seconds())
         with anyio.move_on_after(seconds):
             await self._news.wait()

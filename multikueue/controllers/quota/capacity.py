@@ -19,7 +19,7 @@ from multikueue.api.meta import Condition, ObjectKey
 from multikueue.api.multikueue import CORDON_ANNOTATION, MultiKueueConfig
 from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
 from multikueue.controllers.reconcile.conditions import write_condition
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.kube.cluster_client import FIELD_MANAGER, ClusterClient, Page
 from multikueue.quota.capacity.following import (
@@ -85,7 +85,7 @@ async def read_queues(worker: ClusterClient, namespaces: Collection[str]) -> Wor
 class Capacity:
     """Owner of the records of the workers' quotas. `run` reads the workers for ever, on the leader only."""
 
-    world: World
+    context: ReconcileContext
     _records: dict[str, Record] = field(default_factory=dict)
     _told: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -95,12 +95,12 @@ class Capacity:
     async def _follow(self) -> None:
         while True:
             await self.look()
-            with anyio.move_on_after(self.world.settings.capacity_follow.interval.total_seconds()):
-                await self.world.settings.changed()
+            with anyio.move_on_after(self.context.settings.capacity_follow.interval.total_seconds()):
+                await self.context.settings.changed()
 
     async def look(self) -> None:
         """Reads all workers of the ClusterQueues that follow, and adjusts the quotas of each such queue."""
-        rules = rules_of(self.world.settings.capacity_follow)
+        rules = rules_of(self.context.settings.capacity_follow)
         following = {queue.metadata.name: reserve for queue, reserve in self._following(rules)}
         workers = {queue.metadata.name: self._workers(queue) for queue in self._queues(following)}
         await self._read({worker for each in workers.values() for worker in each})
@@ -112,14 +112,14 @@ class Capacity:
             if told is None or told.status == "True" or not self._by_config(queue, rules):
                 await self._carry_out(queue, decision)
             await self._tell_automation(queue, told)
-        for queue in tuple(self.world.store.cluster_queues):
+        for queue in tuple(self.context.store.cluster_queues):
             if queue.metadata.name not in following:
                 await self._tell_automation(queue, self._automation(queue, ()))
-        there = {queue.metadata.uid for queue in self.world.store.cluster_queues}
+        there = {queue.metadata.uid for queue in self.context.store.cluster_queues}
         self._told = {topic: said for topic, said in self._told.items() if topic[0] in there}
 
     def _following(self, rules: Rules) -> Iterator[tuple[ClusterQueue, WorkerReserve]]:
-        store = self.world.store
+        store = self.context.store
         for queue in store.cluster_queues:
             self._record(queue, INVALID_ANNOTATION, follow_problem(queue))
             reserve, check = reserve_of(queue, rules), store.queue_check(queue)
@@ -131,41 +131,41 @@ class Capacity:
                 self._record(queue, UNKNOWN, "it has no MultiKueue check, so there are no workers to follow")
 
     def _config(self, queue: ClusterQueue) -> MultiKueueConfig | None:
-        check = self.world.store.queue_check(queue)
+        check = self.context.store.queue_check(queue)
         name = next(iter(config_of(check)), "") if check is not None else ""
-        return self.world.store.configs.get(ObjectKey("", name))
+        return self.context.store.configs.get(ObjectKey("", name))
 
     def _by_config(self, queue: ClusterQueue, rules: Rules) -> bool:
         """Whether the queue follows because its MultiKueueConfig says so, and for no other reason."""
-        config = self._config(queue) if self.world.settings.capacity_follow.quota_management else None
+        config = self._config(queue) if self.context.settings.capacity_follow.quota_management else None
         wanted = config is not None and config.spec.quota_management == AUTOMATED
         own = FOLLOW_ANNOTATION in queue.metadata.annotations and not follow_problem(queue)
         return wanted and not own and reserve_of(queue, rules) is None
 
     def _automation(self, queue: ClusterQueue, offers: Iterable[Offer]) -> Condition | None:
         """What to say about it; None where it is switched off, or nothing is dispatched."""
-        is_on = self.world.settings.capacity_follow.quota_management
-        has_check = self.world.store.queue_check(queue) is not None
+        is_on = self.context.settings.capacity_follow.quota_management
+        has_check = self.context.store.queue_check(queue) is not None
         return automation(queue, self._config(queue), offers) if is_on and has_check else None
 
     async def _tell_automation(self, queue: ClusterQueue, condition: Condition | None) -> None:
-        cache, client = self.world.store.cluster_queues, self.world.manager
+        cache, client = self.context.store.cluster_queues, self.context.manager
         queue = cache.get(queue.key) or queue
-        if condition is None or not self.world.mandate.is_valid():
+        if condition is None or not self.context.mandate.is_valid():
             return
         condition = msgspec.structs.replace(condition, observed_generation=queue.metadata.generation)
         try:
-            await write_condition(client, CLUSTER_QUEUES, cache, queue, condition, self.world.now())
+            await write_condition(client, CLUSTER_QUEUES, cache, queue, condition, self.context.now())
         except MultiKueueError as error:
             self._record(queue, UNWRITTEN, f"the condition {AUTOMATION} is not written: {error}")
 
     def _queues(self, names: Iterable[str]) -> Iterator[ClusterQueue]:
         """The present versions of the named queues, without those that are gone or being deleted."""
-        found = (self.world.store.cluster_queues.get(ObjectKey("", name)) for name in sorted(names))
+        found = (self.context.store.cluster_queues.get(ObjectKey("", name)) for name in sorted(names))
         return (queue for queue in found if queue is not None and queue.metadata.deletion_timestamp is None)
 
     def _workers(self, queue: ClusterQueue) -> tuple[str, ...]:
-        return self.world.store.clusters_for(self.world.store.queue_check(queue))
+        return self.context.store.clusters_for(self.context.store.queue_check(queue))
 
     def _offer(self, queue: ClusterQueue, worker: str, workers: Mapping[str, tuple[str, ...]], rules: Rules) -> Offer:
         return offer(
@@ -175,17 +175,17 @@ class Capacity:
             cluster=worker,
             flavors=rules.flavors,
             hold=rules.shrink_after,
-            now=self.world.now(),
+            now=self.context.now(),
         )
 
     def _feeders(self, names: Iterable[str]) -> Feeders:
-        local_queues = self.world.store.local_queues
+        local_queues = self.context.store.local_queues
         return {name: [queue.key for queue in local_queues.by("cluster_queue", name)] for name in names}
 
     # Workers.
 
     async def _read(self, workers: Iterable[str]) -> None:
-        now, rules = self.world.now(), self.world.settings.capacity_follow
+        now, rules = self.context.now(), self.context.settings.capacity_follow
         self._records = {name: self._records.get(name) or Record(now) for name in workers}
         async with anyio.create_task_group() as tasks:
             for name, record in self._records.items():
@@ -194,22 +194,22 @@ class Capacity:
 
     async def _read_one(self, name: str, record: Record) -> None:
         """Reads one worker, in its own task: a slow or failed read does not hold up those of the others."""
-        client, cluster = self.world.clients.get(name), self.world.store.clusters.get(ObjectKey("", name))
+        client, cluster = self.context.clients.get(name), self.context.store.clusters.get(ObjectKey("", name))
         if cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
-            record.missed(self.world.now(), CORDONED)
+            record.missed(self.context.now(), CORDONED)
             return
-        worker = self.world.store.worker(name)
+        worker = self.context.store.worker(name)
         if client is None or not worker.link.is_connected:
-            record.missed(self.world.now())
+            record.missed(self.context.now())
             return
         try:
             queues = await read_queues(client, worker.sight.namespaces)
         except (ClusterUnreachable, Unauthorized):
-            record.missed(self.world.now())
+            record.missed(self.context.now())
         except MultiKueueError as error:
             record.refused(why_unread(error))
         else:
-            record.saw(queues, self.world.now())
+            record.saw(queues, self.context.now())
 
     # ClusterQueues.
 
@@ -221,29 +221,29 @@ class Capacity:
     async def _write(self, queue: ClusterQueue, decision: FollowedQuota) -> str:
         """Writes the changes. Returns why they could not be written; empty if they were."""
         name, changes = queue.metadata.name, "; ".join(map(str, decision.changes))
-        if self.world.settings.capacity_follow.dry_run:
+        if self.context.settings.capacity_follow.dry_run:
             if self._is_news(queue, "dry run", changes):
                 log.info("capacity.would_follow", cluster_queue=name, changes=changes)
             return ""
         operations = json_patch(queue, decision.changes)
         try:
-            written = await self.world.manager.json_patch(CLUSTER_QUEUES, queue.key, operations, manager=MANAGER)
+            written = await self.context.manager.json_patch(CLUSTER_QUEUES, queue.key, operations, manager=MANAGER)
         except NotLeading:
             return ""  # the new leader reads the workers itself
         except Forbidden as error:
             return f"{changes}: not written: {error.message}: grant deploy/components/capacity-follow"
         except MultiKueueError as error:
             return f"{changes}: not written: {error}"
-        self.world.store.cluster_queues.upsert(written)
+        self.context.store.cluster_queues.upsert(written)
         log.info("capacity.followed", cluster_queue=name, changes=changes)
-        self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Normal", reason=FOLLOWED, message=changes)
+        self.context.recorder.emit(CLUSTER_QUEUES, queue, type_="Normal", reason=FOLLOWED, message=changes)
         return ""
 
     def _record(self, queue: ClusterQueue, reason: str, message: str) -> None:
         """Warns, if the message is news."""
         if self._is_news(queue, reason, message):
             log.warning("capacity.unclear", cluster_queue=queue.metadata.name, why=message)
-            self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Warning", reason=reason, message=message)
+            self.context.recorder.emit(CLUSTER_QUEUES, queue, type_="Warning", reason=reason, message=message)
 
     def _is_news(self, queue: ClusterQueue, topic: str, message: str) -> bool:
         """Whether the message differs from the last one of its topic; an empty one is no news."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from multikueue.controllers.quota.capacity import read_queues
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.dispatch.group.fit import is_suspected
 from multikueue.errors import MultiKueueError
 from multikueue.runtime import DONE, Result
@@ -28,27 +28,27 @@ SOONEST = timedelta(seconds=10)
 class CeilingReader:
     """Reconciles workers by name."""
 
-    world: World
+    context: ReconcileContext
     _read_at: dict[str, datetime] = field(default_factory=dict)
     _told: dict[str, str] = field(default_factory=dict)
 
     async def reconcile(self, name: str) -> Result:
-        world, last = self.world, self._read_at.get(name)
-        client = world.clients.get(name)
-        if client is None or not world.store.worker(name).link.is_connected:
+        context, last = self.context, self._read_at.get(name)
+        client = context.clients.get(name)
+        if client is None or not context.store.worker(name).link.is_connected:
             return DONE  # a workload that needs the read queues it again once the worker is back
-        if last is not None and last <= world.now() < last + SOONEST:
-            return Result(again_after=last + SOONEST - world.now())
-        self._read_at[name] = world.now()
+        if last is not None and last <= context.now() < last + SOONEST:
+            return Result(again_after=last + SOONEST - context.now())
+        self._read_at[name] = context.now()
         try:
-            queues = await read_queues(client, world.store.worker(name).sight.namespaces)
+            queues = await read_queues(client, context.store.worker(name).sight.namespaces)
         except MultiKueueError as error:
             self._complain(name, str(error))
         else:
             self._complain(name, "")
-            self._requeue(name, world.store.ceilings.put(name, queues))
-        needed = self._has_suspects(name) or world.store.parked()
-        return Result(again_after=world.settings.capacity_follow.interval) if needed else DONE
+            self._requeue(name, context.store.ceilings.put(name, queues))
+        needed = self._has_suspects(name) or context.store.parked()
+        return Result(again_after=context.settings.capacity_follow.interval) if needed else DONE
 
     def _complain(self, name: str, why: str) -> None:
         """Logs a failure once while its reason stays the same."""
@@ -57,11 +57,11 @@ class CeilingReader:
         self._told[name] = why
 
     def _has_suspects(self, name: str) -> bool:
-        return any(map(is_suspected, self.world.store.worker(name).workloads))
+        return any(map(is_suspected, self.context.store.worker(name).workloads))
 
     def _requeue(self, name: str, has_news: bool | None) -> None:
         """Queues the workloads that waited for the read, and after a change the parked ones, which may fit now."""
-        store = self.world.store
+        store = self.context.store
         if has_news is not False:
             for copy in store.worker(name).workloads:
                 if is_suspected(copy):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, RESOURCE_FLAVORS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.workload import RESOURCE_IN_USE
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import NotFound
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.cache.status import check_names, flavor_names
@@ -29,20 +29,20 @@ T = TypeVar("T", bound=Object)
 class Finalizers:
     """Keeps the finalizer of queues, flavors and checks. Only the process that gives quota knows which are in use."""
 
-    world: World
+    context: ReconcileContext
 
     async def reconcile_cluster_queue(self, name: str) -> Result:
-        store = self.world.store
+        store = self.context.store
         in_use = store.engine.view.queue_usage(name).reserving > 0
         return await self._keep(CLUSTER_QUEUES, store.cluster_queues, name, in_use=in_use)
 
     async def reconcile_flavor(self, name: str) -> Result:
-        store = self.world.store
+        store = self.context.store
         in_use = any(name in flavor_names(queue) for queue in store.cluster_queues)
         return await self._keep(RESOURCE_FLAVORS, store.flavors, name, in_use=in_use)
 
     async def reconcile_check(self, name: str) -> Result:
-        store = self.world.store
+        store = self.context.store
         in_use = any(name in check_names(queue) for queue in store.cluster_queues)
         return await self._keep(ADMISSION_CHECKS, store.checks, name, in_use=in_use)
 
@@ -52,10 +52,10 @@ class Finalizers:
             return DONE
         if obj.metadata.deletion_timestamp is not None:
             if not in_use:
-                await remove_finalizer(self.world.manager, kind, cache, obj)
+                await remove_finalizer(self.context.manager, kind, cache, obj)
         elif RESOURCE_IN_USE not in obj.metadata.finalizers:
             body = _finalizers(obj, (*obj.metadata.finalizers, RESOURCE_IN_USE))
-            cache.upsert(await self.world.manager.merge_patch(kind, obj.key, body))
+            cache.upsert(await self.context.manager.merge_patch(kind, obj.key, body))
         return DONE
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from multikueue.api.kinds import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.conditions import write_status
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.quota.scheduler.backfill import backfill_problem
 from multikueue.quota.workload.budget import budget_problem
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
@@ -18,38 +18,40 @@ from multikueue.runtime import DONE, Result
 class QueueStatuses:
     """Reconciles the statuses of queues and Cohorts with the quota engine."""
 
-    world: World
+    context: ReconcileContext
 
     async def reconcile_cluster_queue(self, name: str) -> Result:
-        store = self.world.store
+        store = self.context.store
         queue = store.cluster_queues.get(ObjectKey("", name))
         if queue is None:
             return DONE
-        status = store.engine.view.cluster_queue_status(name, self.world.now())
-        await write_status(self.world.manager, CLUSTER_QUEUES, store.cluster_queues, queue, status)
+        status = store.engine.view.cluster_queue_status(name, self.context.now())
+        await write_status(self.context.manager, CLUSTER_QUEUES, store.cluster_queues, queue, status)
         for problem in filter(None, (budget_problem(queue), backfill_problem(queue))):
-            self.world.recorder.emit(CLUSTER_QUEUES, queue, type_="Warning", reason=INVALID_ANNOTATION, message=problem)
+            self.context.recorder.emit(
+                CLUSTER_QUEUES, queue, type_="Warning", reason=INVALID_ANNOTATION, message=problem
+            )
         for cohort in store.engine.view.cohorts_above(name):
-            self.world.queues.cohorts.add(cohort)
+            self.context.queues.cohorts.add(cohort)
         return DONE
 
     async def reconcile_cohort(self, name: str) -> Result:
         """Writes the status, which a Cohort has only under fair sharing."""
-        store = self.world.store
+        store = self.context.store
         cohort = store.cohorts.get(ObjectKey("", name))
         if cohort is None:
             return DONE
-        await write_status(self.world.manager, COHORTS, store.cohorts, cohort, store.engine.view.cohort_status(name))
+        await write_status(self.context.manager, COHORTS, store.cohorts, cohort, store.engine.view.cohort_status(name))
         return DONE
 
     async def reconcile_local_queue(self, key: ObjectKey) -> Result:
-        store = self.world.store
+        store = self.context.store
         queue = store.local_queues.get(key)
         if queue is None:
             return DONE
-        again_after = store.engine.sample(key, self.world.now())
-        status = store.engine.view.local_queue_status(key, self.world.now())
-        await write_status(self.world.manager, LOCAL_QUEUES, store.local_queues, queue, status)
+        again_after = store.engine.sample(key, self.context.now())
+        status = store.engine.view.local_queue_status(key, self.context.now())
+        await write_status(self.context.manager, LOCAL_QUEUES, store.local_queues, queue, status)
         if again_after is None:
             return DONE
         store.look_at("admission")  # the sample may have changed the order of the LocalQueues

@@ -72,7 +72,7 @@ OnDecision = Callable[[Group, Decision], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class ReconcileContext:
     """The reconcile context. `manager` is the client of the manager cluster; `settings` may change between two uses."""
 
     store: Store

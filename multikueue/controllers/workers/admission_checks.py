@@ -8,7 +8,7 @@ from multikueue.api.kinds import ADMISSION_CHECKS
 from multikueue.api.meta import Condition, ObjectKey, is_true
 from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.controllers.reconcile.conditions import active, write_condition
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.runtime import DONE, Result
 from multikueue.store.state import clusters_of
 
@@ -17,14 +17,14 @@ from multikueue.store.state import clusters_of
 class Checks:
     """Reconciles the admission checks that name our controller."""
 
-    world: World
+    context: ReconcileContext
 
     async def reconcile(self, name: str) -> Result:
-        check = self.world.store.checks.get(ObjectKey("", name))
+        check = self.context.store.checks.get(ObjectKey("", name))
         if check is not None and check.spec.controller_name == CONTROLLER_NAME:
-            cache, now = self.world.store.checks, self.world.now()
-            condition = self._condition(check, wrong=await self.world.strategies.problem_of(check))
-            await write_condition(self.world.manager, ADMISSION_CHECKS, cache, check, condition, now)
+            cache, now = self.context.store.checks, self.context.now()
+            condition = self._condition(check, wrong=await self.context.strategies.problem_of(check))
+            await write_condition(self.context.manager, ADMISSION_CHECKS, cache, check, condition, now)
         return DONE
 
     def _condition(self, check: AdmissionCheck, *, wrong: str) -> Condition:
@@ -35,7 +35,7 @@ class Checks:
             return active(status=False, reason="BadConfig", message=message, generation=generation)
         if wrong:
             return active(status=False, reason="BadStrategy", message=wrong, generation=generation)
-        names = self.world.store.clusters_for(check)
+        names = self.context.store.clusters_for(check)
         missing, inactive = self._unusable(names)
         parts = (("Missing clusters", missing), ("Inactive clusters", inactive))
         message = ", ".join(f"{title}: [{' '.join(found)}]" for title, found in parts if found)
@@ -51,13 +51,13 @@ class Checks:
             return "missing parameters reference"
         if (parameters.api_group, parameters.kind) != ("kueue.x-k8s.io", "MultiKueueConfig"):
             return "bad parameters reference"
-        config = self.world.store.configs.get(ObjectKey("", parameters.name))
+        config = self.context.store.configs.get(ObjectKey("", parameters.name))
         if config is None:
             return f'MultiKueueConfig.kueue.x-k8s.io "{parameters.name}" not found'
         return "" if clusters_of(config) else f'MultiKueueConfig "{parameters.name}" names no cluster'
 
     def _unusable(self, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-        found = {name: self.world.store.clusters.get(ObjectKey("", name)) for name in names}
+        found = {name: self.context.store.clusters.get(ObjectKey("", name)) for name in names}
         missing = [name for name, cluster in found.items() if cluster is None]
         inactive = [n for n, c in found.items() if c is not None and not is_true(c.status.conditions, ACTIVE)]
         return missing, inactive

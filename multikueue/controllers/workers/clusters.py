@@ -20,7 +20,7 @@ from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.meta import Condition, ObjectKey, find_condition, render_time
 from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
 from multikueue.controllers.reconcile.conditions import active, write_condition
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
@@ -57,7 +57,7 @@ RETRY_REFUSED = timedelta(seconds=30)
 class Clusters:
     """Owner of all connections. `run` is their task group; `reconcile` keeps one in step with its object."""
 
-    world: World
+    context: ReconcileContext
     settings: Dispatch
     namespace: str
     _connections: dict[str, Connection] = field(default_factory=dict)
@@ -71,12 +71,12 @@ class Clusters:
     _kubeconfigs: Kubeconfigs = field(init=False)
 
     def __post_init__(self) -> None:
-        self._kubeconfigs = Kubeconfigs(self.world.store, self.world.settings, self.namespace)
+        self._kubeconfigs = Kubeconfigs(self.context.store, self.context.settings, self.namespace)
 
     async def run(self) -> None:
         """Holds the connections, and watches the sources of their kubeconfigs, until cancelled."""
         async with anyio.create_task_group() as self._tasks:
-            self._tasks.start_soon(self._kubeconfigs.watch, self.world.manager)
+            self._tasks.start_soon(self._kubeconfigs.watch, self.context.manager)
             self._tasks.start_soon(self._look_around)
             await watch_files(self._files, self._file_changed)
 
@@ -85,29 +85,29 @@ class Clusters:
         checks count: a process that was stopped, perhaps with its machine, must first receive what changed."""
         looks = 0
         while True:
-            began = self.world.now()
+            began = self.context.now()
             await anyio.sleep(LOOK.total_seconds())
-            looks = looks + 1 if self.world.now() - began < 2 * LOOK else 0
+            looks = looks + 1 if self.context.now() - began < 2 * LOOK else 0
             if looks >= LOOKS:
                 self._looked(began)
 
     def _looked(self, began: datetime) -> None:
-        for name, worker in self.world.store.workers.items():
+        for name, worker in self.context.store.workers.items():
             if name not in self._connections:
-                worker.asked_in_vain(began, self.world.now(), self.world.lost_after)
+                worker.asked_in_vain(began, self.context.now(), self.context.lost_after)
 
     def _files(self) -> Iterable[str]:
-        return self.world.store.files()
+        return self.context.store.files()
 
     def _file_changed(self, path: str) -> None:
-        self.world.store.source_changed("Path", path)
+        self.context.store.source_changed("Path", path)
 
     async def reconcile(self, name: str) -> Result:
-        cluster = self.world.store.clusters.get(ObjectKey("", name))
+        cluster = self.context.store.clusters.get(ObjectKey("", name))
         if cluster is None:
             self._part_with(name)
             return DONE
-        worker = self.world.store.worker(name)
+        worker = self.context.store.worker(name)
         self._remember(worker, cluster)
         self._warn_of_path(cluster)
         try:
@@ -152,28 +152,28 @@ class Clusters:
 
     def _warn_of_path(self, cluster: MultiKueueCluster) -> None:
         """Once for each version of the object: who may write it may name any file of ours."""
-        source, settings = cluster.spec.cluster_source.kube_config, self.world.settings
+        source, settings = cluster.spec.cluster_source.kube_config, self.context.settings
         if source is None or source.location_type != "Path" or settings.dispatch.kubeconfig_directory is not None:
             return
         name, version = cluster.metadata.name, (cluster.metadata.uid, cluster.metadata.generation)
-        is_told = self._told_of_path.get(name) == version or not self.world.mandate.is_valid()
+        is_told = self._told_of_path.get(name) == version or not self.context.mandate.is_valid()
         if is_told or not Compatibility.of(settings.quota.compatibility).paths_are_deprecated:
             return
         self._told_of_path[name] = version
-        self.world.recorder.emit(
+        self.context.recorder.emit(
             MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=DEPRECATED_PATH, message=DEPRECATED_PATH_MESSAGE
         )
 
     def _may_be_used(self, name: str) -> bool:
         """Whether its kubeconfig was checked by rules as strict as those of now."""
-        return self.world.settings.dispatch.insecure_kubeconfigs or name not in self._insecure
+        return self.context.settings.dispatch.insecure_kubeconfigs or name not in self._insecure
 
     def _taken(self, name: str) -> None:
-        (self._insecure.add if self.world.settings.dispatch.insecure_kubeconfigs else self._insecure.discard)(name)
+        (self._insecure.add if self.context.settings.dispatch.insecure_kubeconfigs else self._insecure.discard)(name)
 
     def _start(self, name: str, access: Access, namespaces: tuple[str, ...]) -> Connection:
-        worker, contact, before = self.world.store.worker(name), self._contacts[name], self._before.pop(name, None)
-        made = Connection(self.world, self.settings, worker, access, contact, namespaces, before=before)
+        worker, contact, before = self.context.store.worker(name), self._contacts[name], self._before.pop(name, None)
+        made = Connection(self.context, self.settings, worker, access, contact, namespaces, before=before)
         self._connections[name] = made
         worker.awaited()
         assert self._tasks is not None
@@ -190,20 +190,20 @@ class Clusters:
         connection = self._connections.pop(name, None)
         if connection is not None:
             self._stop(connection)
-        self.world.store.worker(name).disconnected(why, self.world.now())
+        self.context.store.worker(name).disconnected(why, self.context.now())
 
     def _part_with(self, name: str) -> None:
         """Disconnects a worker whose MultiKueueCluster is gone. Its known objects count until the worker is lost, as
         with any other worker; then they are forgotten, here or by the sweep."""
-        worker, connected = self.world.store.workers.get(name), name in self._connections
+        worker, connected = self.context.store.workers.get(name), name in self._connections
         if worker is None:
             return
         self._disconnect(name, "its MultiKueueCluster is gone")
         if connected:
             return  # until its tasks have ended
-        if worker.is_lost(self.world.now(), self.world.lost_after):
+        if worker.is_lost(self.context.now(), self.context.lost_after):
             worker.forget()
-        if self.world.store.forget_worker(name):
+        if self.context.store.forget_worker(name):
             self._before.pop(name, None)
             self._contacts.pop(name, None)
 
@@ -235,38 +235,38 @@ class Clusters:
 
     def _expiring(self, connection: Connection) -> tuple[str, ...]:
         """That the credential in use ends soon, or has ended; with the time itself, so that it stays the same text."""
-        validity, now = connection.validity, self.world.now()
+        validity, now = connection.validity, self.context.now()
         if validity is None or now < validity.warn_at:
             return ()
         verb = "ended" if validity.end <= now else "ends"
         return (f"its credential {verb} at {render_time(validity.end)}: register the cluster again",)
 
     def _until_warning(self, connection: Connection) -> timedelta | None:
-        validity, now = connection.validity, self.world.now()
+        validity, now = connection.validity, self.context.now()
         coming = (moment for moment in ((validity.warn_at, validity.end) if validity else ()) if moment > now)
         return next((moment - now for moment in coming), None)
 
     def _warn(self, cluster: MultiKueueCluster, connection: Connection) -> None:
-        if not self.world.mandate.is_valid():
+        if not self.context.mandate.is_valid():
             return
         problem = connection.problem
         found = [(problem.reason, problem.message)] if problem is not None else []
         for reason, message in (*found, *((CREDENTIAL_EXPIRING, text) for text in self._expiring(connection))):
-            self.world.recorder.emit(MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=reason, message=message)
+            self.context.recorder.emit(MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=reason, message=message)
 
     async def _write(self, cluster: MultiKueueCluster, condition: Condition) -> None:
         """Writes the condition, with the time of a loss rounded up to seconds: the loss must not look longer than it
         is. A standby writes nothing: it looks at all clusters again when it takes over."""
-        if not self.world.mandate.is_valid():
+        if not self.context.mandate.is_valid():
             return
-        worker, now = self.world.store.worker(cluster.metadata.name), self.world.now()
+        worker, now = self.context.store.worker(cluster.metadata.name), self.context.now()
         if condition.status == "False" and worker.link.since is not None:
             now = worker.link.since + timedelta(microseconds=999_999)
-        cache = self.world.store.clusters
+        cache = self.context.store.clusters
         old = find_condition(cluster.status.conditions, ACTIVE)
         if old is not None and _says_the_same(old, condition):
             return
-        await write_condition(self.world.manager, MULTIKUEUE_CLUSTERS, cache, cluster, condition, now)
+        await write_condition(self.context.manager, MULTIKUEUE_CLUSTERS, cache, cluster, condition, now)
 
 
 def _unseen(worker: WorkerView) -> tuple[str, ...]:

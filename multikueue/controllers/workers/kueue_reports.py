@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue import ACTIVE
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.runtime import DONE, Result
 from multikueue.store.workers.sight import namespaces_of
 
@@ -15,10 +15,10 @@ from multikueue.store.workers.sight import namespaces_of
 class Reports:
     """Reconciles the view of a worker with its MultiKueueCluster. It writes nothing."""
 
-    world: World
+    context: ReconcileContext
 
     async def reconcile(self, name: str) -> Result:
-        store = self.world.store
+        store = self.context.store
         if store.clusters.get(ObjectKey("", name)) is not None or name in store.workers:
             self._read(name)
             store.forget_worker(name)
@@ -26,17 +26,17 @@ class Reports:
 
     async def read_all(self) -> None:
         """Reads all workers, before the first decision."""
-        for cluster in self.world.store.clusters:
+        for cluster in self.context.store.clusters:
             self._read(cluster.metadata.name)
 
     def _read(self, name: str) -> None:
-        store = self.world.store
+        store = self.context.store
         cluster, worker = store.clusters.get(ObjectKey("", name)), store.worker(name)
         condition = find_condition(cluster.status.conditions, ACTIVE) if cluster else None
         active = condition is not None and condition.status == "True"
         why = "" if active else _why_not(cluster is not None, condition.message if condition else "")
         since = condition.last_transition_time if condition is not None else None
-        worker.reported(since, why, self.world.now(), namespaces_of(cluster) if cluster is not None else None)
+        worker.reported(since, why, self.context.now(), namespaces_of(cluster) if cluster is not None else None)
 
 
 def _why_not(exists: bool, message: str) -> str:

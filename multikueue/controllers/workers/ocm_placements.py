@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS, Kind
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.strategies import PLACEMENTS as READ_PLACEMENTS
 from multikueue.kube.reflector import Reflector
 from multikueue.store.caches.cache import Cache
@@ -29,17 +29,17 @@ PATIENCE = 3.0
 class PlacementWatch:
     """Owner of the two watches; fills the caches of the store's `Placements` and reports failures to it."""
 
-    world: World
+    context: ReconcileContext
     _needed: anyio.Event = field(default_factory=anyio.Event)
     _looked: anyio.Event = field(default_factory=anyio.Event)
     _troubles: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.world.store.placements.need = self._needed.set
+        self.context.store.placements.need = self._needed.set
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        placements = self.world.store.placements
+        placements = self.context.store.placements
         await self._needed.wait()
         reflectors = (
             self._reflector(PLACEMENTS, placements.placements),
@@ -56,12 +56,12 @@ class PlacementWatch:
     async def contact(self) -> None:
         """Waits for the first lists or their failure, for `PATIENCE` at most, and only if a strategy reads them."""
         with anyio.move_on_after(PATIENCE):
-            if await self.world.strategies.any_reads(READ_PLACEMENTS):
+            if await self.context.strategies.any_reads(READ_PLACEMENTS):
                 self._needed.set()
                 await self._looked.wait()
 
     def _reflector(self, kind: Kind[Any], cache: Cache[Any]) -> Reflector[Any]:
-        return Reflector(self.world.manager, kind, cache, on_state=self._states(kind.plural))
+        return Reflector(self.context.manager, kind, cache, on_state=self._states(kind.plural))
 
     def _states(self, plural: str) -> Callable[[bool, str], None]:
         """Logs changes, and passes failures on to the workloads that wait for a Placement."""
@@ -80,5 +80,5 @@ class PlacementWatch:
         """Passes on one failure, always the same of two, because its words are written into every waiting workload."""
         trouble = next((f"{plural} cannot be read: {why}" for plural, why in sorted(self._troubles.items()) if why), "")
         if trouble:
-            self.world.store.placements.fail(trouble)
+            self.context.store.placements.fail(trouble)
             self._looked.set()

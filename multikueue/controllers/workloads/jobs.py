@@ -15,7 +15,7 @@ from multikueue.api.pod import PodGroup
 from multikueue.api.unreadable import why_unreadable
 from multikueue.api.workload import Workload
 from multikueue.controllers.quota.finalizers import remove_finalizer
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.dispatch.group.group import Remote, attempt_of, is_of_attempt
 from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.errors import AlreadyExists, Conflict, NotFound
@@ -46,29 +46,29 @@ log = get_logger()
 class Jobs:
     """Reconciles jobs of all kinds, never two at a time per key. `decide` returns the actions for a job."""
 
-    world: World
+    context: ReconcileContext
     decide: Decide = decide
 
     async def reconcile(self, key: JobKey) -> Result:
-        job = self.world.store.jobs.get(key)
+        job = self.context.store.jobs.get(key)
         if job is None:
             return Result()
-        adapter = self.world.store.adapters.named(key.kind)
-        kind, subject = subject_of(self.world, job)
+        adapter = self.context.store.adapters.named(key.kind)
+        kind, subject = subject_of(self.context, job)
         try:
-            decision = self.decide(self._view(job, adapter), self.world.now(), adapter)
+            decision = self.decide(self._view(job, adapter), self.context.now(), adapter)
         except RecursionError as error:  # shallow enough to decode, too deep to compare
-            self.world.recorder.unreadable("", kind, subject, why_unreadable(error))
+            self.context.recorder.unreadable("", kind, subject, why_unreadable(error))
             return Result()
         for event in decision.events:
-            self.world.recorder.emit(kind, subject, type_=event.type, reason=event.reason, message=event.message)
+            self.context.recorder.emit(kind, subject, type_=event.type, reason=event.reason, message=event.message)
         for action in decision.actions:
             log.debug("job.action", action=type(action).__name__)
             await self._perform(action, job)
         return Result(again_after=decision.again_after)
 
     def _view(self, job: AnyJob, adapter: Adapter) -> JobView:
-        store = self.world.store
+        store = self.context.store
         job = store.runtimes.completed(job)
         if is_over(job, adapter):  # only its finalizers are left to remove
             return JobView(job=job)
@@ -80,7 +80,7 @@ class Jobs:
             job=job,
             workloads=tuple(workloads.values()),
             remote=remote.job if remote else None,
-            is_remote_lost=remote is not None and remote.lost(self.world.now(), self.world.lost_after),
+            is_remote_lost=remote is not None and remote.lost(self.context.now(), self.context.lost_after),
             may_run=any(self._may_run(w) for w in workloads.values() if w.metadata.deletion_timestamp is not None),
             priority=resolve_priority(
                 job,
@@ -94,16 +94,16 @@ class Jobs:
             flavors=ByName(store.flavors),
             is_elastic=store.slices is not None and dispatched is not False and is_sliced(job, workloads.values()),
             nested=store.nesting.of(job),
-            label_keys=self.world.settings.integrations.label_keys_to_copy,
+            label_keys=self.context.settings.integrations.label_keys_to_copy,
             is_taken=lambda name: store.workloads.get(ObjectKey(job.metadata.namespace, name)) is not None,
             has_local_queue=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
             hidden=self._hidden(job, adapter),
-            tell_suspended_after=self.world.settings.dispatch.tell_suspended_after,
+            tell_suspended_after=self.context.settings.dispatch.tell_suspended_after,
         )
 
     def _is_left_to_nobody(self, job: AnyJob, queue: str, workloads: Mapping[ObjectKey, Workload]) -> bool:
         """Whether no queue has a check of ours, and no worker may have the job from the time when one did."""
-        without = self.world.store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values())
+        without = self.context.store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values())
         return without and not any(map(self._is_asked_for, workloads.values()))
 
     def _is_asked_for(self, workload: Workload) -> bool:
@@ -112,25 +112,25 @@ class Jobs:
 
     def _hidden(self, job: AnyJob, adapter: Adapter) -> str:
         """Why a Workload that may be the job's cannot be read; empty if there is none."""
-        for key, why in self.world.store.workloads.unreadable.items():
+        for key, why in self.context.store.workloads.unreadable.items():
             if key.namespace == job.metadata.namespace and may_be_its(key.name, adapter.kind, job):
                 return f"the Workload {key.name}, which may be the job's, cannot be read: {why}"
         return ""
 
     def _may_run(self, workload: Workload) -> bool:
-        return is_holding(self.world.group(workload.key, workload), self.world.now())
+        return is_holding(self.context.group(workload.key, workload), self.context.now())
 
     def _named(self, job: AnyJob) -> tuple[Workload, ...]:
         name = prebuilt_name(job)
-        found = self.world.store.workloads.get(ObjectKey(job.metadata.namespace, name)) if name else None
+        found = self.context.store.workloads.get(ObjectKey(job.metadata.namespace, name)) if name else None
         return (found,) if found else ()
 
     def _remote(self, workloads: tuple[Workload, ...]) -> Remote | None:
         """The worker with the job of the present attempt: the recorded winner, or the first that has it."""
-        store = self.world.store
+        store = self.context.store
         for workload in workloads:
             attempt = attempt_of(workload)
-            seen = (self.world.views.seen(workload.key, name) for name in store.with_job(workload.key))
+            seen = (self.context.views.seen(workload.key, name) for name in store.with_job(workload.key))
             holding = [remote for remote in seen if is_of_attempt(remote.job, workload, attempt)]
             recorded = [remote for remote in holding if remote.cluster == workload.status.cluster_name]
             if holding:
@@ -143,11 +143,11 @@ class Jobs:
 
     @_perform.register
     async def _create(self, action: CreateWorkload, job: AnyJob) -> None:
-        store = self.world.store
+        store = self.context.store
         try:
-            store.workloads.upsert(await self.world.manager.create(WORKLOADS, job.metadata.namespace, action.body))
+            store.workloads.upsert(await self.context.manager.create(WORKLOADS, job.metadata.namespace, action.body))
         except AlreadyExists:
-            found = await self.world.manager.get(
+            found = await self.context.manager.get(
                 WORKLOADS, ObjectKey(job.metadata.namespace, action.body["metadata"]["name"])
             )
             store.workloads.upsert(found)
@@ -156,32 +156,32 @@ class Jobs:
 
     @_perform.register
     async def _update(self, action: UpdateWorkloadSpec, _job: AnyJob) -> None:
-        answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch)
-        self.world.store.workloads.upsert(answer)
+        answer = await self.context.manager.merge_patch(WORKLOADS, action.key, action.patch)
+        self.context.store.workloads.upsert(answer)
 
     @_perform.register
     async def _update_status(self, action: PatchWorkloadStatus, _job: AnyJob) -> None:
-        answer = await self.world.manager.merge_patch(WORKLOADS, action.key, action.patch, subresource="status")
-        self.world.store.workloads.upsert(answer)
+        answer = await self.context.manager.merge_patch(WORKLOADS, action.key, action.patch, subresource="status")
+        self.context.store.workloads.upsert(answer)
 
     @_perform.register
     async def _delete(self, action: DeleteWorkload, _job: AnyJob) -> None:
-        seen = self.world.store.workloads.get(action.key)
+        seen = self.context.store.workloads.get(action.key)
         try:
-            left = await self.world.manager.delete(WORKLOADS, action.key, uid=action.uid)
+            left = await self.context.manager.delete(WORKLOADS, action.key, uid=action.uid)
         except NotFound:
             left = None
         if left is not None:
-            self.world.store.workloads.upsert(left)
+            self.context.store.workloads.upsert(left)
         elif seen is not None and seen.metadata.uid == action.uid:
-            self.world.store.workloads.remove(seen)
+            self.context.store.workloads.remove(seen)
 
     @_perform.register
     async def _release(self, action: RemoveFinalizer, _job: AnyJob) -> None:
         """Removes the finalizer, unless the reconcile of the workload does."""
-        workload = self.world.store.workloads.get(action.key)
-        if workload is not None and self.world.store.job_to_stop(workload) is not None:
-            await release(self.world, action.key)
+        workload = self.context.store.workloads.get(action.key)
+        if workload is not None and self.context.store.job_to_stop(workload) is not None:
+            await release(self.context, action.key)
 
     @_perform.register
     async def _patch(self, action: PatchJob, job: AnyJob) -> None:
@@ -194,32 +194,32 @@ class Jobs:
             await self._write(part, patch, is_all=action.is_all, subresource="status")
 
     async def _write(self, part: AnyJob, patch: dict[str, Any], *, is_all: bool, subresource: str = "") -> None:
-        store, kind = self.world.store, self.world.store.adapters.of(part).kind
+        store, kind = self.context.store, self.context.store.adapters.of(part).kind
         with store.writing(store.adapters.key_of(part)) if is_all else nullcontext(store.jobs.upsert) as take_in:
-            take_in(await self.world.manager.merge_patch(kind, part.key, patch, subresource=subresource))
+            take_in(await self.context.manager.merge_patch(kind, part.key, patch, subresource=subresource))
 
     @_perform.register
     async def _delete_job(self, _action: DeleteJob, job: AnyJob) -> None:
-        await delete_job(self.world, job)
+        await delete_job(self.context, job)
 
 
-def subject_of(world: World, job: AnyJob) -> tuple[Kind[Any], AnyJob]:
+def subject_of(context: ReconcileContext, job: AnyJob) -> tuple[Kind[Any], AnyJob]:
     """The object of events about a job: itself, or the first Pod of a group."""
     subject = job.members[0] if isinstance(job, PodGroup) else job
-    return world.store.adapters.of(subject).kind, subject
+    return context.store.adapters.of(subject).kind, subject
 
 
-async def delete_job(world: World, job: AnyJob) -> None:
+async def delete_job(context: ReconcileContext, job: AnyJob) -> None:
     """Deletes the job by its UID, or each of its Pods if it is a group."""
     for part in members_of(job):
-        kind = world.store.adapters.of(part).kind
+        kind = context.store.adapters.of(part).kind
         with suppress(NotFound):
-            left = await world.manager.delete(kind, part.key, uid=part.metadata.uid)
-            world.store.jobs.upsert(left) if left is not None else world.store.jobs.remove(part)
+            left = await context.manager.delete(kind, part.key, uid=part.metadata.uid)
+            context.store.jobs.upsert(left) if left is not None else context.store.jobs.remove(part)
 
 
-async def release(world: World, key: ObjectKey) -> None:
+async def release(context: ReconcileContext, key: ObjectKey) -> None:
     """Removes our finalizer from a workload that is being deleted."""
-    workload = world.store.workloads.get(key)
+    workload = context.store.workloads.get(key)
     if workload is not None:
-        await remove_finalizer(world.manager, WORKLOADS, world.store.workloads, workload)
+        await remove_finalizer(context.manager, WORKLOADS, context.store.workloads, workload)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import DEACTIVATED, EVICTED, FINISHED, Workload, workload_spec
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workloads.jobs import delete_job, subject_of
 from multikueue.errors import NotFound
 from multikueue.runtime import DONE, Result
@@ -25,11 +25,11 @@ __all__ = ["RetentionSweep"]
 class RetentionSweep:
     """Reconciles each Workload after its main reconcile; due times are exact to the second, as conditions are."""
 
-    world: World
+    context: ReconcileContext
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        kept = self.world.settings.retention
-        workload = self.world.store.workloads.get(key)
+        kept = self.context.settings.retention
+        workload = self.context.store.workloads.get(key)
         if workload is None or workload.metadata.deletion_timestamp is not None:
             return DONE
         if workload.has(FINISHED):
@@ -43,7 +43,7 @@ class RetentionSweep:
         since = _since(workload, end)
         if after is None or since is None:
             return DONE
-        left = since + after - self.world.now()
+        left = since + after - self.context.now()
         if left > timedelta():
             return Result(again_after=left)
         await (self._remove_workload(workload) if end == FINISHED else self._remove_job(workload))
@@ -51,18 +51,18 @@ class RetentionSweep:
 
     async def _remove_workload(self, workload: Workload) -> None:
         with suppress(NotFound):
-            await self.world.manager.delete(WORKLOADS, workload.key, uid=workload.metadata.uid)
+            await self.context.manager.delete(WORKLOADS, workload.key, uid=workload.metadata.uid)
         message = "Deleted finished workload due to elapsed retention"
-        self.world.recorder.emit(WORKLOADS, workload, type_="Normal", reason="Deleted", message=message)
+        self.context.recorder.emit(WORKLOADS, workload, type_="Normal", reason="Deleted", message=message)
 
     async def _remove_job(self, workload: Workload) -> None:
-        job = self.world.store.local_job(workload)
+        job = self.context.store.local_job(workload)
         if job is None or job.metadata.deletion_timestamp is not None:
             return
-        await delete_job(self.world, job)
-        kind, subject = subject_of(self.world, job)
+        await delete_job(self.context, job)
+        kind, subject = subject_of(self.context, job)
         message = "Deleted job: deactivation retention period expired"
-        self.world.recorder.emit(kind, subject, type_="Normal", reason="Deleted", message=message)
+        self.context.recorder.emit(kind, subject, type_="Normal", reason="Deleted", message=message)
 
 
 def _since(workload: Workload, type_: str) -> datetime | None:

@@ -14,7 +14,7 @@ from multikueue.api.kinds import WORKLOADS
 from multikueue.api.render import difference, status_patch
 from multikueue.api.shared import KUEUE_ADMISSION, applied, our_part, shared_part
 from multikueue.api.workload import Workload, WorkloadStatus
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import Invalid
 from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.telemetry import get_logger
@@ -22,7 +22,7 @@ from multikueue.telemetry import get_logger
 log = get_logger()
 
 
-async def merge(world: World, local: Workload, status: WorkloadStatus) -> Workload:
+async def merge(context: ReconcileContext, local: Workload, status: WorkloadStatus) -> Workload:
     """The workload with that status, by a merge patch of the difference. The write does not requeue the workload.
 
     Raises as `ClusterClient` does; after a Conflict, decide again.
@@ -31,13 +31,13 @@ async def merge(world: World, local: Workload, status: WorkloadStatus) -> Worklo
     if not patch:
         return local
     body = status_patch(local, patch)
-    with _reporting_refusal(world, local), world.store.writing(local.key) as take_in:
-        answer = await world.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
+    with _reporting_refusal(context, local), context.store.writing(local.key) as take_in:
+        answer = await context.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
         take_in(answer)
     return _logged(answer, patch)
 
 
-async def apply(world: World, local: Workload, status: WorkloadStatus) -> Workload:
+async def apply(context: ReconcileContext, local: Workload, status: WorkloadStatus) -> Workload:
     """The workload with that status, applied in the name of Kueue's core. Raises as `merge` does.
 
     Our own conditions are written first, in a separate call: they hold the reason of the other changes. A condition
@@ -50,23 +50,23 @@ async def apply(world: World, local: Workload, status: WorkloadStatus) -> Worklo
         patch = difference(part(local.status), part(status))
         if patch:
             body = applied(local, part(status))
-            with _reporting_refusal(world, local):
-                answer = await world.manager.apply(
+            with _reporting_refusal(context, local):
+                answer = await context.manager.apply(
                     WORKLOADS, local.key, body, manager=manager, force=True, subresource="status"
                 )
-            world.store.workloads.upsert(answer)
+            context.store.workloads.upsert(answer)
             local = _logged(answer, patch)
     return local
 
 
 @contextmanager
-def _reporting_refusal(world: World, local: Workload) -> Iterator[None]:
+def _reporting_refusal(context: ReconcileContext, local: Workload) -> Iterator[None]:
     """Emits an event about a status that is refused as invalid: fields of other writers may be why, so people must act."""
     try:
         yield
     except Invalid as error:
         why = f"what is decided about it cannot be written: {error}"
-        world.recorder.emit(WORKLOADS, local, type_="Warning", reason="StatusRefused", message=why)
+        context.recorder.emit(WORKLOADS, local, type_="Warning", reason="StatusRefused", message=why)
         raise
 
 

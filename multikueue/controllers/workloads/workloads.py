@@ -29,7 +29,7 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.copy_retention import copy_retention_problem
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.jobs import release
@@ -56,26 +56,26 @@ ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
 class Workloads:
     """Reconciles workloads that are ours alone, one at a time per key, so each write follows from the one before."""
 
-    world: World
+    context: ReconcileContext
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        local = self.world.store.workloads.get(key)
-        if key in self.world.store.workloads.unreadable:
+        local = self.context.store.workloads.get(key)
+        if key in self.context.store.workloads.unreadable:
             return self._set_aside(local)
         if local is None:
-            return _gone(self.world, key)
-        group = self.world.group(key, local)
+            return _gone(self.context, key)
+        group = self.context.group(key, local)
         step = self._step(local, group)
         if step.status is not local.status:
-            group = self.world.group(key, msgspec.structs.replace(local, status=step.status))
-        group, decision = _decide_and_record(self.world, group)
+            group = self.context.group(key, msgspec.structs.replace(local, status=step.status))
+        group, decision = _decide_and_record(self.context, group)
         status = decision.status or step.status
         if not local.has("Finished"):
-            status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.world.now())
+            status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.context.now())
         written = await self._write(local, status, deactivate=step.should_deactivate)
-        _record_events(self.world, local, (*step.events, *self._misread(local), *decision.events))
+        _record_events(self.context, local, (*step.events, *self._misread(local), *decision.events))
         group = _as_written(group, written)
-        _keep(self.world, group, decision)
+        _keep(self.context, group, decision)
         await self._release(local)
         await self._follow_class(local)
         if written is not local:
@@ -88,18 +88,18 @@ class Workloads:
         """Whether the written status needs another step, or another decision."""
         if group.local is None or step.status is not group.local.status or step.should_deactivate:
             return True
-        return phase_of(view(group, self.world.now())) is not decision.phase
+        return phase_of(view(group, self.context.now())) is not decision.phase
 
     def _set_aside(self, local: Workload | None) -> Result:
         """A workload that cannot be read keeps its quota; without quota it leaves the queue to others."""
-        store = self.world.store
+        store = self.context.store
         if local is not None and not local.has(QUOTA_RESERVED):
-            store.engine.observe(local, None, self.world.now())
+            store.engine.observe(local, None, self.context.now())
             store.look_at("admission")
         return DONE
 
     def _step(self, local: Workload, group: Group) -> lifecycle.Step:
-        store, now, key = self.world.store, self.world.now(), local.key
+        store, now, key = self.context.store, self.context.now(), local.key
         scheduler, quota = store.engine.scheduler, store.engine.view
         local_queue = store.local_queues.get(queue_of(local))
         name = local_queue.spec.cluster_queue if local_queue else ""
@@ -125,7 +125,7 @@ class Workloads:
             queues=queues,
             job=self._job_facts(local, group, now),
             slices=self._slice_facts(local, is_reserved=reservation is not None),
-            compatibility=Compatibility.of(self.world.settings.quota.compatibility),
+            compatibility=Compatibility.of(self.context.settings.quota.compatibility),
             retry_backoff=self._backoff(local),
             patience=self._patience(),
             may_fit_now=self._may_fit_now(local, group),
@@ -133,9 +133,9 @@ class Workloads:
         return lifecycle.step(local, facts)
 
     def _job_facts(self, local: Workload, group: Group, now: datetime) -> lifecycle.JobFacts:
-        store = self.world.store
+        store = self.context.store
         job = store.local_job(local)
-        minds_pods = self.world.settings.quota.pods_ready.enabled
+        minds_pods = self.context.settings.quota.pods_ready.enabled
         return lifecycle.JobFacts(
             job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
             is_holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
@@ -146,7 +146,7 @@ class Workloads:
         )
 
     def _slice_facts(self, local: Workload, *, is_reserved: bool) -> lifecycle.SliceFacts:
-        slices = self.world.store.slices
+        slices = self.context.store.slices
         if slices is None:
             return lifecycle.NO_SLICES
         return lifecycle.SliceFacts(
@@ -155,14 +155,14 @@ class Workloads:
 
     def _may_fit_now(self, local: Workload, group: Group) -> bool:
         """Whether a parked workload that fits no worker may fit now. Until then the quotas of its workers are read."""
-        ceilings = self.world.store.ceilings
+        ceilings = self.context.store.ceilings
         if not local.has(FITS_NO_WORKER):
             return False
         if local.has(QUOTA_RESERVED):
             ceilings.news.discard(local.key)
             return False
         for name in group.fleet.usable:
-            self.world.queues.ceilings.add(name)
+            self.context.queues.ceilings.add(name)
         return fit.may_fit_now(local, group.shown.usable, has_news=local.key in ceilings.news)
 
     def _reclaimable(self, local: Workload, job: AnyJob | None, group: Group) -> tuple[ReclaimablePod, ...] | None:
@@ -170,14 +170,14 @@ class Workloads:
         attempt. An ending attempt frees nothing, or the next would get quota for fewer pods than it has."""
         if job is None:
             return None
-        adapter, completed = self.world.store.adapters.of(job), self.world.store.runtimes.completed
-        if self.world.store.multikueue_check(local) is None:
+        adapter, completed = self.context.store.adapters.of(job), self.context.store.runtimes.completed
+        if self.context.store.multikueue_check(local) is None:
             return adapter.reclaimable(completed(job))
         remote = _winners_job(local, group)
         return adapter.reclaimable(completed(remote)) if remote is not None and not local.has("Evicted") else ()
 
     def _ready_pods(self, local: Workload, job: AnyJob, group: Group) -> int:
-        store = self.world.store
+        store = self.context.store
         adapter = store.adapters.of(job)
         if adapter.is_mirrored or store.multikueue_check(local) is None:
             return adapter.ready_pods(store.runtimes.completed(job))
@@ -186,52 +186,52 @@ class Workloads:
 
     def _misread(self, local: Workload) -> Iterator[Event]:
         """Warnings about annotations that have no effect."""
-        problem = non_preemptible_problem(local) if self.world.settings.quota.non_preemptible else ""
+        problem = non_preemptible_problem(local) if self.context.settings.quota.non_preemptible else ""
         if problem:
             yield Event("Warning", INVALID_ANNOTATION, problem)
-        job = self.world.store.local_job(local)
-        if problem := copy_retention_problem(local, job, self.world.settings.retention):
+        job = self.context.store.local_job(local)
+        if problem := copy_retention_problem(local, job, self.context.settings.retention):
             yield Event("Warning", INVALID_ANNOTATION, problem)
 
     def _backoff(self, local: Workload) -> timedelta:
         """The requeue back-off of an evicted workload: longer with each attempt (CX-19)."""
         state = local.status.requeue_state
         tried = (state.count or 0) if state else 0
-        quota = self.world.settings.quota
+        quota = self.context.settings.quota
         return backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
 
     def _patience(self) -> Patience | None:
         """The timeouts of Kueue's waitForPodsReady; None if it is disabled."""
-        settings = self.world.settings.quota.pods_ready
+        settings = self.context.settings.quota.pods_ready
         if not settings.enabled:
             return None
         recovery = settings.timeout if settings.recovery_timeout is None else settings.recovery_timeout
         return Patience(timeout=settings.timeout, recovery_timeout=recovery or None, limit=settings.backoff_limit_count)
 
     async def _write(self, local: Workload, status: WorkloadStatus, *, deactivate: bool) -> Workload:
-        store = self.world.store
+        store = self.context.store
         try:
-            local = await status_writes.merge(self.world, local, status)
+            local = await status_writes.merge(self.context, local, status)
         except (Forbidden, Invalid, NotFound):
-            store.engine.scheduler.forget(local.key, self.world.now())
+            store.engine.scheduler.forget(local.key, self.context.now())
             raise
         if deactivate:
             body = {"metadata": {"resourceVersion": local.metadata.resource_version}, "spec": {"active": False}}
-            local = await self.world.manager.merge_patch(WORKLOADS, local.key, body)
+            local = await self.context.manager.merge_patch(WORKLOADS, local.key, body)
             store.workloads.upsert(local)
         return local
 
     async def _release(self, local: Workload) -> None:
         """Removes the finalizer of a deleted workload once no reachable worker has anything of it. Where its job must
         be stopped first, the job's reconcile removes it."""
-        if local.metadata.deletion_timestamp is None or self.world.store.job_to_stop(local) is not None:
+        if local.metadata.deletion_timestamp is None or self.context.store.job_to_stop(local) is not None:
             return
         if not self._is_left_somewhere(local):
-            await release(self.world, local.key)
+            await release(self.context, local.key)
 
     async def _follow_class(self, local: Workload) -> None:
         """Updates the priority to the value of the named class; the job's reconcile sets the name."""
-        store = self.world.store
+        store = self.context.store
         local = store.workloads.get(local.key) or local  # the version just written
         if local.has(FINISHED) or local.metadata.deletion_timestamp is not None:
             return
@@ -243,10 +243,10 @@ class Workloads:
         if found is not None and found.value != spec.priority:
             version = {"resourceVersion": local.metadata.resource_version}
             body = {"metadata": version, "spec": {"priority": found.value}}
-            store.workloads.upsert(await self.world.manager.merge_patch(WORKLOADS, local.key, body))
+            store.workloads.upsert(await self.context.manager.merge_patch(WORKLOADS, local.key, body))
 
     def _is_left_somewhere(self, local: Workload) -> bool:
-        remotes = self.world.group(local.key, local).remotes
+        remotes = self.context.group(local.key, local).remotes
         return any(r.reachable and (r.workload is not None or r.job is not None) for r in remotes)
 
 
@@ -254,19 +254,19 @@ class Workloads:
 class Dispatches:
     """Reconciles workloads that Kueue makes, queues, admits and evicts: dispatch only, written as Kueue writes."""
 
-    world: World
+    context: ReconcileContext
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        local = self.world.store.workloads.get(key)
+        local = self.context.store.workloads.get(key)
         if local is None:
-            return _gone(self.world, key)
-        group, decision = _decide_and_record(self.world, self.world.group(key, local))
+            return _gone(self.context, key)
+        group, decision = _decide_and_record(self.context, self.context.group(key, local))
         status = decision.status or local.status
         if decision.phase is Phase.FITS_NOWHERE:
             status = self._held_back(local, group, status)
-        written = await status_writes.apply(self.world, local, status)
-        _record_events(self.world, local, decision.events)
-        _keep(self.world, _as_written(group, written), decision)
+        written = await status_writes.apply(self.context, local, status)
+        _record_events(self.context, local, decision.events)
+        _keep(self.context, _as_written(group, written), decision)
         return Result(again_after=decision.again_after)
 
     def _held_back(self, local: Workload, group: Group, status: WorkloadStatus) -> WorkloadStatus:
@@ -275,7 +275,7 @@ class Dispatches:
         def later(check: AdmissionCheckState) -> AdmissionCheckState:
             if check.name != group.check or check.state != "Retry":
                 return check
-            quota, tried = self.world.settings.quota, check.retry_count or 0
+            quota, tried = self.context.settings.quota, check.retry_count or 0
             delay = backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
             return msgspec.structs.replace(check, requeue_after_seconds=max(1, int(delay.total_seconds())))
 
@@ -286,35 +286,35 @@ class Dispatches:
 class Nominations:
     """Reconciles workloads that Kueue's own MultiKueue dispatches: writes only their nomination (contract 4.3)."""
 
-    world: World
+    context: ReconcileContext
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        local = self.world.store.workloads.get(key)
+        local = self.context.store.workloads.get(key)
         if local is None:
-            _forget(self.world, key)
+            _forget(self.context, key)
             return DONE
-        group = replace(self.world.group(key, local), problem="")  # Kueue judges whether the job can be dispatched
-        now = self.world.now()
-        group = self.world.strategies.consulted(group, now)
-        decision = _with_hint(self.world, group, nominate(group, now))
-        await status_writes.apply(self.world, local, decision.status or local.status)
-        _record_events(self.world, local, decision.events)
+        group = replace(self.context.group(key, local), problem="")  # Kueue judges whether the job can be dispatched
+        now = self.context.now()
+        group = self.context.strategies.consulted(group, now)
+        decision = _with_hint(self.context, group, nominate(group, now))
+        await status_writes.apply(self.context, local, decision.status or local.status)
+        _record_events(self.context, local, decision.events)
         return Result(again_after=decision.again_after)
 
 
-def _gone(world: World, key: ObjectKey) -> Result:
+def _gone(context: ReconcileContext, key: ObjectKey) -> Result:
     """The workload is gone: nothing of it may stay on a worker."""
-    group = world.group(key, None)
-    decision = _decide(world, group, world.now())
+    group = context.group(key, None)
+    decision = _decide(context, group, context.now())
     if decision.phase is Phase.GONE:
-        _forget(world, key)
-    _keep(world, group, decision)
+        _forget(context, key)
+    _keep(context, group, decision)
     return Result(again_after=decision.again_after)
 
 
-def _forget(world: World, key: ObjectKey) -> None:
-    world.store.forget(key)
-    world.strategies.forget(key)
+def _forget(context: ReconcileContext, key: ObjectKey) -> None:
+    context.store.forget(key)
+    context.strategies.forget(key)
 
 
 def _winners_job(local: Workload, group: Group) -> AnyJob | None:
@@ -323,49 +323,49 @@ def _winners_job(local: Workload, group: Group) -> AnyJob | None:
     return winner.job if winner is not None and winner.job is not None and group.is_current(winner.job) else None
 
 
-def _decide_and_record(world: World, group: Group) -> tuple[Group, Decision]:
+def _decide_and_record(context: ReconcileContext, group: Group) -> tuple[Group, Decision]:
     """Chooses the winner, asks the strategy, and decides: the only place that does."""
-    now = world.now()
-    group = world.strategies.consulted(choose(group), now)
+    now = context.now()
+    group = context.strategies.consulted(choose(group), now)
     if group.answer is not None and group.answer.nomination is not None:
-        group = world.views.widened(group, group.answer.nomination.clusters)
-    return group, _with_hint(world, group, _decide(world, group, now))
+        group = context.views.widened(group, group.answer.nomination.clusters)
+    return group, _with_hint(context, group, _decide(context, group, now))
 
 
-def _decide(world: World, group: Group, now: datetime) -> Decision:
+def _decide(context: ReconcileContext, group: Group, now: datetime) -> Decision:
     decision = decide(group, now)
-    if world.on_decision is not None:
-        world.on_decision(group, decision)
+    if context.on_decision is not None:
+        context.on_decision(group, decision)
     if decision.phase is Phase.NOMINATING:
         for name in fit.unconfirmed(group):
-            world.queues.ceilings.add(name)
+            context.queues.ceilings.add(name)
     return decision
 
 
-def _with_hint(world: World, group: Group, decision: Decision) -> Decision:
+def _with_hint(context: ReconcileContext, group: Group, decision: Decision) -> Decision:
     """The decision with a warning, if the workload or its job names a Placement that it may not choose."""
-    text = world.strategies.overruled(group)
+    text = context.strategies.overruled(group)
     if not text:
         return decision
     return replace(decision, events=(*decision.events, Event("Warning", INVALID_ANNOTATION, text)))
 
 
-def _record_events(world: World, local: Workload, events: Iterable[Event]) -> None:
+def _record_events(context: ReconcileContext, local: Workload, events: Iterable[Event]) -> None:
     for event in events:
-        quiet = event.of_each and not world.settings.dispatch.tell_wins
+        quiet = event.of_each and not context.settings.dispatch.tell_wins
         if event.reason not in ROUTINE and not quiet:
-            world.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
+            context.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 
 
 def _as_written(group: Group, written: Workload) -> Group:
     return group if written is group.local else replace(group, local=written)
 
 
-def _keep(world: World, group: Group, decision: Decision) -> None:
+def _keep(context: ReconcileContext, group: Group, decision: Decision) -> None:
     """Makes the written decision the plan, and queues the key in each outbox that has something to do."""
-    made = plan(group, decision, world.now())
-    world.store.plans.put(group.key, made)
+    made = plan(group, decision, context.now())
+    context.store.plans.put(group.key, made)
     for remote in group.remotes:
-        outbox = world.queues.outboxes.get(remote.cluster)
+        outbox = context.queues.outboxes.get(remote.cluster)
         if outbox is not None and effects(made, remote, made.at):
             outbox.add(group.key)

@@ -17,7 +17,7 @@ import anyio
 import anyio.abc
 
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.reconcile.context import World, tenant
+from multikueue.controllers.reconcile.context import ReconcileContext, tenant
 from multikueue.controllers.reconcile.events import log_unreadable
 from multikueue.controllers.workers.connection.credentials_on_trial import (
     CONNECTION_FAILED,
@@ -87,7 +87,7 @@ class Connection:
     present trouble. `validity` is that of the credential in use, None if it has no end.
     """
 
-    world: World
+    context: ReconcileContext
     settings: Dispatch
     worker: WorkerView
     access: Access
@@ -108,11 +108,11 @@ class Connection:
 
     def __post_init__(self) -> None:
         self._look_at_credential()
-        self._identity = ClusterIdentity(self.world, self.worker)
+        self._identity = ClusterIdentity(self.context, self.worker)
         self._health = Health(
-            self.worker, self.settings, self.world.now, self._was_tried, self.contact, settled=self._settled
+            self.worker, self.settings, self.context.now, self._was_tried, self.contact, settled=self._settled
         )
-        self._watches = Watches(self.world, self.worker, self.namespaces, self._health, self._identity.vouch)
+        self._watches = Watches(self.context, self.worker, self.namespaces, self._health, self._identity.vouch)
 
     @property
     def name(self) -> str:
@@ -154,19 +154,19 @@ class Connection:
         return Client.connect(
             access.credentials,
             cluster=self.name,
-            user_agent=self.world.user_agent,
+            user_agent=self.context.user_agent,
             limit=limit,
             call_timeout=self.settings.call_timeout.total_seconds(),
-            may_write=self.world.mandate.is_valid,
-            on_call=self.world.metrics.called,
+            may_write=self.context.mandate.is_valid,
+            on_call=self.context.metrics.called,
             on_undecodable=log_unreadable,
-            transport=self.world.transport,
+            transport=self.context.transport,
         )
 
     async def _live(self) -> None:
         """One life of the connection. It begins when it is its turn: a thousand that shake hands at once would miss
         their deadlines."""
-        self._leave = await self.world.beginnings.enter()
+        self._leave = await self.context.beginnings.enter()
         try:
             await self._connected()
         finally:
@@ -180,14 +180,14 @@ class Connection:
             await self._succeed(client)
             retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
             outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries, tenant=tenant)
-            self.world.queues.outboxes[self.name] = outbox
-            self.world.clients[self.name] = client
+            self.context.queues.outboxes[self.name] = outbox
+            self.context.clients[self.name] = client
             try:
                 await self._serve(client, outbox)
             finally:
-                if self.world.queues.outboxes.get(self.name) is outbox:
-                    del self.world.queues.outboxes[self.name]
-                    del self.world.clients[self.name]
+                if self.context.queues.outboxes.get(self.name) is outbox:
+                    del self.context.queues.outboxes[self.name]
+                    del self.context.clients[self.name]
                 self._health.end("the connection ended")
 
     async def _succeed(self, client: Client) -> None:
@@ -199,7 +199,7 @@ class Connection:
             await self._prove(client, self.access, self.before)
         except MultiKueueError as error:
             self._settle(problem_of(error))
-            self._probe_failed(self.world.now())
+            self._probe_failed(self.context.now())
             self._was_tried()
             raise
         self._settle(None)
@@ -209,7 +209,7 @@ class Connection:
 
     async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
         self._alarm = anyio.Event()
-        performer = Outbox(self.world, self.worker, client, alarm=self._raise_alarm)
+        performer = Outbox(self.context, self.worker, client, alarm=self._raise_alarm)
         self._look_at_namespaces()
         async with anyio.create_task_group() as tasks:
             unlisted = self._watches.prepare(client)
@@ -223,12 +223,12 @@ class Connection:
                     performer.reconcile,
                     workers=self.settings.concurrency_per_cluster,
                     spare=SPARE_TASKS,
-                    on_error=self.world.metrics.failing(outbox_of(self.name)),
+                    on_error=self.context.metrics.failing(outbox_of(self.name)),
                 )
 
     def _look_at_namespaces(self) -> None:
         """Takes over the namespaces: nothing is known of added ones yet, nor seen of removed ones any more."""
-        if self.worker.offers(self.namespaces, self.world.now()):
+        if self.worker.offers(self.namespaces, self.context.now()):
             self._health.end("the connection ended")
 
     async def _identify(self, tasks: anyio.abc.TaskGroup, client: Client) -> None:
@@ -258,9 +258,9 @@ class Connection:
         is, for the time up to the answer before it, if the watches could have been in sync by then. So each answer has
         the watches try again.
         """
-        back = answered = self.world.now()
+        back = answered = self.context.now()
         while True:
-            asked = self.world.now()
+            asked = self.context.now()
             try:
                 await client.probe(self.settings.heartbeat_timeout.total_seconds())
                 await self._identify(tasks, client)
@@ -270,7 +270,7 @@ class Connection:
                 if isinstance(error, Unauthorized):
                     self._refused()
                 # A stopped process reads no answer: not more than the time that an answer may take counts.
-                self._probe_failed(min(self.world.now(), asked + self.settings.heartbeat_timeout))
+                self._probe_failed(min(self.context.now(), asked + self.settings.heartbeat_timeout))
                 self._health.report(HEARTBEAT, str(error))
             else:
                 outbox.trust()
@@ -287,24 +287,24 @@ class Connection:
             await self._rest()
 
     def _probe_failed(self, until: datetime) -> None:
-        self.worker.asked_in_vain(until, self.world.now(), self.world.lost_after)
+        self.worker.asked_in_vain(until, self.context.now(), self.context.lost_after)
 
     def _blame(self, error: MultiKueueError | None) -> None:
         """Records the condition's reason for the present trouble."""
         reason = reason_of(error)
         if reason != self.reason:
             self.reason = reason
-            self.world.queues.clusters.add(self.name)
+            self.context.queues.clusters.add(self.name)
 
     def _was_tried(self) -> None:
         """Reports the first attempt that failed."""
         if not self.tried:
             self.tried = True
-            self.world.queues.clusters.add(self.name)
+            self.context.queues.clusters.add(self.name)
 
     def _refused(self) -> None:
         """The credentials in use are refused: reads their source again, and retries the offered ones at once."""
-        self.world.queues.clusters.add(self.name)
+        self.context.queues.clusters.add(self.name)
         self.offered.pause.cancel()
 
     async def _rest(self) -> None:
@@ -313,12 +313,12 @@ class Connection:
         It comes sooner while the worker may have been away for a moment only, and, without an answer, at the end of the
         lost timeout: a worker is lost once a heartbeat failed after that.
         """
-        together = timedelta(seconds=len(self.world.store.workers) / SIGNS_PER_SECOND)
+        together = timedelta(seconds=len(self.context.store.workers) / SIGNS_PER_SECOND)
         interval, worker = max(self.settings.heartbeat_interval, together), self.worker
         if worker.link.is_connected:
             interval = min(interval, RECHECK) if worker.link.silent else interval
         elif self._health.is_silent and worker.link.since is not None and not self._is_lost():
-            left = worker.link.since + self.world.lost_after - self.world.now()
+            left = worker.link.since + self.context.lost_after - self.context.now()
             interval = min(interval, max(left, timedelta(0)) + MARGIN)
         with anyio.move_on_after(interval.total_seconds()):
             await self._alarm.wait()
@@ -360,10 +360,10 @@ class Connection:
 
     async def _prove(self, trial: Client, new: Access, old: Access) -> str:
         timeout = self.settings.heartbeat_timeout.total_seconds()
-        return await prove(trial, new, old, self.world, self._identity, namespaces=self.namespaces, timeout=timeout)
+        return await prove(trial, new, old, self.context, self._identity, namespaces=self.namespaces, timeout=timeout)
 
     def _is_lost(self) -> bool:
-        return self.worker.is_lost(self.world.now(), self.world.lost_after)
+        return self.worker.is_lost(self.context.now(), self.context.lost_after)
 
     def _use(self, client: Client, trial: Client, candidate: Access, uid: str) -> None:
         """The change itself, without an await: no other task sees half of it."""
@@ -393,4 +393,4 @@ class Connection:
         if problem is not None:
             log.warning("cluster.credentials_refused", cluster=self.name, why=problem.message)
         self.worker.leaves(leaving)
-        self.world.queues.clusters.add(self.name)
+        self.context.queues.clusters.add(self.name)

@@ -7,7 +7,7 @@ from itertools import product
 
 import anyio
 
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster, SameCluster
 from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.workers.connection.watches import selector, watched
@@ -56,7 +56,7 @@ async def prove(
     trial: Client,
     new: Access,
     old: Access,
-    world: World,
+    context: ReconcileContext,
     identity: ClusterIdentity,
     *,
     namespaces: tuple[str, ...],
@@ -74,14 +74,14 @@ async def prove(
     seen: set[str] = set()
     for (kind, _), namespace in product(watched(worker), namespaces):
         try:
-            page = await trial.list(kind, namespace=namespace, label_selector=selector(world))
+            page = await trial.list(kind, namespace=namespace, label_selector=selector(context))
         except (NotFound, Forbidden):
             if is_needed(kind) and worker.sight.blindness(namespace) is None:
                 raise
             continue
         seen.update(item.metadata.uid for item in page.items)
     uid, before = await identity.read(trial), identity.before
-    if not (uid and before) and leads_elsewhere(old, new) and not worker.is_lost(world.now(), world.lost_after):
+    if not (uid and before) and leads_elsewhere(old, new) and not worker.is_lost(context.now(), context.lost_after):
         _check_same(worker, seen)
     if uid:
         await identity.claim(uid)

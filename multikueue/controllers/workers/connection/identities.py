@@ -15,7 +15,7 @@ from multikueue.api.core import KUBE_SYSTEM
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import MultiKueueCluster
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
@@ -48,7 +48,7 @@ class SameCluster(MultiKueueError):
 class ClusterIdentity:
     """The identity of one worker. `uid` is that of the cluster in use; empty if there is none, or it is unreadable."""
 
-    world: World
+    context: ReconcileContext
     worker: WorkerView
     uid: str = ""
     _refused: dict[str, datetime] = field(default_factory=dict)
@@ -82,12 +82,12 @@ class ClusterIdentity:
         ours is there by that name, and something may be by this one.
         """
         if self._recorded != uid:
-            async with self.world.claims:
+            async with self.context.claims:
                 await self._displace(uid)
                 self._judge(uid)
                 await self._record(uid)
         self._judge(uid)  # again: the awaits gave other names time to change
-        self.world.identified[self.worker.name] = uid
+        self.context.identified[self.worker.name] = uid
 
     def uphold(self, tasks: anyio.abc.TaskGroup) -> None:
         """Checks the cluster in use as `claim` does, and records it in a task: heartbeats never wait for the manager
@@ -115,7 +115,7 @@ class ClusterIdentity:
 
     @property
     def _object(self) -> MultiKueueCluster | None:
-        return self.world.store.clusters.get(ObjectKey("", self.worker.name))
+        return self.context.store.clusters.get(ObjectKey("", self.worker.name))
 
     @property
     def _recorded(self) -> str:
@@ -124,7 +124,7 @@ class ClusterIdentity:
     def _first(self, uid: str) -> MultiKueueCluster | None:
         """The other name that stands for a cluster, if any. While none is recorded, as on a standby, the eldest of the
         names that were seen to lead there."""
-        clusters, identified = self.world.store.clusters, self.world.identified
+        clusters, identified = self.context.store.clusters, self.context.identified
         names = {self.worker.name, *(name for name, seen in identified.items() if seen == uid)}
         there = (clusters.get(ObjectKey("", name)) for name in names)
         found = clusters.by("uid", uid) or tuple(filter(None, there))
@@ -151,34 +151,34 @@ class ClusterIdentity:
 
     def _holds(self, worker: WorkerView) -> bool:
         """Whether anything of ours is, or may be, on the cluster that the worker's name stood for."""
-        return worker.is_in_use or (not worker.link.known and self.world.store.may_be_on(worker.name))
+        return worker.is_in_use or (not worker.link.known and self.context.store.may_be_on(worker.name))
 
     def _is_lost(self) -> bool:
-        return self.worker.is_lost(self.world.now(), self.world.lost_after)
+        return self.worker.is_lost(self.context.now(), self.context.lost_after)
 
     def _is_over(self, refusal: str) -> bool:
-        return self.world.now() >= self._refused.get(refusal, EVER) + PATIENCE
+        return self.context.now() >= self._refused.get(refusal, EVER) + PATIENCE
 
     async def _displace(self, uid: str) -> None:
         """Where a name has work but no recorded UID, an idle name that came later gives way."""
         first = self._first(uid)
         if first is None or self.before or not self._holds(self.worker):
             return
-        if not self._holds(self.world.store.worker(first.metadata.name)):
+        if not self._holds(self.context.store.worker(first.metadata.name)):
             await self._annotate(first, None)
 
     async def _record(self, uid: str) -> None:
-        """Records the UID on the object. Where that fails, this process relies on `World.identified`."""
+        """Records the UID on the object. Where that fails, this process relies on `ReconcileContext.identified`."""
         if self._object is not None and await self._annotate(self._object, uid):
             log.info("cluster.identified", cluster=self.worker.name, uid=uid, before=self.before)
 
     async def _annotate(self, cluster: MultiKueueCluster, uid: str | None) -> bool:
-        if not self.world.mandate.is_valid() or not self._is_over(NOT_KEPT):
+        if not self.context.mandate.is_valid() or not self._is_over(NOT_KEPT):
             return False
         body = {"metadata": {"uid": cluster.metadata.uid, "annotations": {CLUSTER_UID_ANNOTATION: uid}}}
         try:
-            self.world.store.clusters.upsert(
-                await self.world.manager.merge_patch(MULTIKUEUE_CLUSTERS, cluster.key, body)
+            self.context.store.clusters.upsert(
+                await self.context.manager.merge_patch(MULTIKUEUE_CLUSTERS, cluster.key, body)
             )
         except Forbidden as error:
             self._tell(NOT_KEPT, f"its identity {uid} cannot be kept for the next start: {error}")
@@ -190,11 +190,11 @@ class ClusterIdentity:
 
     def _tell(self, reason: str, why: str) -> None:
         """Warns once per `PATIENCE` and reason: these problems do not change by themselves."""
-        was_over, self._refused[reason] = self._is_over(reason), self.world.now()
-        if not was_over or self._object is None or not self.world.mandate.is_valid():
+        was_over, self._refused[reason] = self._is_over(reason), self.context.now()
+        if not was_over or self._object is None or not self.context.mandate.is_valid():
             return
         log.warning("cluster.identity_trouble", cluster=self.worker.name, why=why)
-        self.world.recorder.emit(MULTIKUEUE_CLUSTERS, self._object, type_="Warning", reason=reason, message=why)
+        self.context.recorder.emit(MULTIKUEUE_CLUSTERS, self._object, type_="Warning", reason=reason, message=why)
 
 
 def _age(cluster: MultiKueueCluster) -> tuple[datetime, str]:

@@ -21,7 +21,7 @@ from multikueue.api.kinds import PODS, WORKLOADS, Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.pod import PodGroup
 from multikueue.api.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LABEL, Workload, workload_spec
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.dispatch.copies.actions import (
     Action,
     CreateJob,
@@ -81,7 +81,7 @@ class Outbox:
     nothing, so a job that it was not asked for yet need not wait for it.
     """
 
-    world: World
+    context: ReconcileContext
     worker: WorkerView
     client: ClusterClient
     alarm: Callable[[], None] = _nobody
@@ -95,7 +95,7 @@ class Outbox:
         """Does what the plan still wants here; nothing while the worker is out of reach, or the plan is replaced."""
         if not self.worker.link.is_connected:
             return DONE
-        plan = self.world.store.plans.get(key)
+        plan = self.context.store.plans.get(key)
         if plan is None:
             return DONE
         if self.worker.link.silent:
@@ -107,7 +107,7 @@ class Outbox:
             self._held.add(key)  # the next heartbeat requeues it, whatever its back-off
             self._doubt()
             raise
-        overtaken = self.world.store.plans.get(key) is not plan
+        overtaken = self.context.store.plans.get(key) is not plan
         return AGAIN if made and overtaken else DONE  # the decision made meanwhile did not know of the copy
 
     async def _carry_out(self, key: ObjectKey, plan: Plan) -> bool:
@@ -140,9 +140,9 @@ class Outbox:
 
     def _left(self, key: ObjectKey, plan: Plan) -> tuple[Action, ...]:
         """The remaining actions; none once another plan is in force."""
-        if self.world.store.plans.get(key) is not plan:
+        if self.context.store.plans.get(key) is not plan:
             return ()
-        return effects(plan, self.world.views.seen(key, self.worker.name), self.world.now())
+        return effects(plan, self.context.views.seen(key, self.worker.name), self.context.now())
 
     async def _perform_one(self, action: Action, key: ObjectKey) -> None:
         log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
@@ -151,7 +151,7 @@ class Outbox:
 
     def _may_run_beside(self, key: ObjectKey, plan: Plan) -> bool:
         """Whether another worker has, or may have, the job by now. The next plan takes account of it (I1)."""
-        return any(name not in plan.lost for name in self.world.store.may_run_beside(key, self.worker.name))
+        return any(name not in plan.lost for name in self.context.store.may_run_beside(key, self.worker.name))
 
     def hold(self) -> None:
         """Makes no calls until `trust`."""
@@ -161,7 +161,7 @@ class Outbox:
         """The worker answers: requeues the keys that were held back."""
         self.worker.answered()
         for key in self._held:
-            self.world.queues.outboxes[self.worker.name].add(key)
+            self.context.queues.outboxes[self.worker.name].add(key)
         self._held.clear()
 
     def _doubt(self) -> None:
@@ -210,12 +210,12 @@ class Outbox:
     @_perform.register
     async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:
         """The irreversible step. Between request and answer the worker may hold the job: `Asked` records that."""
-        local = self.world.store.workloads.get(key)
-        job = self.world.store.local_job(local) if local else None
+        local = self.context.store.workloads.get(key)
+        job = self.context.store.local_job(local) if local else None
         if local is None or job is None:
             return
         before = self.worker.expectations.asked(key)
-        until = self.world.now() + self.world.settings.dispatch.call_timeout + CARRIED_OUT
+        until = self.context.now() + self.context.settings.dispatch.call_timeout + CARRIED_OUT
         self.worker.ask_for_job(key, Asked(action.attempt, until))
         for part in missing(job, self.worker.job_of(key)):
             try:
@@ -223,20 +223,20 @@ class Outbox:
             except (ApiError, ClusterUnreachable) as error:
                 if _is_unsure(error):
                     raise
-                name = self.world.store.adapters.of(part).kind.name
+                name = self.context.store.adapters.of(part).kind.name
                 await self._not_made(key, JobKey(name, *part.key), error, before)
                 break
         self.worker.expectations.answered(key)
         if not self._is_told_by_its_job(key):
-            self.world.queues.workloads.add(key)
+            self.context.queues.workloads.add(key)
 
     async def _create_part(self, part: AnyJob, key: ObjectKey, local: Workload, attempt: str) -> None:
         """Creates the job, or one object of a job that is made of several."""
-        adapter = self.world.store.adapters.of(part)
+        adapter = self.context.store.adapters.of(part)
         body = adapter.remote_body(
             part,
             workload_name=key.name,
-            origin=self.world.origin,
+            origin=self.context.origin,
             attempt=attempt,
             queue=workload_spec(local).queue_name,
         )
@@ -256,7 +256,7 @@ class Outbox:
         if before is not None:
             if await self._find(job):
                 return
-            if self.world.now() < before.until:
+            if self.context.now() < before.until:
                 self.worker.ask_for_job(key, before)
                 raise error
         self.worker.expectations.answered(key)
@@ -268,8 +268,8 @@ class Outbox:
     async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
         """One live read, needed only after lost answers and forgotten ends; two where the copy may have been left out:
         without it the job would look like one whose copy is gone."""
-        local, began = self.world.store.workloads.get(key), self.world.now()
-        name = self.world.store.owner(local) if local else None
+        local, began = self.context.store.workloads.get(key), self.context.now()
+        name = self.context.store.owner(local) if local else None
         if self.worker.workloads.leaves_out((key,)):
             await self._read(WORKLOADS, self.worker.workloads, key)
         if name is not None:
@@ -278,10 +278,10 @@ class Outbox:
         self._answered(key)
 
     async def _find(self, job: JobKey) -> bool:
-        group = self.world.store.jobs.get(job)
+        group = self.context.store.jobs.get(job)
         if isinstance(group, PodGroup):
             return any([await self._find(JobKey(PODS.name, *member.key)) for member in group.members])
-        kind = self.world.store.adapters.named(job.kind).kind
+        kind = self.context.store.adapters.named(job.kind).kind
         return await self._read(kind, self.worker.jobs.of(kind), job.object)
 
     async def _read(self, kind: Kind[T], cache: Cache[T], key: ObjectKey) -> bool:
@@ -297,13 +297,13 @@ class Outbox:
     def _is_told_by_its_job(self, key: ObjectKey) -> bool:
         """Whether the answer is no news, because the job is seen by now and has requeued the workload. For a stopped
         workload the answer is news: until it comes, the workload holds quota for the job."""
-        local = self.world.store.workloads.get(key)
+        local = self.context.store.workloads.get(key)
         is_stopped = local is None or local.metadata.deletion_timestamp is not None or local.has(EVICTED)
         return not is_stopped and self.worker.job_of(key) is not None
 
     def _answered(self, key: ObjectKey) -> None:
         self.worker.expectations.answered(key)
-        self.world.queues.workloads.add(key)
+        self.context.queues.workloads.add(key)
 
     @_perform.register
     async def _delete_workload(self, action: DeleteWorkload, key: ObjectKey) -> None:
@@ -314,7 +314,7 @@ class Outbox:
         job = self.worker.job_of(key) or self._inherited(key)
         if job is not None and job.metadata.uid == action.uid:
             for part in members_of(job):
-                kind = self.world.store.adapters.of(part).kind
+                kind = self.context.store.adapters.of(part).kind
                 if part is not job:
                     await self._let_go(part)
                 await self._delete(kind, self.worker.jobs.of(kind), part.key, part.metadata.uid)
@@ -322,7 +322,7 @@ class Outbox:
     async def _let_go(self, member: AnyJob) -> None:
         """Releases a Pod of a group. Kueue keeps it, even deleted, until it is replaced or its Workload is finished;
         the Workload of an unwanted copy never finishes."""
-        adapter = self.world.store.adapters.of(member)
+        adapter = self.context.store.adapters.of(member)
         patch = adapter.release_patch(member)
         if patch is not None:
             with contextlib.suppress(NotFound):
@@ -357,11 +357,11 @@ class Outbox:
 
     def _inherited(self, key: ObjectKey) -> AnyJob | None:
         """The job of an elastic workload that is still marked with the slice before it."""
-        return self.world.views.seen(key, self.worker.name).job
+        return self.context.views.seen(key, self.worker.name).job
 
     @_perform.register
     async def _patch_job(self, action: PatchJob, _key: ObjectKey) -> None:
-        kind = self.world.store.adapters.of(action.job).kind
+        kind = self.context.store.adapters.of(action.job).kind
         self.worker.jobs.upsert(await self.client.merge_patch(kind, action.job.key, action.body))
 
     @_perform.register
@@ -373,7 +373,7 @@ class Outbox:
         try:
             found = await self.client.get(kind, key)
         except NotFound:
-            self.world.queues.workloads.add(of or key)
+            self.context.queues.workloads.add(of or key)
             return None
         if self._is_ours(found):
             attempt = found.metadata.annotations.get(ATTEMPT_ANNOTATION, "").partition("/")[0]
@@ -382,11 +382,13 @@ class Outbox:
             )
             cache.upsert(found)
             return found
-        self._unfit(of or key, f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.world.origin})")
+        self._unfit(
+            of or key, f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.context.origin})"
+        )
         return None
 
     def _is_ours(self, found: Object) -> bool:
-        return found.metadata.labels.get(ORIGIN_LABEL) == self.world.origin
+        return found.metadata.labels.get(ORIGIN_LABEL) == self.context.origin
 
     def _refused(self, key: ObjectKey, text: str, error: ApiError | ClusterUnreachable) -> None:
         """Raises a transient error, for a retry. An error that will repeat makes the worker unfit for a while."""
@@ -396,16 +398,16 @@ class Outbox:
 
     def _unfit(self, key: ObjectKey, text: str) -> None:
         self._pass_over(key, text, CONFLICT_MEMORY)
-        local = self.world.store.workloads.get(key)
+        local = self.context.store.workloads.get(key)
         if local is not None:
             message = f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one'
-            self.world.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message)
+            self.context.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message)
         log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=excerpt(text))
 
     def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
         """Sends the workload to other workers for the time `memory`."""
-        self.worker.pass_over(key, Unfit(excerpt(why), self.world.now() + memory))
-        self.world.queues.workloads.add(key)
+        self.worker.pass_over(key, Unfit(excerpt(why), self.context.now() + memory))
+        self.context.queues.workloads.add(key)
 
 
 def _is_unsure(error: ApiError | ClusterUnreachable) -> bool:

@@ -12,7 +12,7 @@ import anyio.abc
 
 from multikueue.api.kinds import WORKLOADS, Kind
 from multikueue.api.workload import ORIGIN_LABEL
-from multikueue.controllers.reconcile.context import World
+from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.health import Health
 from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
@@ -28,7 +28,7 @@ class Watches:
     """Owner: the worker's connection. The watches report their state to its health and to the view of the worker.
     `vouch` is awaited before a watch lists again (`Reflector`)."""
 
-    world: World
+    context: ReconcileContext
     worker: WorkerView
     namespaces: tuple[str, ...]
     health: Health
@@ -54,7 +54,7 @@ class Watches:
         for namespace in self.namespaces:
             reflector = self._reflector(client, kind, cache, namespace)
             self._reflectors.append(reflector)
-            self.worker.lacks(kind, _unlisted(kind), self.world.now(), namespace=namespace)
+            self.worker.lacks(kind, _unlisted(kind), self.context.now(), namespace=namespace)
             if self.are_running:
                 tasks.start_soon(reflector.run)
 
@@ -72,8 +72,8 @@ class Watches:
         def on_state(ok: bool, why: str) -> None:
             lacking = not ok and reflector.refused and _may_lack(kind, namespace)
             if not ok and not lacking:
-                self.world.metrics.watch_failures(self.worker.name, kind.plural).inc()
-            self.worker.lacks(kind, why if lacking else "", self.world.now(), namespace=namespace)
+                self.context.metrics.watch_failures(self.worker.name, kind.plural).inc()
+            self.worker.lacks(kind, why if lacking else "", self.context.now(), namespace=namespace)
             self.health.report("namespaces", self._blindness())
             self.health.report(_part(kind, namespace), "" if ok or lacking else f"{kind.plural}: {why}")
 
@@ -81,7 +81,7 @@ class Watches:
             client,
             kind,
             cache,
-            label_selector=selector(self.world),
+            label_selector=selector(self.context),
             namespace=namespace,
             on_state=on_state,
             vouch=partial(self.vouch, client),
@@ -104,9 +104,9 @@ def watched(worker: WorkerView) -> tuple[tuple[Kind[Any], Cache[Any]], ...]:
     return (WORKLOADS, worker.workloads), *((kind, worker.jobs.of(kind)) for kind in worker.jobs.kinds)
 
 
-def selector(world: World) -> str:
+def selector(context: ReconcileContext) -> str:
     """The label selector of our objects on a worker."""
-    return f"{ORIGIN_LABEL}={world.origin}"
+    return f"{ORIGIN_LABEL}={context.origin}"
 
 
 def _unlisted(kind: Kind[Any]) -> str:
