@@ -3,6 +3,7 @@
     bed = ContextBed(load("kubeconfigs/kind"), ["kind-manager", "kind-worker-1"])
     await bed.open()
 
+Whoever uses these clusters otherwise is refused while something runs there, and finds the workers registered as before.
 It offers the parts of a `Testbed` that need a credential only. The rest needs a program of the testbed (its audit log,
 stopping a plane, its users, its Kueue) and raises `Unsupported`. Links work where an API server's certificate holds
 127.0.0.1, as kind's do.
@@ -23,13 +24,17 @@ import yaml
 
 from testbed.bed import FOLDER_PREFIX, MANAGER, Testbed
 from testbed.certificates import Certificate
-from testbed.client import Client
+from testbed.client import Client, Kind
 from testbed.kubeconfig import kubeconfig
+from testbed.objects import MULTIKUEUE_CLUSTER, WORKLOAD, Object, condition
 from testbed.plane import ControlPlane
 from testbed.process import Process
 from testbed.proxy import Proxy
 
-__all__ = ["Access", "ContextBed", "ContextPlane", "Unsupported", "access", "load"]
+__all__ = ["Access", "ContextBed", "ContextPlane", "InUse", "Unsupported", "access", "load"]
+
+WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
+WEBHOOK = "multikueue-manager"
 
 STOPPABLE = "control planes of the testbed, which can be stopped"
 PROGRAMS = "the testbed's programs"
@@ -52,6 +57,10 @@ class Unsupported(Exception):
 
     def __init__(self, needs: str) -> None:
         super().__init__(f"needs {needs}")
+
+
+class InUse(Exception):
+    """Somebody else works with these clusters now; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,25 +117,76 @@ class ContextBed(Testbed):
         self.planes = {
             name: ContextPlane(name, its, folder=self.folder) for name, its in zip(names, accesses, strict=True)
         }
+        self._aside: list[Object] = []
 
     def __getattr__(self, name: str) -> NoReturn:
         _refuse(self, name, BED_NEEDS)
 
     async def open(self) -> None:
-        """Start the proxy for links and check the access to each cluster."""
+        """Start the proxy for links, check the access to each cluster, and put aside how the workers are registered: under
+        two names at once a manager uses but one. Raises InUse."""
         try:
             await self.proxy.start()
             for plane in self.planes.values():
                 async with plane.client() as client:
                     await client.request("GET", "/version")
+            async with self.manager.client() as client:
+                await _refuse_in_use(client)
+                await self._put_aside(client)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.close()
             raise
 
+    async def close(self) -> None:
+        """Also register the workers again as they were."""
+        try:
+            if self._aside:
+                await self._put_back()
+        finally:
+            await super().close()
+
+    async def _put_aside(self, client: Client) -> None:
+        for body in await client.list(MULTIKUEUE_CLUSTER):
+            self._aside.append(body)
+            await client.delete(MULTIKUEUE_CLUSTER, body["metadata"]["name"])
+
+    async def _put_back(self) -> None:
+        async with self.manager.client() as client:
+            while self._aside:
+                await client.apply(_as_written(self._aside[-1]))
+                self._aside.pop()
+
     @property
     def processes(self) -> list[Process]:
         return [self.proxy.process]
+
+
+async def _refuse_in_use(client: Client) -> None:
+    if await client.find(WEBHOOKS, WEBHOOK) is not None:
+        raise InUse(
+            "a manager's webhook is registered on the manager cluster: stop that manager if it runs, then"
+            " `multikueue webhook remove`; until then no job can be made there"
+        )
+    names = {body["metadata"]["name"] for body in await client.list(MULTIKUEUE_CLUSTER)}
+    busy = [body for body in await client.list(WORKLOAD) if _is_on(body, names)]
+    if busy:
+        some = ", ".join("{namespace}/{name}".format_map(body["metadata"]) for body in busy[:3])
+        raise InUse(f"{len(busy)} workloads run or wait on these workers, and would be evicted: end or delete {some}")
+
+
+def _is_on(workload: Object, clusters: set[str]) -> bool:
+    """Whether it runs on one of these clusters, or has a copy that waits there."""
+    status = workload.get("status", {})
+    finished = condition(workload, "Finished")
+    there = {status.get("clusterName"), *(status.get("nominatedClusterNames") or ())}
+    return bool(there & clusters) and (finished is None or finished["status"] != "True")
+
+
+def _as_written(body: Object) -> Object:
+    """An object as somebody wrote it, without what the server added."""
+    metadata = {key: value for key, value in body["metadata"].items() if key in ("name", "labels", "annotations")}
+    return {**{key: body[key] for key in ("apiVersion", "kind", "spec")}, "metadata": metadata}
 
 
 def load(*files: str) -> dict[str, Any]:

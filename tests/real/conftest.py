@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from testbed.bed import MANAGER, Plan, Testbed
-from testbed.contexts import ContextBed, load
+from testbed.contexts import ContextBed, InUse, load
 from testbed.controllers import GARBAGE
 from testbed.sandbox import SandboxBed
 from tests.real.chronicle import Chronicle, chronicle
@@ -41,7 +41,10 @@ def bed() -> Iterator[Testbed]:
         bed: Testbed = ContextBed(load(*os.environ["KUBECONFIG"].split(os.pathsep)), CONTEXTS)
     else:
         bed = SandboxBed(plan) if SIMULATED else Testbed(plan)
-    anyio.run(bed.open)
+    try:
+        anyio.run(bed.open)
+    except InUse as error:
+        pytest.exit(f"{os.environ['KUBECONFIG']}: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
     yield bed
     anyio.run(bed.close)
 

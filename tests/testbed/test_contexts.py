@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,14 @@ import pytest
 import yaml
 
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
+from testbed import objects
 from testbed.bed import Testbed
 from testbed.certificates import Certificate
-from testbed.contexts import Access, ContextBed, Unsupported, access, load
+from testbed.client import Client
+from testbed.contexts import WEBHOOK, WEBHOOKS, Access, ContextBed, InUse, Unsupported, access, load
 from testbed.kubeconfig import dump
+from testbed.objects import MULTIKUEUE_CLUSTER, WORKLOAD
+from testbed.sandbox import SandboxBed
 from tests.real.skipping import skipping
 
 pytestmark = pytest.mark.anyio
@@ -134,3 +138,71 @@ def test_a_name_nobody_has_is_a_mistake_and_no_reason_to_skip(bed: ContextBed) -
 def test_a_failure_is_never_skipped(error: Exception, outcome: type[BaseException]) -> None:
     with pytest.raises(outcome), skipping():
         raise error
+
+
+@pytest.fixture(name="lent")
+async def _lent() -> AsyncIterator[tuple[ContextBed, Client]]:
+    """A manager cluster that somebody uses with a worker called theirs, as a bed, and as its administrator."""
+    async with SandboxBed.start(workers=0) as owner, owner.manager.client() as client:
+        body = objects.multikueue_cluster("theirs", secret="theirs")
+        body["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "multikueue"}
+        await client.create(body)
+        kubeconfig = owner.manager.kubeconfig()
+        yield ContextBed(kubeconfig, [kubeconfig["contexts"][0]["name"]]), client
+
+
+async def test_the_workers_of_others_are_put_aside_and_come_back_as_they_were(lent: tuple[ContextBed, Client]) -> None:
+    bed, client = lent
+    before = await client.get(MULTIKUEUE_CLUSTER, "theirs")
+
+    await bed.open()
+    assert await client.find(MULTIKUEUE_CLUSTER, "theirs") is None
+    await bed.close()
+
+    after = await client.get(MULTIKUEUE_CLUSTER, "theirs")
+    assert (after["spec"], after["metadata"]["labels"]) == (before["spec"], before["metadata"]["labels"])
+
+
+async def test_where_the_webhook_of_a_manager_stands_nothing_begins(lent: tuple[ContextBed, Client]) -> None:
+    bed, client = lent
+    await client.create({"apiVersion": WEBHOOKS.api_version, "kind": WEBHOOKS.kind, "metadata": {"name": WEBHOOK}})
+
+    with pytest.raises(InUse, match="multikueue webhook remove"):
+        await bed.open()
+    assert await client.find(MULTIKUEUE_CLUSTER, "theirs") is not None
+
+
+async def has_workload(client: Client, status: dict[str, Any]) -> None:
+    await client.apply(objects.namespace("team"))
+    spec = {"podSets": [{"name": "main", "count": 1, "template": objects.job("x", "team")["spec"]["template"]}]}
+    identity = {"apiVersion": WORKLOAD.api_version, "kind": WORKLOAD.kind}
+    await client.create({**identity, "metadata": {"name": "busy", "namespace": "team"}, "spec": spec})
+    await client.patch_status(WORKLOAD, "busy", status, "team")
+
+
+@pytest.mark.parametrize("status", [{"clusterName": "theirs"}, {"nominatedClusterNames": ["theirs"]}])
+async def test_where_something_runs_or_waits_nothing_begins(
+    lent: tuple[ContextBed, Client], status: dict[str, Any]
+) -> None:
+    bed, client = lent
+    await has_workload(client, status)
+
+    with pytest.raises(InUse, match="team/busy"):
+        await bed.open()
+    assert await client.find(MULTIKUEUE_CLUSTER, "theirs") is not None
+
+
+async def test_what_is_finished_is_no_hindrance(lent: tuple[ContextBed, Client]) -> None:
+    bed, client = lent
+    finished = {
+        "type": "Finished",
+        "status": "True",
+        "reason": "Succeeded",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T12:00:00Z",
+    }
+    await has_workload(client, {"clusterName": "theirs", "conditions": [finished]})
+
+    await bed.open()
+    await bed.close()
+    assert await client.find(MULTIKUEUE_CLUSTER, "theirs") is not None
