@@ -14,7 +14,7 @@ import pytest
 from testbed.contexts import Unsupported
 from testbed.programs import NotInstalledError
 
-__all__ = ["CONTEXTS", "SIMULATED", "needs_kueue", "needs_programs", "needs_testbed", "skipping"]
+__all__ = ["CONTEXTS", "SIMULATED", "needs_kueue", "needs_nodes", "needs_programs", "needs_testbed", "skipping"]
 
 CONTEXTS = [name for name in os.environ.get("MULTIKUEUE_TEST_CONTEXTS", "").split(",") if name]
 """The contexts of KUBECONFIG to run on, the manager's first. Without any, the tests start a testbed."""
@@ -36,6 +36,11 @@ def needs_programs(reason: str) -> pytest.MarkDecorator:
 def needs_kueue(reason: str) -> pytest.MarkDecorator:
     """A mark for what the simulated Kueue does not play."""
     return pytest.mark.skipif(SIMULATED, reason=f"needs a real Kueue: {reason}")
+
+
+def needs_nodes(reason: str) -> pytest.MarkDecorator:
+    """A mark for what needs kubelets, which only clusters of others have."""
+    return pytest.mark.skipif(not CONTEXTS, reason=f"needs nodes, as kind has them: {reason}")
 
 
 @contextmanager

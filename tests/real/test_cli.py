@@ -25,8 +25,9 @@ from testbed.jobs import complete_job
 from testbed.kubeconfig import dump
 from testbed.objects import JOB, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, WORKLOAD
 from testbed.plane import ControlPlane
+from tests.project.files import ROOT
 from tests.real.harness import Manager
-from tests.real.skipping import SIMULATED
+from tests.real.skipping import SIMULATED, needs_nodes, needs_testbed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -39,13 +40,18 @@ ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding")
 
 @dataclass(frozen=True)
 class Desk:
-    """An administrator of the manager and of worker1 at a command line. What is made is called `name`."""
+    """An administrator of the manager and of worker1 at a command line. What is made is called `name`; the account on the
+    worker is one of its own, so that whoever else is registered there keeps theirs."""
 
     manager: Client
     worker: Client
     plane: ControlPlane
     name: str
     kubeconfig: Path
+
+    @property
+    def account(self) -> str:
+        return f"multikueue-{self.name}"
 
     async def run(self, *words: str, code: int = 0) -> str:
         """Run the program; its output, and a failure unless it ends with that code."""
@@ -65,7 +71,12 @@ class Desk:
         return f"{done.stdout}{done.stderr}"
 
     async def register(self, *more: str, code: int = 0) -> str:
-        return await self.run("clusters", "register", self.name, "--context", "worker1", *more, code=code)
+        joins = ("register", self.name, "--context", "worker1", "--origin", self.name)
+        return await self.run("clusters", *joins, *more, code=code)
+
+    async def leave(self) -> None:
+        """Take the worker out, and the account there."""
+        await self.run("clusters", "remove", self.name, "--context", "worker1", "--origin", self.name)
 
     async def token(self) -> str:
         """The token the manager got."""
@@ -90,8 +101,8 @@ async def desk(bed: Testbed, tmp_path: Path) -> AsyncIterator[Desk]:
         await manager.delete(MULTIKUEUE_CLUSTER, name)
         await manager.delete(MULTIKUEUE_CONFIG, name)
         for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE):
-            await worker.delete(kind, "multikueue")
-        await worker.delete(SERVICE_ACCOUNT, "multikueue", objects.KUEUE_NAMESPACE)
+            await worker.delete(kind, desk.account)
+        await worker.delete(SERVICE_ACCOUNT, desk.account, objects.KUEUE_NAMESPACE)
 
 
 async def lead_there(desk: Desk) -> None:
@@ -128,10 +139,10 @@ async def test_a_worker_joins_twice_is_looked_at_and_leaves(desk: Desk) -> None:
     assert levels["rights on workloads.kueue.x-k8s.io"] == "ok"
 
     token = await desk.token()
-    await desk.run("clusters", "remove", desk.name, "--context", "worker1")
+    await desk.leave()
     assert await desk.manager.find(MULTIKUEUE_CLUSTER, desk.name) is None
     assert await desk.manager.find(SECRET, f"multikueue-{desk.name}", objects.KUEUE_NAMESPACE) is None
-    assert await desk.worker.find(CLUSTER_ROLE, "multikueue") is None
+    assert await desk.worker.find(CLUSTER_ROLE, desk.account) is None
     async with desk.as_manager(token) as outsider:
         await eventually(lambda: refuses(outsider, WORKLOAD, status=401))
 
@@ -171,15 +182,15 @@ async def test_a_stranger_of_the_same_name_is_not_touched(desk: Desk) -> None:
     theirs = {
         "apiVersion": CLUSTER_ROLE.api_version,
         "kind": CLUSTER_ROLE.kind,
-        "metadata": {"name": "multikueue"},
+        "metadata": {"name": desk.account},
         "rules": [],
     }
     await desk.worker.create(theirs)
 
     said = await desk.register(code=1)
 
-    assert f"error: ClusterRole multikueue on {desk.name}: metadata.labels" in said
-    assert (await desk.worker.get(CLUSTER_ROLE, "multikueue")).get("rules") in (None, [])
+    assert f"error: ClusterRole {desk.account} on {desk.name}: metadata.labels" in said
+    assert (await desk.worker.get(CLUSTER_ROLE, desk.account)).get("rules") in (None, [])
     assert await desk.manager.find(MULTIKUEUE_CLUSTER, desk.name) is None
 
 
@@ -198,6 +209,7 @@ async def is_over(desk: Desk) -> bool:
     return objects.condition(workload, "Finished") is not None and not left
 
 
+@needs_testbed("the test plays its pods, and no Job controller may")
 async def test_the_pods_of_a_job_are_found_and_their_logs_are_asked_for(desk: Desk, manager: Manager) -> None:
     """Nobody runs pods here, so what the log says is the API server's own refusal: the way there is the real one."""
     await lead_there(desk)
@@ -237,6 +249,29 @@ async def test_the_pods_of_a_job_are_found_and_their_logs_are_asked_for(desk: De
     followed = await desk.run("workloads", "logs", *named, "-f", code=1)
     assert "Done on" in followed
     await desk.run("clusters", "remove", desk.name, "--force")
+
+
+@needs_nodes("pods that run")
+async def test_the_logs_of_the_readmes_job_are_followed_to_its_end(desk: Desk, manager: Manager) -> None:
+    await lead_there(desk)
+    await desk.register("--config-name", desk.name, "--view-pods")
+    job = yaml.safe_load((ROOT / "kind-configs" / "queues" / "job.yaml").read_text())
+    job["metadata"] = {"name": "hello", "namespace": desk.name, "labels": {objects.QUEUE_LABEL: "main"}}
+    job["spec"] |= {"suspend": True, "managedBy": objects.MULTIKUEUE_CONTROLLER}
+    await desk.manager.create(job)
+    named = ("job/hello", "-n", desk.name)
+
+    await eventually(lambda: has_started(desk, "hello"), timeout=60)
+    followed = await desk.run("workloads", "logs", *named, "-f")
+
+    assert "hello" in followed.splitlines()
+    await eventually(lambda: is_over(desk), timeout=60)
+    await desk.run("clusters", "remove", desk.name)
+
+
+async def has_started(desk: Desk, name: str) -> bool:
+    job = await desk.worker.find(JOB, name, desk.name)
+    return job is not None and bool(job.get("status", {}).get("ready"))
 
 
 def pod_of(job: dict[str, Any], name: str) -> dict[str, Any]:
@@ -340,7 +375,7 @@ async def fenced(bed: Testbed, desk: Desk, manager: Manager) -> AsyncIterator[Fe
         await desk.manager.delete(MULTIKUEUE_CLUSTER, other)
         for name in names:
             for kind in (ROLE_BINDING, ROLE):
-                await desk.worker.delete(kind, "multikueue", name)
+                await desk.worker.delete(kind, desk.account, name)
 
 
 async def test_a_worker_of_two_namespaces_runs_their_jobs_and_no_others(fenced: Fenced, manager: Manager) -> None:
@@ -374,7 +409,7 @@ async def test_a_worker_of_two_namespaces_runs_their_jobs_and_no_others(fenced: 
     assert f"{fenced.named('a')}, {fenced.named('b')}" in shown
     checked = await desk.run("clusters", "check", desk.name)
     assert f"rights on jobs.batch in {fenced.named('b')}" in checked
-    await desk.run("clusters", "remove", desk.name, "--context", "worker1")
+    await desk.leave()
     for part in "ab":
-        assert await desk.worker.find(ROLE, "multikueue", fenced.named(part)) is None
-        assert await desk.worker.find(ROLE_BINDING, "multikueue", fenced.named(part)) is None
+        assert await desk.worker.find(ROLE, desk.account, fenced.named(part)) is None
+        assert await desk.worker.find(ROLE_BINDING, desk.account, fenced.named(part)) is None
