@@ -23,6 +23,9 @@ SIMULATED = os.environ.get("MULTIKUEUE_TEST_BED") == "sandbox"
 """Whether the tests run on simulated clusters, without any program of the testbed."""
 
 
+needs_nodes = pytest.mark.skipif(not CONTEXTS, reason="needs nodes that run pods, as kind has them")
+
+
 def needs_testbed(reason: str) -> pytest.MarkDecorator:
     """A mark for what cannot work on clusters of others, for a reason they cannot tell by themselves."""
     return pytest.mark.skipif(bool(CONTEXTS), reason=f"needs the testbed: {reason}")
@@ -36,11 +39,6 @@ def needs_programs(reason: str) -> pytest.MarkDecorator:
 def needs_kueue(reason: str) -> pytest.MarkDecorator:
     """A mark for what the simulated Kueue does not play."""
     return pytest.mark.skipif(SIMULATED, reason=f"needs a real Kueue: {reason}")
-
-
-def needs_nodes(reason: str) -> pytest.MarkDecorator:
-    """A mark for what needs kubelets, which only clusters of others have."""
-    return pytest.mark.skipif(not CONTEXTS, reason=f"needs nodes, as kind has them: {reason}")
 
 
 @contextmanager

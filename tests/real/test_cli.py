@@ -21,6 +21,7 @@ from multikueue_simulator.serve import merged
 from testbed import objects, queues
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
+from testbed.contexts import Unsupported
 from testbed.jobs import complete_job
 from testbed.kubeconfig import dump
 from testbed.objects import JOB, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, WORKLOAD
@@ -36,6 +37,7 @@ CLUSTER_ROLE = Kind("rbac.authorization.k8s.io/v1", "ClusterRole")
 CLUSTER_ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
 ROLE = Kind("rbac.authorization.k8s.io/v1", "Role")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding")
+NODE = Kind("v1", "Node")
 
 
 @dataclass(frozen=True)
@@ -251,8 +253,10 @@ async def test_the_pods_of_a_job_are_found_and_their_logs_are_asked_for(desk: De
     await desk.run("clusters", "remove", desk.name, "--force")
 
 
-@needs_nodes("pods that run")
+@needs_nodes
 async def test_the_logs_of_the_readmes_job_are_followed_to_its_end(desk: Desk, manager: Manager) -> None:
+    if not await desk.worker.list(NODE):
+        raise Unsupported("nodes that run pods")
     await lead_there(desk)
     await desk.register("--config-name", desk.name, "--view-pods")
     job = yaml.safe_load((ROOT / "kind-configs" / "queues" / "job.yaml").read_text())
