@@ -27,6 +27,9 @@ class Compatibility:
     access_providers: bool = True
     """KEP 693, since 0.19: who makes credentials for a ClusterProfile is an access provider, no credentials provider."""
 
+    minds_admission_gates: bool = True
+    """KEP 6915, gate AdmissionGatedBy, on since 0.19: an annotation holds work back until somebody takes it away."""
+
     paths_are_deprecated: bool = True
     """#12144, since 0.19: kubeconfigs that are named by any path are warned of."""
 
@@ -79,6 +82,7 @@ _0_18 = replace(
     NEWEST,
     admitting_words=False,
     access_providers=False,
+    minds_admission_gates=False,
     paths_are_deprecated=False,
     most_pod_sets=10,
     sidecars_of_ray_jobs=False,

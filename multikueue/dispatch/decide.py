@@ -32,7 +32,7 @@ from multikueue.dispatch.handlers.retrying import (
     winner_lost,
 )
 from multikueue.dispatch.handlers.waiting import undispatchable, unreserved, waiting
-from multikueue.dispatch.handlers.winning import admitted, unrecorded, winner_unreachable
+from multikueue.dispatch.handlers.winning import admitted, readmitted, unrecorded, winner_unreachable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +148,7 @@ HANDLERS: dict[Phase, Callable[[View], Outcome]] = {
     Phase.WINNER_UNREACHABLE: winner_unreachable,
     Phase.COMPLETING: completing,
     Phase.OUT_OF_SYNC: out_of_sync,
+    Phase.READMITTED: readmitted,
     Phase.EVICTED_REMOTELY: evicted_remotely,
     Phase.WINNER_GONE: winner_gone,
     Phase.ADMITTED: admitted,

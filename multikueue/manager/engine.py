@@ -24,6 +24,7 @@ def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
         ignores_undeclared=quota.check_strategy == "IgnoreUndeclared",
         block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
         keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
+        minds_gates=compatibility.minds_admission_gates if quota.admission_gates is None else quota.admission_gates,
         non_preemptible=quota.non_preemptible,
         elastic=elastic,
     )

@@ -52,7 +52,8 @@ class Engine:
     workload gets quota while pods of a workload with quota are not ready. With `keep_place` a workload evicted for
     PodsReadyTimeout keeps its creation as its queue time. With `non_preemptible` workloads that ask for it by annotation are
     not preempted. With `elastic` a slice of an elastic job takes the quota of the slice it replaces; with `copies` also one
-    of another job, since copies on a worker have no owner.
+    of another job, since copies on a worker have no owner. With `minds_gates` work does not queue before its admission gates
+    are open.
     """
 
     def __init__(
@@ -68,7 +69,9 @@ class Engine:
         non_preemptible: bool = False,
         elastic: bool = False,
         copies: bool = False,
+        minds_gates: bool = True,
     ) -> None:
+        self.minds_gates = minds_gates
         self._cache = QuotaCache(
             fair_sharing=fair_sharing is not None,
             admission_sharing=admission_sharing,
@@ -257,7 +260,8 @@ class Engine:
         waiting = self._queues.waiting_of(workload, spec)
         self.scheduler.forget_all_of(workload.key)
         self._release(workload.key, now)
-        if workload.metadata.deletion_timestamp is None and not admission_gates(workload.metadata):
+        is_gated = self.minds_gates and admission_gates(workload.metadata)
+        if workload.metadata.deletion_timestamp is None and not is_gated:
             self._queues.add_or_update(waiting, now)
         else:
             self._queues.leave(workload.key)

@@ -134,14 +134,15 @@ def _kueue() -> Iterator[str]:
     for known in kueue.FIELDS:
         versions = "v1beta1, v1beta2" if known.versions == "both" else known.versions
         since = "" if known.since == kueue.FIRST else f", since {known.since}"
-        yield f"| `{known.name}` | {versions}{since} | {_fate(known)} |"
+        until = "" if known.until == kueue.NEWEST else f", with `quota.compatibility` up to {known.until}"
+        yield f"| `{known.name}` | {versions}{since}{until} | {_fate(known)} |"
     yield ""
 
 
 def _fate(known: kueue.Field) -> str:
     here = ", ".join(f"`{'.'.join(path)}`" for path in known.to) or f"ignored: {_prose(known.why)}"
     fine = [json.dumps(value) for value in known.fine if value not in ("", [])]
-    if fine:
+    if fine and not known.to:
         here = f"{' or '.join(f'`{value}`' for value in fine)} is what is done; other values are {here}"
     return here + (f"; left out: `{known.left_out}`, as in Kueue" if known.left_out else "")
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from multikueue.errors import ConfigurationError
 from multikueue.settings.problems import shown, spelled
-from multikueue.settings.tree import FAIR_STRATEGIES, FRAMEWORKS
+from multikueue.settings.tree import FAIR_STRATEGIES, FRAMEWORKS, Release
 
 __all__ = [
     "FIELDS",
@@ -35,17 +35,12 @@ VERSIONS = ("v1beta1", "v1beta2")
 FIRST = "0.16"
 """The first release of Kueue whose configuration is known here."""
 
-NEWEST = "0.19"
+RELEASES = get_args(Release)
+NEWEST = RELEASES[-1]
 """The release whose defaults hold if no other one is asked for."""
 
 ALL_AT_ONCE = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
-
-GATES = (
-    "AdmissionGatedBy",
-    "MultiKueueRedoAdmissionOnEvictionInWorker",
-)
-"""Feature gates that are always on here."""
 
 GATES_OF_FIELDS = ("MultiKueueAdaptersForCustomJobs", "MultiKueueIncrementalDispatcherConfig")
 """Feature gates by which other fields of the file count."""
@@ -122,8 +117,9 @@ class Field:
     a value that is `fine` asks for what is done anyhow. `off` tells why it has no effect in a given file, if so.
     `default` is what it stands for when it is left out, in the words of `left_out`; without it, or if that is None, our
     own default holds.
-    `versions` are those that have it, from the release `since` on if that is not the first we know. One that `is_group`
-    and means something by being there has fields of its own.
+    `versions` are those that have it, from the release `since` on if that is not the first we know, and up to the release
+    `until`: a newer Kueue does not start with it, unless its value is `fine`. One that `is_group` and means something by
+    being there has fields of its own.
     """
 
     path: Parts
@@ -137,6 +133,7 @@ class Field:
     left_out: str = ""
     versions: Literal["both", "v1beta1", "v1beta2"] = "both"
     since: str = FIRST
+    until: str = NEWEST
     is_group: bool = False
 
     @property
@@ -207,6 +204,10 @@ class _Reading:
         if off:
             self.ignore(where, value, off)
             return
+        if _is_older(known.until, self.release):
+            if value not in known.fine:
+                self.ignore(where, value, f"Kueue {self.release} leaves no choice")
+            return
         try:
             settings = known.settings(value)
         except ValueError as error:
@@ -232,6 +233,11 @@ class _Reading:
                 for setting, meant in known.settings(value).items():
                     _put(values, setting, meant)
         return values
+
+
+def _is_older(one: str, other: str) -> bool:
+    """Whether one release is before another. What is none is refused when the settings are made."""
+    return one in RELEASES and other in RELEASES and RELEASES.index(one) < RELEASES.index(other)
 
 
 def _put(tree: dict[str, Any], path: Parts, value: Any) -> None:
@@ -613,7 +619,7 @@ FIELDS: tuple[Field, ...] = (
     _means("resources.transformations", "quota.transformations", convert=_transformations),
     _ignored("resources.deviceClassMappings", _LATER, fine=([],)),
     _means("resources.quotaCheckStrategy", "quota.check_strategy", versions="v1beta2", since="0.18"),
-    *(_ignored(f"featureGates.{gate}", "it is always on", fine=(True,)) for gate in GATES),
+    _means("featureGates.AdmissionGatedBy", "quota.admission_gates", since="0.17"),
     _means(
         "featureGates.MultiKueueIncrementalDispatcherRespectConfigOrder",
         "dispatch.strategy.options.order",
@@ -624,13 +630,26 @@ FIELDS: tuple[Field, ...] = (
         "featureGates.MultiKueueBatchJobWithManagedBy",
         "integrations.jobs_without_managed_by",
         convert=_switch(False, True),
+        until="0.16",
+        fine=(True,),
     ),
     _means("featureGates.MultiKueue", "integrations.kueue_holds_pods"),
-    _means("featureGates.MultiKueueWaitForWorkloadAdmitted", "dispatch.wait_for_admitted"),
+    _means("featureGates.MultiKueueWaitForWorkloadAdmitted", "dispatch.wait_for_admitted", until="0.16", fine=(True,)),
+    _means(
+        "featureGates.MultiKueueRedoAdmissionOnEvictionInWorker",
+        "dispatch.redo_admission",
+        until="0.16",
+        fine=(True,),
+    ),
     _means("featureGates.MultiKueueOrchestratedPreemption", "dispatch.orchestrated_preemption", since="0.17"),
     _means("featureGates.MultiKueueManagerQuotaAutomation", "capacity_follow.quota_management", since="0.18"),
     _means("featureGates.MultiKueueClusterProfile", "dispatch.cluster_profile.enabled"),
-    _means("featureGates.MultiKueueAllowInsecureKubeconfigs", "dispatch.insecure_kubeconfigs"),
+    _means(
+        "featureGates.MultiKueueAllowInsecureKubeconfigs",
+        "dispatch.insecure_kubeconfigs",
+        until="0.18",
+        fine=(False,),
+    ),
     _means(
         "featureGates.MultiKueueKubeConfigPathValidation",
         "dispatch.kubeconfig_directory",

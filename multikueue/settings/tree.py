@@ -263,6 +263,10 @@ class Dispatch(_Group):
     """Whether a worker wins once all its admission checks are ready. `false`: as soon as it has reserved quota, Kueue's feature
     gate MultiKueueWaitForWorkloadAdmitted, that is locked to true since 0.18."""
 
+    redo_admission: Live[bool] = True
+    """Whether work that its worker evicts is dispatched anew at once. `false`: its worker may admit it again within
+    `worker_lost_timeout`, Kueue's feature gate MultiKueueRedoAdmissionOnEvictionInWorker, that is locked to true since 0.18."""
+
     orchestrated_preemption: Live[bool] = False
     """Whether workers may preempt for a workload one at a time only (KEP 8303): its copies get a gate. It takes workers with
     Kueue 0.17 or newer, and its feature gate MultiKueueOrchestratedPreemption on there; others preempt as they like."""
@@ -325,7 +329,8 @@ class Dispatch(_Group):
 
     insecure_kubeconfigs: Live[bool] = False
     """Whether workers' kubeconfigs may break the rules (docs/clusters.md): they may skip TLS, name our files and start
-    programs in our pod. Whoever may write their Secrets then has all that we have. Kueue allowed it up to 0.18."""
+    programs in our pod. Whoever may write their Secrets then has all that we have. Kueue's feature gate for it,
+    MultiKueueAllowInsecureKubeconfigs, is locked to false since 0.19; this setting counts whatever the release."""
 
     cluster_profile: ClusterProfiles = ClusterProfiles()
     """Workers by ClusterProfile."""
@@ -412,6 +417,10 @@ class Quota(_Group):
     check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
     """What becomes of work that asks for a resource of which its ClusterQueue has no flavor: it never gets quota, or that
     resource is not counted."""
+
+    admission_gates: bool | None = None
+    """Whether the annotation `kueue.x-k8s.io/admission-gated-by` holds work back until somebody takes it away: Kueue's feature
+    gate AdmissionGatedBy. Without it: as in the release that `compatibility` names, so since 0.19."""
 
     fair_sharing: bool = False
     """Whether quota that queues lend each other goes to who has the smallest share of it, and is taken from who has the

@@ -65,6 +65,7 @@ class Views:
         lost_after: timedelta,
         copy_retention: timedelta = timedelta(),
         one_preempts: bool = False,
+        redoes_admission: bool = True,
         compatibility: Compatibility = NEWEST,
     ) -> Group:
         """The input of the decision on one workload. `local` may be ahead of the cache by the write to come."""
@@ -93,6 +94,7 @@ class Views:
             copy_retention=timedelta() if local is not None and self._is_leaving(local) else copy_retention,
             one_preempts=one_preempts,
             wins_by=self.store.wins_by(),
+            redoes_admission=redoes_admission,
             compatibility=compatibility,
         )
 

@@ -171,7 +171,7 @@ OF_SLICES = {Phase.SLICE_TOO_EARLY, Phase.SLICE_PINNED, Phase.SLICE_PIN_LOST}
 
 
 def test_every_phase_is_in_the_table() -> None:
-    others = {Phase.UNDISPATCHABLE, Phase.UNREADABLE, Phase.FITS_NOWHERE, *OF_SLICES}
+    others = {Phase.UNDISPATCHABLE, Phase.UNREADABLE, Phase.FITS_NOWHERE, Phase.READMITTED, *OF_SLICES}
     assert {phase for phase, *_ in PHASES.values()} | others == set(Phase)
 
 
@@ -1071,6 +1071,30 @@ def test_a_worker_may_win_by_reserving_quota_where_its_checks_are_not_waited_for
     assert decided(won("w1"), *running, wins_by=QUOTA_RESERVED).phase is Phase.ADMITTED
     evicted = (worker("w1", copy().reserved("remote").evicted(), remote_job()),)
     assert decided(won("w1"), *evicted, wins_by=QUOTA_RESERVED).phase is Phase.EVICTED_REMOTELY
+
+
+PATIENT = {
+    "just now": (copy().evicted(), {}, Phase.READMITTED),
+    "too long ago": (copy().evicted(), {"lost_after": timedelta()}, Phase.EVICTED_REMOTELY),
+    "for good": (copy().evicted("Deactivated"), {}, Phase.EVICTED_REMOTELY),
+    "and it has been admitted again": (admitted_copy(), {}, Phase.ADMITTED),
+}
+
+
+@pytest.mark.parametrize(("theirs", "more", "phase"), PATIENT.values(), ids=PATIENT)
+def test_a_worker_may_admit_again_what_it_evicted_where_nothing_is_redone(
+    theirs: WorkloadBuilder, more: dict[str, Any], phase: Phase
+) -> None:
+    decision = decided(won("w1"), worker("w1", theirs, remote_job()), redoes_admission=False, **more)
+    assert (decision.phase, told(decision)) == (phase, [])
+    if phase is Phase.READMITTED:
+        assert (check_of(decision.status)[0], decision.again_after) == ("Ready", timedelta(minutes=15))
+
+
+def test_a_win_that_is_not_recorded_is_redone_in_any_case() -> None:
+    local = reserved().nominated("w1")
+    theirs = worker("w1", copy().evicted(), remote_job())
+    assert decided(local, theirs, redoes_admission=False).phase is Phase.EVICTED_REMOTELY
 
 
 def test_an_undispatchable_workload_is_rejected() -> None:

@@ -40,3 +40,18 @@ def requests_counted(engine: Engine, **asked: Any) -> Mapping[str, int]:
 )
 def test_requests_count_as_the_settings_say(settings: dict[str, Any], counted: dict[str, int]) -> None:
     assert requests_counted(engine_of(Quota.model_validate(settings)), gpu=2, net=1) == counted
+
+
+@pytest.mark.parametrize(
+    ("settings", "minded"),
+    [
+        ({}, True),
+        ({"compatibility": "0.18"}, False),
+        ({"compatibility": "0.16", "admission_gates": True}, True),
+        ({"admission_gates": False}, False),
+    ],
+)
+def test_admission_gates_hold_work_back_as_in_the_release_unless_told_otherwise(
+    settings: dict[str, Any], minded: bool
+) -> None:
+    assert engine_of(Quota.model_validate(settings)).minds_gates == minded

@@ -65,6 +65,12 @@ def test_a_gated_workload_holds_nobody_up_and_queues_once_its_gates_are_open() -
     assert play.run() == ["gated"]
 
 
+def test_a_gate_means_nothing_where_gates_are_off() -> None:
+    play = Play.with_queue(Engine(minds_gates=False), cpu=4)
+    play.submit(wants("gated", cpu=4).annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a"}))
+    assert play.run() == ["gated"]
+
+
 @pytest.mark.parametrize(("cpu", "one_by_one"), [(2, False), (3, True)])
 def test_what_comes_by_itself_overtakes_what_is_parked(cpu: int, one_by_one: bool) -> None:
     play = parked(replace(NEWEST, parks_alike=not one_by_one))

@@ -78,13 +78,13 @@ class File:
 
 
 @asynccontextmanager
-async def configured(manager: Manager, text: str) -> AsyncIterator[File]:
-    """The manager runs with a file that says this, and acts."""
+async def configured(manager: Manager, text: str, **variables: str) -> AsyncIterator[File]:
+    """The manager runs with a file that says this, and with these variables, and acts."""
     path = manager.bed.folder / f"{unique('settings')}.yaml"
     path.write_text(text)
     offset = manager.log.stat().st_size
     lease = {"LEADER_ELECTION__RESOURCE_NAME": path.stem}  # nobody waits for the lease of a manager that was killed
-    async with manager.reborn(CONFIG=str(path), **lease):
+    async with manager.reborn(CONFIG=str(path), **lease, **variables):
         await manager.ready()
         yield File(path, manager, offset)
 
@@ -230,7 +230,7 @@ async def test_a_feature_gate_of_kueues_file_holds_at_once_and_no_longer_than_it
     cluster = config["clusters"][0]["cluster"]
     cluster.pop("certificate-authority-data", None)
     cluster["insecure-skip-tls-verify"] = True
-    async with configured(manager, gated(False)) as file:
+    async with configured(manager, gated(False), QUOTA__COMPATIBILITY="0.18") as file:
         await put(crew, worker, config)
         await says(crew, worker, "False", "InsecureKubeConfig", "insecure TLS verification is not allowed")
         file.write(gated(True))

@@ -104,13 +104,11 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("leaderElection.leaseDuration", "20s", "leader_election.lease_duration", timedelta(seconds=20)),
         ("leaderElection.renewDeadline", "12s", "leader_election.renew_deadline", timedelta(seconds=12)),
         ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
-        ("featureGates.MultiKueueBatchJobWithManagedBy", False, "integrations.jobs_without_managed_by", True),
         ("featureGates.MultiKueue", True, "integrations.kueue_holds_pods", True),
-        ("featureGates.MultiKueueWaitForWorkloadAdmitted", False, "dispatch.wait_for_admitted", False),
+        ("featureGates.AdmissionGatedBy", False, "quota.admission_gates", False),
         ("featureGates.MultiKueueOrchestratedPreemption", True, "dispatch.orchestrated_preemption", True),
         ("featureGates.MultiKueueManagerQuotaAutomation", True, "capacity_follow.quota_management", True),
         ("featureGates.MultiKueueClusterProfile", False, "dispatch.cluster_profile.enabled", False),
-        ("featureGates.MultiKueueAllowInsecureKubeconfigs", True, "dispatch.insecure_kubeconfigs", True),
         (
             "featureGates.MultiKueueKubeConfigPathValidation",
             True,
@@ -130,6 +128,26 @@ def test_a_field_means_what_it_means_in_kueue(
     assert leaf.of(found.settings) == meant
     assert found.origin(leaf.path) == f"{found.config}: {field}"
     assert found.ignored == ()
+
+
+OF_OLD: dict[str, tuple[bool, str, Any, tree.Release]] = {
+    "MultiKueueBatchJobWithManagedBy": (False, "integrations.jobs_without_managed_by", True, "0.16"),
+    "MultiKueueWaitForWorkloadAdmitted": (False, "dispatch.wait_for_admitted", False, "0.16"),
+    "MultiKueueRedoAdmissionOnEvictionInWorker": (False, "dispatch.redo_admission", False, "0.16"),
+    "MultiKueueAllowInsecureKubeconfigs": (True, "dispatch.insecure_kubeconfigs", True, "0.18"),
+}
+
+
+@pytest.mark.parametrize("release", kueue.RELEASES)
+@pytest.mark.parametrize("gate", OF_OLD)
+def test_a_gate_counts_up_to_the_release_that_locked_it(tmp_path: Path, gate: str, release: tree.Release) -> None:
+    value, setting, meant, until = OF_OLD[gate]
+    found = loaded(tmp_path, {"featureGates": {gate: value}}, quota__compatibility=release)
+    (leaf,) = [leaf for leaf in leaves() if leaf.name == setting]
+    counts = release <= until
+    assert leaf.of(found.settings) == (meant if counts else leaf.of(Settings()))
+    assert [each.why for each in found.ignored] == ([] if counts else [f"Kueue {release} leaves no choice"])
+    assert loaded(tmp_path, {"featureGates": {gate: not value}}, quota__compatibility=release).ignored == ()
 
 
 @BOTH

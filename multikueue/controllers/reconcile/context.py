@@ -131,5 +131,6 @@ class ReconcileContext:
             lost_after=self.lost_after,
             copy_retention=retention,
             one_preempts=self.settings.dispatch.orchestrated_preemption,
+            redoes_admission=self.settings.dispatch.redo_admission,
             compatibility=Compatibility.of(self.settings.quota.compatibility),
         )

@@ -129,6 +129,7 @@ class Workloads:
             retry_backoff=self._backoff(local),
             patience=self._patience(),
             may_fit_now=self._may_fit_now(local, group),
+            minds_gates=store.engine.minds_gates,
         )
         return lifecycle.step(local, facts)
 

@@ -304,6 +304,7 @@ class Group:
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
     - `one_preempts`: workers may preempt for it one at a time only.
     - `wins_by`: the condition of its copy by which a worker wins.
+    - `redoes_admission`: what its worker evicts is dispatched anew at once.
     - `compatibility`: the release of Kueue whose words and ways are followed.
     """
 
@@ -325,6 +326,7 @@ class Group:
     copy_retention: timedelta = timedelta()
     one_preempts: bool = False
     wins_by: str = ADMITTED
+    redoes_admission: bool = True
     compatibility: Compatibility = NEWEST
     check_state: AdmissionCheckState | None = field(init=False, default=None)
     """Our entry in the local status.admissionChecks."""

@@ -48,6 +48,7 @@ class Phase(Enum):
     WINNER_UNREACHABLE = "the winner is out of reach"
     OUT_OF_SYNC = "the winner ended for a reason that is no result"
     COMPLETING = "the winner has finished"
+    READMITTED = "the winner evicted it, and may admit it again"
     EVICTED_REMOTELY = "the winner evicted it"
     WINNER_GONE = "the winner's copy or job is gone"
     ADMITTED = "admitted by the winner"
@@ -204,6 +205,19 @@ def _has_begun(v: View) -> bool:
     return v.winner is not None and (v.group.is_current(v.won.job) or v.won.is_asked_for(v.group.attempt))
 
 
+def readmitted_until(v: View) -> datetime | None:
+    """Until when the winner may admit again what it evicted; None: it does not, or it is not waited for."""
+    evicted = v.won.condition(EVICTED)
+    since = evicted.last_transition_time if evicted is not None and evicted.status == "True" else None
+    waits = v.ready and not v.group.redoes_admission and v.group.is_current(v.won.workload)
+    return since + v.group.lost_after if since is not None and waits and not _is_deactivated(v.group, v.won) else None
+
+
+def _may_be_readmitted(v: View) -> bool:
+    until = readmitted_until(v)
+    return until is not None and v.now < until
+
+
 def _winner_is_gone(v: View) -> bool:
     """Ready promises a copy and a job on the winner; only while Pending may the job be missing."""
     if v.ready:
@@ -237,6 +251,7 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.WINNER_UNREACHABLE, lambda v: not v.won.reachable),
     (Phase.COMPLETING, lambda v: v.won.has_result),
     (Phase.OUT_OF_SYNC, lambda v: v.won.has(FINISHED)),
+    (Phase.READMITTED, _may_be_readmitted),
     (Phase.EVICTED_REMOTELY, lambda v: v.won.has(EVICTED)),
     (Phase.WINNER_GONE, _winner_is_gone),
     (Phase.ADMITTED, lambda _: True),

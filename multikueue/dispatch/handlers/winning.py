@@ -14,7 +14,7 @@ from multikueue.api.workload import FITS_NO_WORKER, QUOTA_RESERVED, Admission, W
 from multikueue.dispatch.copies.plan import Desired, InStep, Running, Scaled
 from multikueue.dispatch.group import words
 from multikueue.dispatch.group.group import Remote
-from multikueue.dispatch.group.phases import View
+from multikueue.dispatch.group.phases import View, readmitted_until
 from multikueue.dispatch.handlers.evicting import report_held_up
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check
 from multikueue.dispatch.handlers.removal import job_removal, loser_removals
@@ -119,6 +119,11 @@ def _with_topology(v: View) -> Admission | None:
         for a in admission.pod_set_assignments
     )
     return msgspec.structs.replace(admission, pod_set_assignments=assignments)
+
+
+def readmitted(v: View) -> Outcome:
+    until = readmitted_until(v)
+    return unchanged(v, desired=loser_removals(v), after=until - v.now if until is not None else None)
 
 
 def winner_unreachable(v: View) -> Outcome:

@@ -143,7 +143,7 @@ class Facts:
 
     `retry_backoff`: the wait after an eviction by a check that asked for a retry, or for late pods; None: none.
     `patience`: how long pods may take; None: nothing waits for them. `may_fit_now`: it is held back since it fits no
-    worker, and that may have changed, so its wait is over.
+    worker, and that may have changed, so its wait is over. `minds_gates`: admission gates hold work back.
     """
 
     now: datetime
@@ -155,6 +155,7 @@ class Facts:
     retry_backoff: timedelta | None = None
     patience: Patience | None = None
     may_fit_now: bool = False
+    minds_gates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,7 +528,8 @@ class _Step:
 
     def check_gates(self) -> bool:
         """A gated workload queues once nobody holds it back any more (Kueue 0.19). Returns whether somebody does."""
-        gates, told = admission_gates(self.workload.metadata), find_condition(self.status.conditions, QUOTA_RESERVED)
+        gates = admission_gates(self.workload.metadata) if self.facts.minds_gates else ""
+        told = find_condition(self.status.conditions, QUOTA_RESERVED)
         was_gated = told is not None and told.reason == ADMISSION_GATED
         if gates:
             self.put(QUOTA_RESERVED, "False", reason=ADMISSION_GATED, message=f"Admission is gated by: {gates}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -169,6 +170,12 @@ def test_a_gated_workload_says_who_holds_it_back() -> None:
 
     assert told(found, "QuotaReserved") == GATED_TOLD
     assert events(found) == ["AdmissionGated"]
+
+
+def test_a_gated_workload_waits_as_others_where_gates_are_off() -> None:
+    found = taken(GATED, replace(facts(verdict=VERDICT), minds_gates=False))
+
+    assert found == taken(workload(), facts(verdict=VERDICT))
 
 
 def test_another_gate_that_opens_is_no_news() -> None:
