@@ -36,8 +36,13 @@ class Compatibility:
     most_pod_sets: int = 18
     """#12819: a Workload may have 18 pod sets since 0.19, 10 since 0.18 (#11388), and 8 before."""
 
-    sidecars_of_ray_jobs: bool = True
-    """#12454, since 0.19: the submitter that KubeRay puts into the head of a RayJob takes quota."""
+    sidecars_of_ray: bool = True
+    """#12454 and #12405, since 0.19: what KubeRay puts into the head of a Ray cluster takes quota, the submitter of a RayJob
+    and the autoscaler."""
+
+    redis_cleanup_of_ray: bool = True
+    """#11260, since 0.17 and 0.18 in later patches: the head of a Ray cluster that survives the loss of its head takes at
+    least as much as the job that cleans its Redis afterwards."""
 
     fair_by_flavor: bool = True
     """#10149, since 0.17 and 0.16.3: under fair sharing heads go first at each level of the tree whose side borrows nothing
@@ -85,7 +90,7 @@ _0_18 = replace(
     minds_admission_gates=False,
     paths_are_deprecated=False,
     most_pod_sets=10,
-    sidecars_of_ray_jobs=False,
+    sidecars_of_ray=False,
     exact_products=False,
     limits_of_pods=False,
     histories_begin_empty=False,
@@ -98,6 +103,7 @@ _0_16 = replace(
     parks_alike=False,
     zero_is_nothing=False,
     tells_of_checks=False,
+    redis_cleanup_of_ray=False,
     most_pod_sets=8,
 )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from multikueue.jobs.integrations.ray import SUBMITTER_CONTAINER, SUBMITTER_IN_HEAD, autoscaler, redis_cleanup
 from multikueue.jobs.kinds.app_wrapper.pod_sets import Components
 from multikueue.jobs.kinds.declared.declaration import Declaration, Rule
-from multikueue.jobs.kinds.declared.pod_sets import Pods
+from multikueue.jobs.kinds.declared.pod_sets import Addition, Pods
 from multikueue.jobs.kinds.declared.status import StateRule, condition
 from multikueue.jobs.kinds.train_job.pod_sets import RuntimePods
 from multikueue.jobs.kinds.train_job.runtimes import TrainingRuntimes
@@ -67,10 +67,11 @@ def _kubeflow(kind: str, replicas: str, *roles: str, version: str = "v1", operat
     )
 
 
-def _ray_pods(at: str, sidecars: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None) -> tuple[Pods, ...]:
-    """The pods of a Ray cluster described at that path, and what KubeRay adds to the head."""
+def _ray_pods(at: str, *more: Addition) -> tuple[Pods, ...]:
+    """The pods of a Ray cluster described at that path, with what KubeRay adds to the head."""
+    additions = (redis_cleanup(at), autoscaler(at), *more)
     return (
-        Pods(at=f"{at}.headGroupSpec", name="head", count="replicas", sidecars=sidecars),
+        Pods(at=f"{at}.headGroupSpec", name="head", count="replicas", additions=additions),
         Pods(at=f"{at}.workerGroupSpecs[*]", name_at="groupName", each=("numOfHosts",)),
     )
 
@@ -94,25 +95,10 @@ RAY_CLUSTER = Declaration(
 )
 
 
-_SUBMITTER_CONTAINER = {
-    "name": "ray-job-submitter",
-    "resources": {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
-}
-"""KubeRay's default."""
-
-
 def _submitter(spec: dict[str, Any]) -> dict[str, Any] | None:
     """The submitter pod, if the RayJob does not describe one."""
     image = paths.only(spec, "rayClusterSpec.headGroupSpec.template.spec.containers[*].image", "")
-    return {"spec": {"containers": [_SUBMITTER_CONTAINER | {"image": image}], "restartPolicy": "Never"}}
-
-
-_BESIDE_THE_HEAD = StateRule(at="spec.submissionMode", values=("SidecarMode",))
-
-
-def _submitter_in_head(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """The submitter that runs in the pod of the head, whatever the RayJob describes."""
-    return [_SUBMITTER_CONTAINER] if _BESIDE_THE_HEAD.is_true(job) else []
+    return {"spec": {"containers": [SUBMITTER_CONTAINER | {"image": image}], "restartPolicy": "Never"}}
 
 
 _SUBMITTER = Pods(
@@ -149,7 +135,7 @@ RAY_JOB = Declaration(
     plural="rayjobs",
     kind="RayJob",
     managers=_RAY_OPERATOR,
-    pods=(*_ray_pods("spec.rayClusterSpec", _submitter_in_head), _SUBMITTER),
+    pods=(*_ray_pods("spec.rayClusterSpec", SUBMITTER_IN_HEAD), _SUBMITTER),
     succeeded=StateRule(at="status.jobStatus", values=("SUCCEEDED",), message="status.message", given=_RAY_JOB_OVER),
     failed=replace(_RAY_JOB_OVER, values=("Failed", "Complete")),
     active_states=(StateRule(at="status.jobDeploymentStatus", unless=_RAY_JOB_IDLE),),

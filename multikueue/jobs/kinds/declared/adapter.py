@@ -48,9 +48,8 @@ class DeclaredJob(DefaultAdapter):
 
     def of(self, compatibility: Compatibility) -> DeclaredJob:
         """The adapter as another release of Kueue has it."""
-        plain = (replace(each, sidecars=None) if isinstance(each, Pods) else each for each in self.declared.pods)
-        declared = self.declared if compatibility.sidecars_of_ray_jobs else replace(self.declared, pods=tuple(plain))
-        return DeclaredJob(declared, compatibility)
+        pods = (each.of(compatibility) if isinstance(each, Pods) else each for each in self.declared.pods)
+        return DeclaredJob(replace(self.declared, pods=tuple(pods)), compatibility)
 
     @property
     def runtimes(self) -> Runtimes | None:
@@ -215,7 +214,8 @@ def _tree(job: AnyJob) -> Tree:
     """The parts of the object that declarations read before it runs, and its runtime, if it has one."""
     runtime = msgspec.json.decode(job.runtime) if isinstance(job, CustomJob) else None
     known = {"runtime": runtime} if runtime is not None else {}
-    return {"metadata": {"name": job.metadata.name}, "spec": tree_of(job.spec), **known}
+    metadata = {"name": job.metadata.name, "annotations": dict(job.metadata.annotations)}
+    return {"metadata": metadata, "spec": tree_of(job.spec), **known}
 
 
 def _with_status(job: AnyJob) -> Tree:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from multikueue.api.compatibility import Compatibility
 from multikueue.api.workload import ReclaimablePod
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.kinds.declared.status import StateRule
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import in_workload, part
 
-__all__ = ["DeclaredContainer", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
+__all__ = ["Addition", "DeclaredContainer", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
 
 Tree = dict[str, Any]
 
@@ -76,6 +77,14 @@ class PodsOf(Protocol):
     def paths(self) -> Iterator[str]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What the kind's controller makes of a template, from the job and the template; and which releases of Kueue count it."""
+
+    is_counted: Callable[[Compatibility], bool]
+    to: Callable[[Tree, Tree], Tree]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pods:
     """Pods of one shape, or of several if `at` is a path to several parts, each of which is a pod set.
@@ -85,8 +94,8 @@ class Pods:
     one. `over` is a path from the object to parts that report, by the name of the pod set, how many of `count` have
     `succeeded`. `index` is the label that numbers the pods; `group` numbers the groups that `count` counts. A part
     without a template has no pods, or those of the template that `otherwise` makes of it; `template` is empty if no
-    part has one. `sidecars` are containers that the kind's controller adds to each pod. Without the state `when`, the
-    job has none of these pods.
+    part has one. `additions` are what the kind's controller adds to the template. Without the state `when`, the job has none
+    of these pods.
     """
 
     at: str
@@ -99,8 +108,12 @@ class Pods:
     index: str = ""
     group: str = ""
     otherwise: Callable[[Tree], Tree | None] | None = None
-    sidecars: Callable[[Tree], list[Tree]] | None = None
+    additions: tuple[Addition, ...] = ()
     when: StateRule | None = None
+
+    def of(self, compatibility: Compatibility) -> Pods:
+        """The pods as another release of Kueue counts them."""
+        return replace(self, additions=tuple(each for each in self.additions if each.is_counted(compatibility)))
 
     def pod_sets(self, job: Tree) -> Iterator[Tree]:
         if self.when is not None and not self.when.is_true(job):
@@ -110,14 +123,12 @@ class Pods:
             if template is None and self.otherwise is not None and isinstance(found, dict):
                 template = self.otherwise(found)
             if template is not None:
-                yield self._pod_set(found, self._with_sidecars(job, template))
+                yield self._pod_set(found, self._with_additions(job, template))
 
-    def _with_sidecars(self, job: Tree, template: Any) -> Any:
-        added = self.sidecars(job) if self.sidecars is not None else []
-        if not added or not isinstance(template, dict):
-            return template
-        spec = part(template, "spec")
-        return template | {"spec": spec | {"containers": [*(spec.get("containers") or ()), *added]}}
+    def _with_additions(self, job: Tree, template: Any) -> Any:
+        for each in self.additions if isinstance(template, dict) else ():
+            template = each.to(job, template)
+        return template
 
     def templates(self, job: Tree) -> Iterator[tuple[str, Tree]]:
         for found in (

@@ -431,6 +431,63 @@ def test_the_submitter_beside_the_head_takes_quota_since_0_19(release: Release, 
     assert [each["name"] for each in containers] == [*(each["name"] for each in own), *names]
 
 
+def head_of(adapter: DeclaredJob, made: dict[str, Any]) -> list[dict[str, Any]]:
+    """The containers of the head that take quota."""
+    (head,) = [each for each in adapter.pod_sets(value(adapter, made)) if each["name"] == "head"]
+    found: list[dict[str, Any]] = head["template"]["spec"]["containers"]
+    return found
+
+
+CLUSTERS = {"RayCluster": "spec", "RayJob": "spec.rayClusterSpec", "RayService": "spec.rayClusterConfig"}
+OWN = {"requests": {"cpu": "2"}}
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+@pytest.mark.parametrize(
+    ("options", "resources"),
+    [(None, {"cpu": "500m", "memory": "512Mi"}), ({"resources": OWN}, {"cpu": "2"})],
+    ids=["KubeRay's default", "its own"],
+)
+def test_the_autoscaler_beside_the_head_takes_quota_since_0_19(
+    kind: str, options: dict[str, Any] | None, resources: dict[str, str]
+) -> None:
+    adapter, at = ADAPTERS[kind], CLUSTERS[kind]
+    made = body(adapter)
+    plain = head_of(adapter, made)
+    put(made, f"{at}.enableInTreeAutoscaling", True)
+    put(made, f"{at}.autoscalerOptions", options)
+    *others, last = head_of(adapter, made)
+    assert (others, last["name"], last["resources"]["requests"]) == (plain, "autoscaler", resources)
+    assert head_of(adapter.of(Compatibility.of("0.18")), made) == plain
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+@pytest.mark.parametrize("by", ["an annotation", "options"])
+@pytest.mark.parametrize(
+    ("asked", "counted"),
+    [
+        (None, {"cpu": "200m", "memory": "256Mi"}),
+        ({"cpu": "1", "memory": "1Mi", "gpu": "1"}, {"cpu": "1", "memory": "256Mi", "gpu": "1"}),
+    ],
+    ids=["nothing is asked for", "the larger of each"],
+)
+def test_a_head_whose_state_is_in_redis_takes_room_for_its_cleanup(
+    kind: str, by: str, asked: dict[str, str] | None, counted: dict[str, str]
+) -> None:
+    adapter, at = ADAPTERS[kind], CLUSTERS[kind]
+    made = body(adapter)
+    put(made, f"{at}.headGroupSpec.template.spec.containers", [{"name": "ray", "resources": {"requests": asked}}])
+    plain = head_of(adapter, made)
+    if by == "options":
+        put(made, f"{at}.gcsFaultToleranceOptions", {"redisAddress": "redis:6379"})
+    else:
+        made["metadata"]["annotations"] = {"ray.io/ft-enabled": "True"}
+    (ray,) = head_of(adapter, made)
+    assert ray["resources"]["requests"] == counted
+    assert head_of(adapter.of(Compatibility.of("0.18")), made) == [ray]
+    assert head_of(adapter.of(Compatibility.of("0.16")), made) == plain
+
+
 # Whether the pods are ready.
 
 READY: dict[str, dict[str, Any]] = {
