@@ -86,7 +86,7 @@ testbed: $(READY) ## Build etcd, Kubernetes, Kueue and OCM's placement once (som
 	@$(BIN)/python -m testbed install
 
 .PHONY: test-real
-test-real: testbed ## The tests on real API servers and Kueue workers
+test-real: testbed ## The tests on real API servers and Kueue workers (KUEUE=0.18.2: of another release)
 	@$(REAL)
 	@$(BIN)/pytest --server real tests/contract
 

@@ -43,6 +43,13 @@ def test_ci_runs_the_steps_that_the_readme_names(target: str) -> None:
     assert target in mentioned("\n".join(code(read("README.md"))))
 
 
+def test_the_release_of_a_testbed_can_be_given_to_any_target() -> None:
+    """`make test-real KUEUE=0.18.2` builds that one and runs on it."""
+    probe = ["make", "--silent", "--eval", "probe: ; @echo $$KUEUE", "probe", "KUEUE=0.18.2"]
+    assert subprocess.run(probe, cwd=ROOT, check=True, capture_output=True, text=True).stdout == "0.18.2\n"
+    assert re.search(r"^test-real: testbed\b", read("Makefile"), re.MULTILINE)
+
+
 @pytest.mark.parametrize("path", [".ci/run", "kind-configs/up.sh", "kind-configs/down.sh"])
 def test_a_script_can_be_run_and_stops_at_the_first_error(path: str) -> None:
     script = ROOT / path
