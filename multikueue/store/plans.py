@@ -37,6 +37,11 @@ class Plans:
         plan = self._newest.get(key)
         return plan.choice if plan is not None and attempt and plan.attempt == attempt else ""
 
+    def opening(self, key: ObjectKey, attempt: str) -> str:
+        """The worker whose gate the newest plan of that attempt opens; empty if none."""
+        plan = self._newest.get(key)
+        return plan.opening if plan is not None and attempt and plan.attempt == attempt else ""
+
     def settles(self, old: Workload | None, copy: Workload, worker: str, in_the_making: bool) -> bool:
         """Whether the plan expects this change of a copy, so that it is no news: the copy that the plan asked for,
         before it has any status; and any change of a copy that is to be removed, unless a deletion or eviction waits

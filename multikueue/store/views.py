@@ -86,6 +86,7 @@ class Views:
             job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=self.store.plans.choice(key, attempt_of(local)) if local else "",
+            opening=self.store.plans.opening(key, attempt_of(local)) if local else "",
             slice=self.store.slices.of(key, local, job_runs=over and self._runs(job))
             if self.store.slices is not None
             else NO_SLICE,

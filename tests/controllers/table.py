@@ -202,6 +202,10 @@ class Table:
         """The worker's Kueue admits the copy."""
         self._set(worker, name, QuotaReserved="True", Admitted="True", Evicted="False")
 
+    def block(self, worker: str, name: str = "job") -> None:
+        """The worker's Kueue would preempt for the copy, if its gate were open."""
+        self._set(worker, name, BlockedOnPreemptionGates="True")
+
     def evict(self, worker: str, name: str = "job") -> None:
         """The worker's Kueue takes it down, after a while."""
         self.time += SHORTEST_ATTEMPT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.workload import Workload
-from multikueue.dispatch.copies.plan import Absent, Alone, Copied, Desired, Plan
+from multikueue.dispatch.copies.plan import Absent, Alone, Copied, Desired, Plan, Ungated
 from multikueue.store.caches.cache import Cache
 from multikueue.store.plans import Plans
 from multikueue.testing import NOW, workload
@@ -44,6 +44,12 @@ def test_the_choice_of_an_attempt_outlasts_the_plan_that_made_it() -> None:
     plans, cache = known(choice="w2")
     cache.upsert(reserved().version(8).build())
     assert (plans.choice(KEY, ATTEMPT), plans.choice(KEY, "another"), plans.choice(KEY, "")) == ("w2", "", "")
+
+
+def test_what_is_being_opened_in_an_attempt_is_known() -> None:
+    plans, _ = known(COPIED, Ungated(cluster="w2", why="it is the first that would preempt"))
+    assert (plans.opening(KEY, ATTEMPT), plans.opening(KEY, "another"), plans.opening(KEY, "")) == ("w2", "", "")
+    assert known(COPIED)[0].opening(KEY, ATTEMPT) == ""
 
 
 def test_a_plan_that_wants_nothing_is_not_kept() -> None:

@@ -105,6 +105,11 @@ class Plan:
             else:
                 self._on.setdefault(each.cluster, []).append(each)
 
+    @property
+    def opening(self) -> str:
+        """The worker whose gate it opens; empty if none."""
+        return next((each.cluster for each in self.desired if isinstance(each, Ungated)), "")
+
     def on(self, cluster: str) -> Sequence[Desired]:
         return self._on.get(cluster, ())
 

@@ -36,10 +36,13 @@ def gated(spec: msgspec.Raw) -> Tree:
 
 
 def to_open(group: Group, now: datetime) -> tuple[str, timedelta | None]:
-    """The worker whose gate is to be opened now, if any; and when to look again."""
+    """The worker whose gate is to be opened now, if any; and when to look again. One that was to be opened stays the one,
+    until that is seen: another may say meanwhile that it is blocked for longer."""
     closed = {r.cluster: since for r in _copies(group) if (since := _blocked_since(r)) and _opened_at(r) is None}
     if not closed:
         return "", None
+    if group.opening in closed:
+        return group.opening, ONE_AT_A_TIME
     opened = [at for r in _copies(group) if (at := _opened_at(r)) is not None]
     left = max((min(at, now) + ONE_AT_A_TIME - now for at in opened), default=timedelta())
     if left > timedelta():

@@ -303,6 +303,7 @@ class Group:
     - `patience`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
     - `one_preempts`: workers may preempt for it one at a time only.
+    - `opening`: the worker whose gate was to be opened when it was last decided, which need not be seen yet.
     - `wins_by`: the condition of its copy by which a worker wins.
     - `redoes_admission`: what its worker evicts is dispatched anew at once.
     - `compatibility`: the release of Kueue whose words and ways are followed.
@@ -325,6 +326,7 @@ class Group:
     patience: timedelta | None = None
     copy_retention: timedelta = timedelta()
     one_preempts: bool = False
+    opening: str = ""
     wins_by: str = ADMITTED
     redoes_admission: bool = True
     compatibility: Compatibility = NEWEST

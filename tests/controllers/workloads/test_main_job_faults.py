@@ -27,6 +27,22 @@ async def test_a_lost_answer_does_not_make_a_second_job() -> None:
     assert world.runs_on() == ["w1"]
 
 
+async def test_a_gate_that_is_being_opened_keeps_those_of_others_closed() -> None:
+    """Two workers would preempt, and the second says so before the first is seen to be allowed (KEP 8303)."""
+    world = table()
+    dispatch = world.settings.dispatch.model_copy(update={"orchestrated_preemption": True})
+    world.world.settings.take(world.settings.model_copy(update={"dispatch": dispatch}))
+    world.submit()
+    await world.settle()
+    world.block("w2")
+    with world.workers["w2"].unheard(kinds.WORKLOADS):
+        await world.settle()
+    world.block("w1")
+    await world.settle()
+    asked = {name for name, cluster in world.workers.items() if "patch workloads/status" in cluster.calls}
+    assert asked == {"w2"}
+
+
 async def test_a_job_asked_for_in_vain_keeps_the_others_out() -> None:
     world = table()
     world.submit()

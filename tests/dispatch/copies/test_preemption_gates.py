@@ -70,6 +70,15 @@ def test_the_next_one_has_its_turn_after_a_while() -> None:
     assert told(decision(opened, at_gate("w2"), now=NOW + MINUTE)) == ["PatchStatus w2"]
 
 
+def test_a_gate_that_was_to_be_opened_goes_first_until_it_is_seen_open() -> None:
+    longer = at_gate("w1", since=NOW - 2 * MINUTE)
+    assert told(decision(longer, at_gate("w2"), opening="w2")) == ["PatchStatus w2"]
+    assert told(decision(longer, at_gate("w2", opened=NOW), opening="w2")) == []
+    assert told(decision(longer, worker("w2", copy()), opening="w2")) == ["PatchStatus w1"], (
+        "it is not blocked any more"
+    )
+
+
 def test_where_nobody_would_preempt_no_gate_is_opened() -> None:
     assert told(decision(worker("w1", copy()), worker("w2", copy()))) == []
 
