@@ -65,6 +65,7 @@ KNOWN = (
     Deviation("c2x093-random-classical", (3, 3), "ClusterQueue *", "[ru]*", STALE),
     Deviation("f2x049-random-fair", (6, 6), "ClusterQueue *", "weightedShare", STALE),
     Deviation("r9000-written-fair", (3, END), "*", "weightedShare", STALE),
+    Deviation("r0125-drawn-fair-2613", (5, 5), "Cohort *", "weightedShare", STALE),
     Deviation("h088-stop-local-hold", (3, 4), "ClusterQueue *", "pending", STALE),
     Deviation("f2x058-random-fair", (5, 5), "workload *", "conditions.QuotaReserved", HELD),
     Deviation("f2x071-random-fair", (8, 9), "workload *", "conditions.QuotaReserved", HELD),
