@@ -61,15 +61,20 @@ class _Controller(Generic[K]):
     async def _work(self) -> None:
         """One worker, until the queue is closed, or no key is left for it and enough others wait for the next ones."""
         bind(controller=self.name)
+        try:
+            await self._take_keys()
+        except asyncio.CancelledError:
+            self._hire_no_more()
+            raise
+        self._working -= 1
+
+    async def _take_keys(self) -> None:
         while self.queue.is_ready or self._waiting < self.spare:
             self._waiting += 1
             try:
                 key = await self.queue.get()
             except Closed:
                 break
-            except asyncio.CancelledError:
-                self._hire_no_more()
-                raise
             finally:
                 self._waiting -= 1
             # The worker's task has a context of its own, where the next key replaces this one: no need to unbind.
@@ -82,7 +87,6 @@ class _Controller(Generic[K]):
             finally:
                 self.queue.done(key)
             await asyncio.sleep(0)  # a reconcile with nothing to do may never yield to other tasks
-        self._working -= 1
 
     def _hire_no_more(self) -> None:
         """When a worker is cancelled, all are: whoever came later would be told of no cancellation, and wait for ever."""

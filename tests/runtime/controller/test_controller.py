@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import timedelta
@@ -274,3 +275,20 @@ async def test_no_worker_begins_for_a_key_that_a_cancelled_one_gives_back() -> N
     with anyio.move_on_after(1):
         await run_controller("dispatch", work, reconcile, workers=12)
     assert calls == ["a", "b", "c"]
+
+
+async def test_no_worker_begins_for_a_key_that_comes_while_the_controller_is_cancelled() -> None:
+    """Its worker gives others their turn just then, after a reconcile that had nothing to do."""
+    calls: list[str] = []
+    work = queue()
+
+    async def reconcile(key: str) -> Result:
+        calls.append(key)
+        asyncio.get_running_loop().call_soon(scope.cancel)
+        asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(work.add, "b"))
+        return DONE
+
+    work.add("a")
+    with anyio.CancelScope() as scope:
+        await run_controller("dispatch", work, reconcile, workers=12, spare=0)
+    assert (calls, len(work)) == (["a"], 1)
