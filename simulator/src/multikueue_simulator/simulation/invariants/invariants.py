@@ -40,6 +40,9 @@ STARTING = 10.0
 SLACK = 10.0
 """Seconds of difference between two runs that count as chance."""
 
+LOSSES = ("Admitting remote lost", "Reserving remote lost")
+"""How the message of a check begins whose winner is lost, by the release that is followed."""
+
 LEASES = f"{kinds.LEASES.plural}.{kinds.LEASES.group}"
 JOBS, WORKLOADS = f"{kinds.JOBS.plural}.{kinds.JOBS.group}", f"{kinds.WORKLOADS.plural}.{kinds.WORKLOADS.group}"
 
@@ -298,7 +301,7 @@ class Invariants:
         return self.injector.host_of(_cluster(workload))
 
     def _loss(self, write: Write, attempt: str, message: str) -> None:
-        if not message.startswith("Admitting remote lost"):
+        if not message.startswith(LOSSES):
             return
         cluster, worker = _cluster(write.old), self._winner(write.old)
         if not self._is_lost(worker, write.at) and not self._is_lost(cluster, write.at):

@@ -35,7 +35,7 @@ from multikueue_simulator.simulation.invariants.state_invariants import StateInv
 from multikueue_simulator.simulation.plan.adversaries import control
 from multikueue_simulator.simulation.plan.plan import Plan, Replica
 from multikueue_simulator.simulation.runs.recorder import Changes, Phases, RunRecorder, Trace, logs_heard
-from multikueue_simulator.time import VirtualClock, run
+from multikueue_simulator.time import NothingLeft, VirtualClock, run
 from multikueue_simulator.world import World
 
 __all__ = ["Outcome", "live", "settings_of"]
@@ -85,7 +85,10 @@ def _lived(plan: Plan, *, describe: bool) -> Outcome:
     outcome = Outcome(plan.seed, trace=Trace(is_told=describe))
     random.seed(plan.seed)
     with _without_collector():
-        run(lambda: _live(plan, outcome))
+        try:
+            run(lambda: _live(plan, outcome))
+        except NothingLeft as error:  # one life that stands still must not end those after it
+            outcome.violation = outcome.violation or Violation("stuck", outcome.settled, str(error))
     return outcome
 
 
