@@ -60,6 +60,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/store/event_handlers/changes.py": "store/event_handlers/test_triggers.py",
     "multikueue/store/event_handlers/concerned.py": "store/event_handlers/test_triggers.py",
     "multikueue/jobs/kinds/declared/declaration.py": "jobs/kinds/declared/test_adapter.py",
+    "multikueue/jobs/integrations/ray.py": "jobs/kinds/declared/test_adapter.py",
     "multikueue/jobs/kinds/pods/status.py": "jobs/kinds/pods/test_pod.py",
     "multikueue/jobs/reconciler/case.py": "jobs/reconciler/test_decide.py",
     "multikueue/jobs/reconciler/elastic.py": "jobs/kinds/batch_job/test_slices.py",

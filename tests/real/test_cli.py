@@ -1,4 +1,4 @@
-"""The command line against real API servers: a worker joins with the least rights, works with them, and leaves."""
+"""The command line against real API servers, one file, one worker: it joins with the least rights, works, and leaves."""
 
 from __future__ import annotations
 
