@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import anyio
 import pytest
 
 from multikueue_simulator.simulation.invariants.state_invariants import StateInvariants
 from multikueue_simulator.simulation.plan.plan import Crash, DeleteCopy, Freeze, JobPlan, Plan, Replica
+from multikueue_simulator.simulation.runs import life
 from multikueue_simulator.simulation.runs.batch import one, run_batch, told
 from multikueue_simulator.simulation.runs.life import live
 from multikueue_simulator.simulation.runs.story import story
@@ -20,6 +22,18 @@ def test_a_life_without_trouble_breaks_no_law_and_costs_few_writes() -> None:
     assert outcome.violation is None
     assert outcome.writes <= len(CALM.jobs) * (7 + 2 * len(CALM.workers) + 2) + 20
     assert outcome.phases["NOMINATING", "ADMITTED"] == 2
+
+
+def test_a_life_that_stands_still_is_a_failure_and_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stands_still(_plan: Plan, _outcome: life.Outcome) -> None:
+        await anyio.Event().wait()
+
+    monkeypatch.setattr(life, "_live", stands_still)
+
+    violation = live(CALM).violation
+
+    assert violation is not None
+    assert violation.invariant == "stuck"
 
 
 NOMINATED = replace(
