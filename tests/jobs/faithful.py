@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from random import Random
 from typing import Any
 
@@ -211,7 +212,7 @@ def _is_submitted(adapter: Adapter, made: Tree) -> None:
 
 
 def _is_described(adapter: Adapter, job: AnyJob, made: Tree) -> None:
-    """The Workload has each pod template with all its fields, and is the job's."""
+    """The Workload has each pod template with all its fields and what the kind's controller adds, and is the job's."""
     name = adapter.workload_name(job)
     assert len(name) <= 63
     assert NAME.fullmatch(name)
@@ -241,7 +242,7 @@ def _templates(adapter: Adapter, made: Tree) -> Iterable[Tree]:
     for pods in _plain(adapter.declared):
         for each in paths.found(made, pods.at):
             if (template := paths.only(each, pods.template)) is not None:
-                yield template
+                yield reduce(lambda so_far, one: one.to(made, so_far), pods.additions, template)
 
 
 def _is_copied(adapter: Adapter, job: AnyJob, made: Tree) -> None:
