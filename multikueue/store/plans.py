@@ -34,13 +34,17 @@ class Plans:
 
     def choice(self, key: ObjectKey, attempt: str) -> str:
         """The worker chosen in that attempt of a workload, until its status records it; empty if none."""
-        plan = self._newest.get(key)
-        return plan.choice if plan is not None and attempt and plan.attempt == attempt else ""
+        plan = self._of_attempt(key, attempt)
+        return plan.choice if plan is not None else ""
 
     def opening(self, key: ObjectKey, attempt: str) -> str:
         """The worker whose gate the newest plan of that attempt opens; empty if none."""
+        plan = self._of_attempt(key, attempt)
+        return plan.opening if plan is not None else ""
+
+    def _of_attempt(self, key: ObjectKey, attempt: str) -> Plan | None:
         plan = self._newest.get(key)
-        return plan.opening if plan is not None and attempt and plan.attempt == attempt else ""
+        return plan if plan is not None and attempt and plan.attempt == attempt else None
 
     def settles(self, old: Workload | None, copy: Workload, worker: str, in_the_making: bool) -> bool:
         """Whether the plan expects this change of a copy, so that it is no news: the copy that the plan asked for,

@@ -71,6 +71,7 @@ class Views:
         """The input of the decision on one workload. `local` may be ahead of the cache by the write to come."""
         check = self.store.multikueue_check(local) if local else None
         job = self.store.local_job(local) if local else None
+        attempt = attempt_of(local) if local else ""
         of = self._of(key, local)
         fleet = self._fleet(check, of.job, key.namespace)
         remotes = tuple(self._seen(of, name, fleet) for name in self._concerned(of, fleet))
@@ -85,8 +86,8 @@ class Views:
             problem=self._problem(local, job) if local else "",
             job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
             job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
-            choice=self.store.plans.choice(key, attempt_of(local)) if local else "",
-            opening=self.store.plans.opening(key, attempt_of(local)) if local else "",
+            choice=self.store.plans.choice(key, attempt),
+            opening=self.store.plans.opening(key, attempt) if one_preempts else "",
             slice=self.store.slices.of(key, local, job_runs=over and self._runs(job))
             if self.store.slices is not None
             else NO_SLICE,

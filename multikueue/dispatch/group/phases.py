@@ -199,6 +199,11 @@ def _slice_pin_is_lost(v: View) -> bool:
     return remote is None or (not remote.reachable and remote.lost(v.now, v.group.lost_after))
 
 
+def _lacks_check(v: View) -> bool:
+    """Whether no check of ours applies, and no worker has won while one did."""
+    return v.group.check_state is None and not v.ready
+
+
 def _has_begun(v: View) -> bool:
     """Whether a worker has the job of this attempt, or may have it: it was asked for, and no answer came yet. It is asked
     for again then, whether the check is still there or not."""
@@ -233,11 +238,11 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
     (Phase.UNDISPATCHABLE, _is_refused_early),
     (Phase.UNRESERVED, lambda v: not v.local.has(QUOTA_RESERVED)),
-    (Phase.UNCHECKED, lambda v: v.group.check_state is None and not v.ready and not _has_begun(v)),
+    (Phase.UNCHECKED, lambda v: _lacks_check(v) and not _has_begun(v)),
     (Phase.REJECTED, lambda v: v.state == "Rejected"),
     (Phase.EVICTED, lambda v: v.local.has(EVICTED)),
     (Phase.RETRY_PENDING, lambda v: v.state == "Retry"),
-    (Phase.UNRECORDED, lambda v: v.group.check_state is None and not v.ready and v.group.is_current(v.won.job)),
+    (Phase.UNRECORDED, lambda v: _lacks_check(v) and v.group.is_current(v.won.job)),
     (Phase.UNDISPATCHABLE, lambda v: bool(v.group.problem)),
     (Phase.WAITING, lambda v: v.winner is None and not v.group.others_ready),
     (Phase.SLICE_TOO_EARLY, lambda v: v.winner is None and v.group.slice.too_early),
