@@ -16,7 +16,7 @@ from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import MultiKueueCluster
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.errors import Forbidden, MultiKueueError, NotFound
+from multikueue.errors import Conflict, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from multikueue.store.workers.worker import WorkerView
@@ -173,9 +173,12 @@ class ClusterIdentity:
             log.info("cluster.identified", cluster=self.worker.name, uid=uid, before=self.before)
 
     async def _annotate(self, cluster: MultiKueueCluster, uid: str | None) -> bool:
+        """The version is named, so a write of a former leader that arrives late changes nothing."""
         if not self.context.mandate.is_valid() or not self._is_over(NOT_KEPT):
             return False
-        body = {"metadata": {"uid": cluster.metadata.uid, "annotations": {CLUSTER_UID_ANNOTATION: uid}}}
+        meta = cluster.metadata
+        identity = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": {**identity, "annotations": {CLUSTER_UID_ANNOTATION: uid}}}
         try:
             self.context.store.clusters.upsert(
                 await self.context.manager.merge_patch(MULTIKUEUE_CLUSTERS, cluster.key, body)
@@ -183,6 +186,8 @@ class ClusterIdentity:
         except Forbidden as error:
             self._tell(NOT_KEPT, f"its identity {uid} cannot be kept for the next start: {error}")
             return False
+        except Conflict:
+            return False  # the next heartbeat tries again, with the version that is seen by then
         except MultiKueueError as error:
             log.warning("cluster.identity_not_kept", cluster=cluster.metadata.name, why=str(error))
             return False

@@ -27,6 +27,7 @@ from tests.controllers.workers.connection.test_connection import (
     QUICK,
     Line,
     access,
+    beats,
     connected,
     connecting,
     not_connected_yet,
@@ -353,6 +354,18 @@ async def test_an_identity_that_cannot_be_kept_costs_the_worker_nothing(error: M
             assert line.world.said()[0][0] == "IdentityNotKept"
             line.world.time += PATIENCE
             await line.until(lambda: kept(line.world) == "u1")
+
+
+async def test_an_identity_is_not_written_over_a_version_that_was_not_seen() -> None:
+    """So a leader that was cut off, whose request arrives when another one leads, changes nothing."""
+    async with worker_server("one", uid="u1") as server, connecting(server) as line:
+        with line.world.manager.unheard():
+            keep(line.world, None, labels={"of": "the leader since"})
+            await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
+            await beats(line, server, "one")
+            assert kept(line.world) is None
+        keep(line.world, None, labels={"of": "a version that is seen"})
+        await line.until(lambda: kept(line.world) == "u1")
 
 
 PATCHED = ("patch", kinds.MULTIKUEUE_CLUSTERS.plural)
