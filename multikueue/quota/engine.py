@@ -117,6 +117,7 @@ class Engine:
 
     def _cluster_queue_changed(self, seen: ClusterQueue, new: ClusterQueue | None, now: datetime) -> Concerned:
         name = seen.metadata.name
+        before = self._cache.catalog.queues.get(name)
         if new is None:
             self.scheduler.drop_assumptions(now, cluster_queue=name)
             if self._cache.remove_cluster_queue(name):
@@ -126,7 +127,19 @@ class Engine:
             self._queues.wake(name, now)
             if is_leaving(new) or new.spec.stop_policy != "None":
                 self.scheduler.drop_assumptions(now, cluster_queue=name)
+        elif before is not None and before.status.flavors_reservation != new.status.flavors_reservation:
+            self._usage_told(name, now)
         return ()
+
+    def _usage_told(self, name: str, now: datetime) -> None:
+        """The status of a ClusterQueue tells of other usage: a queue that has begun to borrow has candidates for
+        preemption that it had not before, so pending workloads of its tree are judged again.
+
+        Kueue reconciles the Cohorts above a ClusterQueue at each of its updates, which requeues the tree; a cohort
+        without an object is not reconciled.
+        """
+        if self._cache.forest.has_cohort_objects(name):
+            self._queues.request_flush(self._cache.forest.root_name(name), now)
 
     def _cohort_changed(self, seen: Cohort, new: Cohort | None, now: datetime) -> Concerned:
         name, forest = seen.metadata.name, self._cache.forest

@@ -63,6 +63,7 @@ KNOWN = (
     Deviation("c2x146-random-classical", (4, END), "*", "*", LATE),
     Deviation("c2x056-random-classical", (6, 6), "ClusterQueue *", "[ru]*", STALE),
     Deviation("c2x093-random-classical", (3, 3), "ClusterQueue *", "[ru]*", STALE),
+    Deviation("f2x029-random-fair", (8, 9), "ClusterQueue *", "weightedShare", STALE, (152, 116)),
     Deviation("f2x049-random-fair", (6, 6), "ClusterQueue *", "weightedShare", STALE),
     Deviation("r9000-written-fair", (3, END), "*", "weightedShare", STALE),
     Deviation("r0125-drawn-fair-2613", (5, 5), "Cohort *", "weightedShare", STALE),

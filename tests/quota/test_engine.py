@@ -209,6 +209,28 @@ def test_qe_308_a_status_write_does_not_wake_parked_work() -> None:
     assert play.engine.scheduler.next_look(play.now) is None
 
 
+@pytest.mark.parametrize("has_object", [True, False], ids=["a Cohort with an object", "a Cohort without"])
+def test_usage_that_a_status_tells_has_the_tree_judged_again_below(has_object: bool) -> None:
+    """Another queue may have begun to borrow, and so have candidates for preemption."""
+    play = Play.with_queue(cpu=4)
+    play.apply(*(cohort("c").build() for _ in range(has_object)))
+    queue = cluster_queue("cq").quota("default", cpu=4).cohort("c").build()
+    play.apply(queue)
+    play.submit(wants("running", age=1, cpu=4))
+    play.settle()
+    play.submit(wants("parked", cpu=3))
+    play.wait(2)
+    play.settle()
+    assert play.engine.scheduler.next_look(play.now) is None
+
+    for looks in (play.now + SECOND if has_object else None, None):
+        status = play.engine.view.cluster_queue_status("cq", play.now)
+        play.apply(msgspec.structs.replace(queue, status=status))
+        assert play.engine.scheduler.next_look(play.now) == looks
+        play.wait(1)
+        play.settle()
+
+
 def test_a_back_off_ends_by_itself() -> None:
     play = Play.with_queue(cpu=4)
     play.wait(2)

@@ -299,6 +299,10 @@ class Forest:
             root = self._roots[queue] = self.root_of_cohort(parent) if parent else f"queue/{queue}"
         return root
 
+    def has_cohort_objects(self, queue: str) -> bool:
+        """Whether any cohort above a ClusterQueue has an object."""
+        return any(name in self._cohort_specs for name in self._lineage(self._queue_specs.get(queue, Member()).parent))
+
     def queues_of(self, roots: Container[str]) -> list[str]:
         """The declared ClusterQueues of these trees."""
         return [name for name in self._queue_specs if self.root_name(name) in roots]
