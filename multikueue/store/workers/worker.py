@@ -77,14 +77,16 @@ class Places:
         self._of.setdefault(key, {})[worker] = None
 
     def of(self, key: ObjectKey, concerns: Callable[[str], bool]) -> tuple[str, ...]:
-        """The noted workers that the workload still concerns."""
-        noted = self._of.get(key)
-        if noted is None:
-            return ()
-        for name in [name for name in noted if not concerns(name)]:
-            del noted[name]
+        """The noted workers that the workload still concerns.
+
+        `concerns` may gather a group of Pods, whose change is heard then, and has workers noted and asked for.
+        """
+        gone = [name for name in tuple(self._of.get(key, ())) if not concerns(name)]
+        noted = self._of.get(key, {})
+        for name in gone:
+            noted.pop(name, None)
         if not noted:
-            del self._of[key]
+            self._of.pop(key, None)
         return tuple(noted)
 
 

@@ -12,7 +12,7 @@ from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import PREBUILT_ANNOTATION
 from multikueue.dispatch.group.group import Asked, Unfit
-from multikueue.store.workers.worker import WorkerView
+from multikueue.store.workers.worker import Places, WorkerView
 from multikueue.testing import NOW, job, workload
 from multikueue.testing.workloads import JobBuilder
 
@@ -85,6 +85,28 @@ def test_copies_without_jobs_are_held_too() -> None:
     worker.workloads.upsert(workload("wl").build())
     assert worker.holds(KEY)
     assert not worker.holds(ObjectKey("default", "other"))
+
+
+def test_a_worker_that_is_noted_while_it_is_looked_who_is_concerned_is_one_of_them() -> None:
+    """A group of Pods is gathered when it is read, and its change is heard then."""
+    places = Places()
+    places.note(KEY, "w1")
+    places.note(KEY, "w2")
+
+    def concerns(name: str) -> bool:
+        places.note(KEY, "w3")
+        if name == "w1":
+            assert places.of(KEY, lambda other: other == "w3") == ("w3",)
+        return name == "w2"
+
+    assert places.of(KEY, concerns) == ("w3",)
+
+
+def test_nobody_is_concerned_once_nothing_is_left() -> None:
+    places = Places()
+    places.note(KEY, "w1")
+    assert places.of(KEY, lambda _: False) == ()
+    assert places.of(KEY, lambda _: True) == ()
 
 
 def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
