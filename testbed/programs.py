@@ -4,6 +4,9 @@ They are Go tool dependencies of small modules: one for each release of Kueue wi
 (`modules/kueue-*`), and one for OCM. The variable KUEUE chooses the release. The place of its programs is a folder in the
 user's cache whose name depends on these files and on how we link, so that all clones of one version share one build.
 A program appears there by a rename, when it is complete: an interrupted build goes on where it stopped.
+
+One Kueue is built a second time, with a line of its `main.go` changed: with the feature gate MultiKueue on, and its MultiKueue
+controllers not running, as whoever puts ours in their place and dispatches Pods builds it.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,23 +57,55 @@ class Programs:
     kube_controller_manager: Path
     kubectl: Path
     kueue: Path
+    kueue_without_multikueue: Path
     placement: Path
 
 
 @dataclass(frozen=True, slots=True)
+class _Edit:
+    """In the file at `path` of a module, after the first `after`, the next `old` becomes `new`."""
+
+    module: str
+    path: str
+    after: str
+    old: str
+    new: str
+
+    def of(self, text: str) -> str:
+        """The text as edited. Raises NotInstalledError if it has changed too much for that."""
+        head, after, tail = text.partition(self.after)
+        if self.old not in tail:
+            raise NotInstalledError(f"{self.path} of {self.module} has no {self.old!r} after {self.after!r}")
+        return head + after + tail.replace(self.old, self.new, 1)
+
+
+WITHOUT_MULTIKUEUE = _Edit(
+    module="sigs.k8s.io/kueue",
+    path="cmd/kueue/main.go",
+    after="func setupControllers(",
+    old="if features.Enabled(features.MultiKueue) {",
+    new="if features.Enabled(features.MultiKueue) && false {",
+)
+
+
+@dataclass(frozen=True, slots=True)
 class _Build:
-    """One program to build: `package` of the module in `folder`, called `program` once installed."""
+    """One program to build: `package` of the module in `folder`, called `program` once installed; with `edit`, if any,
+    in the text of one of its files."""
 
     program: str
     package: str
     folder: Path
     flags: tuple[str, ...]
+    edit: _Edit | None = None
 
     @property
     def binary(self) -> str:
         """The name `go install` gives it: the last part of the path that is not a major version."""
         return [part for part in self.package.split("/") if part != "v3"][-1]
 
+
+WRAPPER = Path(__file__).with_name("edited_compile.py")
 
 COMMON_FLAGS = ("-trimpath",)
 PLAIN_FLAGS = ("-ldflags=-s -w",)
@@ -125,6 +162,9 @@ class Release:
             _Build("etcd", "go.etcd.io/etcd/server/v3", here, PLAIN_FLAGS),
             _Build("kubectl", "k8s.io/kubernetes/cmd/kubectl", here, kubernetes),
             _Build("kueue", "sigs.k8s.io/kueue/cmd/kueue", here, PLAIN_FLAGS),
+            _Build(
+                "kueue-without-multikueue", "sigs.k8s.io/kueue/cmd/kueue", here, PLAIN_FLAGS, edit=WITHOUT_MULTIKUEUE
+            ),
             _Build("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", here, kubernetes),
             _Build("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", here, kubernetes),
             _Build("placement", "open-cluster-management.io/ocm/cmd/placement", OCM, PLAIN_FLAGS),
@@ -149,7 +189,7 @@ class Release:
         for folder in (self.folder, OCM):
             for name in ("go.mod", "go.sum"):
                 digest.update((folder / name).read_bytes())
-        digest.update(repr([COMMON_FLAGS, tuple((build.program, build.flags) for build in self.builds())]).encode())
+        digest.update(repr([COMMON_FLAGS, tuple((build.program, build.flags) for build in self.builds() if build.edit is None)]).encode())
         return digest.hexdigest()[:16]
 
 
@@ -231,8 +271,24 @@ def _is_here(release: Release, program: str) -> bool:
 def _build(build: _Build, target: Path) -> None:
     workplace = target / "building"
     workplace.mkdir(exist_ok=True)
-    _go("install", *COMMON_FLAGS, *build.flags, build.package, folder=build.folder, GOBIN=str(workplace))
+    flags = (*COMMON_FLAGS, *build.flags, *_edited(build, workplace))
+    _go("install", *flags, build.package, folder=build.folder, GOBIN=str(workplace))
     (workplace / build.binary).rename(target / build.program)
+
+
+def _edited(build: _Build, workplace: Path) -> tuple[str, ...]:
+    """The flags that have the compiler read an edited file in place of the module's, which Go's own overlays refuse to do.
+
+    Everything else comes from the cache of builds; a compiler flag of no consequence makes the edited package another
+    one there.
+    """
+    if build.edit is None:
+        return ()
+    original = Path(_download(build.edit.module, build.folder)) / build.edit.path
+    edited = workplace / original.name
+    edited.write_text(build.edit.of(original.read_text()))
+    wrapper = shlex.join([sys.executable, str(WRAPPER), str(original), str(edited)])
+    return (f"-toolexec={wrapper}", f"-gcflags={build.package}=-l")
 
 
 def _note_modules(release: Release, target: Path) -> None:

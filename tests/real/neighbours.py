@@ -17,7 +17,7 @@ from testbed.plane import ControlPlane
 from testbed.proxy import Link
 from tests.real.harness import Manager
 
-__all__ = ["CORE", "EXTERNAL", "OWN", "WEBHOOKS", "Neighbourhood", "neighbourhood", "owners"]
+__all__ = ["CORE", "EXTERNAL", "OWN", "WEBHOOKS", "Neighbourhood", "held_pods", "neighbourhood", "owners"]
 
 WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 CONFIGURATION = "multikueue-manager"
@@ -33,6 +33,16 @@ OWN: Object = {"configuration": {**_CLIENT, "multiKueue": {"workerLostTimeout": 
 
 EXTERNAL: Object = {"configuration": {**_CLIENT, "multiKueue": {"dispatcherName": DISPATCHER}}}
 """Kueue with its own MultiKueue, and somebody else as its dispatcher."""
+
+
+def held_pods(plane: ControlPlane) -> Object:
+    """Kueue with the gate that has it hold Pods of MultiKueue queues, and without its MultiKueue controllers."""
+    return {
+        "configuration": _CLIENT,
+        "feature_gates": {"MultiKueue": True},
+        "frameworks": ("batch/job", "pod"),
+        "binary": plane.programs.kueue_without_multikueue,
+    }
 
 
 @dataclass(slots=True)

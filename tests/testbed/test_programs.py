@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,8 @@ from testbed import programs
 from testbed.programs import DEFAULT_KUEUE, NotInstalledError, Release, releases
 
 BUILDS = Release(DEFAULT_KUEUE).builds()
+GATE = "if features.Enabled(features.MultiKueue) {"
+MAIN = f"func setupIndexes() {{ {GATE} index() }} }} func setupControllers() {{ {GATE} control() }} }}"
 
 
 @pytest.fixture(name="cache", autouse=True)
@@ -37,7 +42,8 @@ def _go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'case "$1" in\n'
         "  env) echo go1.26 ;;\n"
         '  install) touch "$GOBIN/$name" ;;\n'
-        f"  list) mkdir -p {tmp_path}/modules/$name && echo {tmp_path}/modules/$name ;;\n"
+        f"  list) mkdir -p {tmp_path}/modules/$name/cmd/kueue && echo {tmp_path}/modules/$name\n"
+        f"    echo '{MAIN}' > {tmp_path}/modules/$name/cmd/kueue/main.go ;;\n"
         "esac\n"
     )
     go.chmod(0o755)
@@ -77,6 +83,30 @@ def test_programs_of_another_go_version_are_built_again(go: Path) -> None:
     go.unlink()
     programs.install(lambda line: None)
     assert go.read_text().count("install ") == len(BUILDS)
+
+
+def test_one_kueue_is_built_with_its_gate_on_and_without_what_it_switches_on(go: Path) -> None:
+    folder = programs.install(lambda line: None)
+
+    asked = [line for line in go.read_text().splitlines() if "-toolexec=" in line]
+    assert len(asked) == 1
+    *_, original, edited = shlex.split(asked[0].partition("-toolexec=")[2].partition(" -gcflags")[0])
+    assert Path(original).read_text().strip() == MAIN
+    before, _, after = MAIN.rpartition("MultiKueue)")
+    assert Path(edited).read_text().strip() == f"{before}MultiKueue) && false{after}"
+    assert (folder / "kueue-without-multikueue").is_file()
+
+
+def test_a_kueue_whose_gate_is_not_found_is_not_built() -> None:
+    with pytest.raises(NotInstalledError, match=r"main\.go of sigs\.k8s\.io/kueue has no"):
+        programs.WITHOUT_MULTIKUEUE.of("func setupControllers() {}")
+
+
+def test_a_tool_gets_the_edited_file_in_place_of_the_original(tmp_path: Path) -> None:
+    original, edited = tmp_path / "main.go", tmp_path / "edited.go"
+    command = [sys.executable, str(programs.WRAPPER), str(original), str(edited), "/bin/echo", "-p", "main", "./main.go"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"-p main {edited}\n"
 
 
 def test_kubebuilder_assets_come_first(go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
