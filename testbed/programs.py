@@ -189,7 +189,11 @@ class Release:
         for folder in (self.folder, OCM):
             for name in ("go.mod", "go.sum"):
                 digest.update((folder / name).read_bytes())
-        digest.update(repr([COMMON_FLAGS, tuple((build.program, build.flags) for build in self.builds() if build.edit is None)]).encode())
+        digest.update(
+            repr(
+                [COMMON_FLAGS, tuple((build.program, build.flags) for build in self.builds() if build.edit is None)]
+            ).encode()
+        )
         return digest.hexdigest()[:16]
 
 

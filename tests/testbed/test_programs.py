@@ -104,7 +104,16 @@ def test_a_kueue_whose_gate_is_not_found_is_not_built() -> None:
 
 def test_a_tool_gets_the_edited_file_in_place_of_the_original(tmp_path: Path) -> None:
     original, edited = tmp_path / "main.go", tmp_path / "edited.go"
-    command = [sys.executable, str(programs.WRAPPER), str(original), str(edited), "/bin/echo", "-p", "main", "./main.go"]
+    command = [
+        sys.executable,
+        str(programs.WRAPPER),
+        str(original),
+        str(edited),
+        "/bin/echo",
+        "-p",
+        "main",
+        "./main.go",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == f"-p main {edited}\n"
 
