@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from functools import partial
 
 import anyio
@@ -26,14 +25,14 @@ from multikueue.controllers.workers.connection.credentials_on_trial import (
     leads_elsewhere,
     problem_of,
     prove,
-    reason_of,
 )
 from multikueue.controllers.workers.connection.health import HEARTBEAT, Health
+from multikueue.controllers.workers.connection.heartbeat import Heartbeat
 from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster
 from multikueue.controllers.workers.connection.kubeconfigs import Access
 from multikueue.controllers.workers.connection.outbox import Outbox
 from multikueue.controllers.workers.connection.watches import Watches
-from multikueue.errors import MultiKueueError, Unauthorized
+from multikueue.errors import MultiKueueError
 from multikueue.kube.auth.expiry import Validity, of_credentials
 from multikueue.kube.client import Client
 from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
@@ -47,24 +46,9 @@ __all__ = ["Connection"]
 
 log = get_logger()
 
-RECHECK = timedelta(milliseconds=500)
-"""Heartbeat interval of a connected worker that did not answer the last request; also the wait before a second one in
-a row that a failed request asks for."""
-
-TIME_TO_STAND = timedelta(seconds=10)
-"""How long watches may take to be in sync after their cluster answers: a list, and the check of a quiet watch."""
-
-MARGIN = timedelta(milliseconds=10)
-"""Extra wait, because sleeps use another clock than the one that tells the time."""
-
 SPARE_CALLS = 6
 """Extra calls in flight, so that heartbeats, the two lists, reads of the worker's queues and two reads for people never wait
 for the outbox."""
-
-SIGNS_PER_SECOND = 16
-"""Heartbeats of all workers together: with more than that of them in a `heartbeat_interval`, each is asked as rarely as
-it takes. Of a thousand each is asked once a minute; a connection that breaks, or a call without an answer, has its worker
-asked at once."""
 
 SPARE_TASKS = 2
 """Tasks that wait for keys of one outbox at most: where there are a thousand workers, most have nothing to do."""
@@ -83,8 +67,8 @@ class Connection:
 
     `access` is in use, `namespaces` are watched ("": all), `offered` is the candidate of `offer`. `before` is the
     access of the previous connection, if any: the view of the worker stems from it, so this connection must lead to the
-    same cluster. `tried`: an attempt ended, so there is something to report. `reason` is the condition's reason for the
-    present trouble. `validity` is that of the credential in use, None if it has no end.
+    same cluster. `tried`: an attempt ended, so there is something to report. `validity` is that of the credential in
+    use, None if it has no end.
     """
 
     context: ReconcileContext
@@ -95,16 +79,14 @@ class Connection:
     namespaces: tuple[str, ...] = EVERYWHERE
     before: Access | None = None
     tried: bool = False
-    reason: str = CONNECTION_FAILED
     offered: CredentialsTrial = field(default_factory=CredentialsTrial)
     validity: Validity | None = field(init=False, default=None)
     _identity: ClusterIdentity = field(init=False)
     _health: Health = field(init=False)
     _watches: Watches = field(init=False)
+    _heartbeat: Heartbeat = field(init=False)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _leave: Callable[[], None] = field(default=_nowhere)
-    _alarm: anyio.Event = field(default_factory=anyio.Event)
-    _was_alarmed: bool = False
 
     def __post_init__(self) -> None:
         self._look_at_credential()
@@ -113,10 +95,18 @@ class Connection:
             self.worker, self.settings, self.context.now, self._was_tried, self.contact, settled=self._settled
         )
         self._watches = Watches(self.context, self.worker, self.namespaces, self._health, self._identity.vouch)
+        self._heartbeat = Heartbeat(
+            self.context, self.settings, self.worker, self._health, self._watches, refused=self._refused
+        )
 
     @property
     def name(self) -> str:
         return self.worker.name
+
+    @property
+    def reason(self) -> str:
+        """The condition's reason for the present trouble."""
+        return self._heartbeat.reason
 
     @property
     def problem(self) -> TrialProblem | None:
@@ -199,7 +189,7 @@ class Connection:
             await self._prove(client, self.access, self.before)
         except MultiKueueError as error:
             self._settle(problem_of(error))
-            self._probe_failed(self.context.now())
+            self._heartbeat.failed(self.context.now())
             self._was_tried()
             raise
         self._settle(None)
@@ -208,13 +198,12 @@ class Connection:
         self.before = None
 
     async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
-        self._alarm = anyio.Event()
-        performer = Outbox(self.context, self.worker, client, alarm=self._raise_alarm)
+        performer = Outbox(self.context, self.worker, client, alarm=self._heartbeat.alarm)
         self._look_at_namespaces()
         async with anyio.create_task_group() as tasks:
             unlisted = self._watches.prepare(client)
             self._health.begin(tasks, {HEARTBEAT: "not connected yet", **unlisted})
-            tasks.start_soon(self._heartbeat, tasks, client, performer)
+            tasks.start_soon(self._heartbeat.run, client, performer, partial(self._identify, tasks, client))
             tasks.start_soon(self._change_over, client)
             with self.worker.jobs.telling(partial(self._watches.add, tasks, client)):
                 await run_controller(
@@ -249,53 +238,6 @@ class Connection:
             self._watches.run(tasks)
         return None
 
-    # Heartbeats.
-
-    async def _heartbeat(self, tasks: anyio.abc.TaskGroup, client: Client, outbox: Outbox) -> None:
-        """Sends heartbeats, with our credentials, for ever. The first answer after trouble hurries the watches.
-
-        That answer is no proof that the worker is still away, though its watches are not in sync yet. A later answer
-        is, for the time up to the answer before it, if the watches could have been in sync by then. So each answer has
-        the watches try again.
-        """
-        back = answered = self.context.now()
-        while True:
-            asked = self.context.now()
-            try:
-                await client.probe(self.settings.heartbeat_timeout.total_seconds())
-                await self._identify(tasks, client)
-            except MultiKueueError as error:
-                outbox.hold()
-                self._blame(error)
-                if isinstance(error, Unauthorized):
-                    self._refused()
-                # A stopped process reads no answer: not more than the time that an answer may take counts.
-                self._probe_failed(min(self.context.now(), asked + self.settings.heartbeat_timeout))
-                self._health.report(HEARTBEAT, str(error))
-            else:
-                outbox.trust()
-                self._blame(None)
-                if self._health.is_silent:
-                    back = asked
-                    self._watches.hurry()
-                elif not self._health.is_whole:
-                    if (proven := min(answered, asked - TIME_TO_STAND)) > back:
-                        self._probe_failed(proven)
-                    self._watches.retry()
-                answered = asked
-                self._health.report(HEARTBEAT, "")
-            await self._rest()
-
-    def _probe_failed(self, until: datetime) -> None:
-        self.worker.asked_in_vain(until, self.context.now(), self.context.lost_after)
-
-    def _blame(self, error: MultiKueueError | None) -> None:
-        """Records the condition's reason for the present trouble."""
-        reason = reason_of(error)
-        if reason != self.reason:
-            self.reason = reason
-            self.context.queues.clusters.add(self.name)
-
     def _was_tried(self) -> None:
         """Reports the first attempt that failed."""
         if not self.tried:
@@ -306,29 +248,6 @@ class Connection:
         """The credentials in use are refused: reads their source again, and retries the offered ones at once."""
         self.context.queues.clusters.add(self.name)
         self.offered.pause.cancel()
-
-    async def _rest(self) -> None:
-        """Waits until the next heartbeat.
-
-        It comes sooner while the worker may have been away for a moment only, and, without an answer, at the end of the
-        lost timeout: a worker is lost once a heartbeat failed after that.
-        """
-        together = timedelta(seconds=len(self.context.store.workers) / SIGNS_PER_SECOND)
-        interval, worker = max(self.settings.heartbeat_interval, together), self.worker
-        if worker.link.is_connected:
-            interval = min(interval, RECHECK) if worker.link.silent else interval
-        elif self._health.is_silent and worker.link.since is not None and not self._is_lost():
-            left = worker.link.since + self.context.lost_after - self.context.now()
-            interval = min(interval, max(left, timedelta(0)) + MARGIN)
-        with anyio.move_on_after(interval.total_seconds()):
-            await self._alarm.wait()
-        if self._alarm.is_set() and self._was_alarmed:  # it answers heartbeats and nothing else: no faster than that
-            await anyio.sleep(RECHECK.total_seconds())
-        self._was_alarmed = self._alarm.is_set()
-        self._alarm = anyio.Event()
-
-    def _raise_alarm(self) -> None:
-        self._alarm.set()
 
     # Other credentials.
 
@@ -377,7 +296,7 @@ class Connection:
         self._look_at_credential()
         log.info("cluster.credentials_changed", cluster=self.name, source=candidate.credentials.source)
         self._watches.hurry()
-        self._raise_alarm()
+        self._heartbeat.alarm()
         self._settle(None)
 
     def _look_at_credential(self) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from multikueue.api.kinds import LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.workers.connection.connection import RECHECK, TIME_TO_STAND, Connection
+from multikueue.controllers.workers.connection.connection import Connection
+from multikueue.controllers.workers.connection.heartbeat import RECHECK, TIME_TO_STAND
 from multikueue.controllers.workers.connection.identities import OtherCluster
 from multikueue.controllers.workers.connection.kubeconfigs import Access
 from multikueue.controllers.workers.connection.outbox import Outbox
