@@ -97,9 +97,11 @@ def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Ite
 
 @_effects.register
 def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
+    """Once the job of this attempt is there, the next decision records the win, and may be doing so."""
     assert plan.local is not None
     if remote.workload is not None:
-        yield from _mends(plan, plan.local, remote, remote.workload, runs=plan.ready)
+        runs = plan.ready or (remote.job is not None and plan.is_current(remote.job))
+        yield from _mends(plan, plan.local, remote, remote.workload, runs=runs)
 
 
 @_effects.register

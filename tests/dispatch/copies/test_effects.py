@@ -88,5 +88,11 @@ def test_a_copy_out_of_step_goes_only_as_long_as_nobody_has_won(ready: bool) -> 
     assert left(IN_STEP, worker("w1"), local=won().build()) == []
 
 
+def test_a_copy_out_of_step_stays_beside_its_job_for_the_win_may_be_on_its_way() -> None:
+    drifted = admitted_copy().request(cpu=7)
+    assert left(IN_STEP, worker("w1", drifted, remote_job())) == []
+    assert left(IN_STEP, worker("w1", drifted, remote_job(EARLIER))) == ["DeleteJob", "DeleteWorkload"]
+
+
 def test_nothing_is_done_where_nothing_is_desired() -> None:
     assert left(absent(BOTH), replace(BOTH, cluster="w2")) == []
