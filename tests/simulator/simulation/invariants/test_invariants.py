@@ -335,14 +335,15 @@ def test_what_a_reservation_of_the_past_comes_to_is_not_believed() -> None:
     assert "twice" not in judge.broken
 
 
-def test_what_an_attempt_came_to_that_was_given_up_with_its_worker_is_not_believed() -> None:
+@pytest.mark.parametrize("recorded", [{"clusterName": "worker1"}, {}], ids=["it had won", "its job had been asked for"])
+def test_what_an_attempt_came_to_that_was_given_up_with_its_worker_is_not_believed(recorded: dict[str, str]) -> None:
     lost = check("Retry", 'Admitting remote lost: worker cluster "worker1" is out of reach for too long')
     with court() as judge:
         dispatched(judge)
-        judge.local(won())
+        judge.local(won() if recorded else reserved())
         judge.job("worker1", remote(**done()), by="", at=10.0)
         fault = judge.injector.faults.begin("*", "worker1", 10.0)
-        judge.local(reserved(admissionChecks=lost, clusterName="worker1"), at=100.0)
+        judge.local(reserved(admissionChecks=lost, **recorded), at=100.0)
         fault.end = 110.0
         judge.job("worker2", at=200.0)
     assert "twice" not in judge.broken
@@ -447,17 +448,20 @@ def test_what_a_deactivated_workload_gave_back_is_not_its_own_when_it_is_activat
     assert judge.broken == expected
 
 
+@pytest.mark.parametrize("recorded", [{"clusterName": "worker1"}, {}], ids=["it had won", "its job had been asked for"])
 @pytest.mark.parametrize(
     ("away", "expected"), [(None, ["I9"]), (5.0, ["I9"]), (25.0, [])], ids=["never", "briefly", "long"]
 )
-def test_i9_who_counts_as_lost_is_away_for_long(away: float | None, expected: list[str]) -> None:
+def test_i9_who_counts_as_lost_is_away_for_long(
+    away: float | None, expected: list[str], recorded: dict[str, str]
+) -> None:
     with court() as judge:
         dispatched(judge)
-        judge.local(won())
+        judge.local(won() if recorded else reserved())
         if away is not None:
             judge.injector.faults.begin("*", "worker1", 100.0 - away)
         lost = check("Retry", 'Admitting remote lost: worker cluster "worker1" is out of reach for too long')
-        judge.local(reserved(admissionChecks=lost, clusterName="worker1"), at=100.0)
+        judge.local(reserved(admissionChecks=lost, **recorded), at=100.0)
     assert judge.broken == expected
 
 

@@ -6,6 +6,7 @@ news that could not arrive) follows from the faults of the world, not from what 
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -40,8 +41,9 @@ STARTING = 10.0
 SLACK = 10.0
 """Seconds of difference between two runs that count as chance."""
 
-LOSSES = ("Admitting remote lost", "Reserving remote lost")
-"""How the message of a check begins whose winner is lost, by the release that is followed."""
+LOSS = re.compile(r'(?:Admitting|Reserving) remote lost(?:: worker cluster "([^"]+)")?')
+"""How the message of a check begins whose winner is lost, by the release that is followed; and the winner, which need not be
+recorded yet."""
 
 LEASES = f"{kinds.LEASES.plural}.{kinds.LEASES.group}"
 JOBS, WORKLOADS = f"{kinds.JOBS.plural}.{kinds.JOBS.group}", f"{kinds.WORKLOADS.plural}.{kinds.WORKLOADS.group}"
@@ -281,7 +283,7 @@ class Invariants:
 
     def _win(self, write: Write, attempt: str) -> None:
         check, before = _check(write.new), _check(write.old)
-        if check.get("state") == "Retry" and before.get("state") == "Ready":
+        if check.get("state") == "Retry" and before.get("state") != "Retry":
             self._loss(write, attempt, check.get("message") or "")
         if check.get("state") != "Ready" or before.get("state") == "Ready":
             return
@@ -301,9 +303,11 @@ class Invariants:
         return self.injector.host_of(_cluster(workload))
 
     def _loss(self, write: Write, attempt: str, message: str) -> None:
-        if not message.startswith(LOSSES):
+        lost = LOSS.match(message)
+        if lost is None:
             return
-        cluster, worker = _cluster(write.old), self._winner(write.old)
+        cluster = _cluster(write.old) or lost[1] or ""
+        worker = self.injector.host_of(cluster)
         if not self._is_lost(worker, write.at) and not self._is_lost(cluster, write.at):
             since = self._away_since(cluster, write.at)
             self.broken("I9", write.at, f"{_name(write)}: {worker} counts as lost, and is away since {since}")
