@@ -11,6 +11,7 @@ from multikueue.quota.engine import Engine
 from multikueue.store.queues import Key, Queue
 from multikueue.store.store import Store
 from multikueue.store.views import Views
+from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import (
     NOW,
     admission_check,
@@ -66,6 +67,13 @@ def stored(*, minds_pods: bool = False, adapters: Adapters = BATCH_ONLY) -> tupl
         store.worker(name).connected()
     noted.keys.clear()
     return store, noted
+
+
+def not_seen_yet(worker: WorkerView) -> None:
+    """As in a process that has just begun."""
+    worker.suspected(NOW)
+    worker.recorded(None)
+    worker.forget()
 
 
 def local() -> WorkloadBuilder:

@@ -20,7 +20,7 @@ from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER
 from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table, table
-from tests.controllers.workers.connection.test_connection import QUICK, Line, access, connected, connecting
+from tests.controllers.workers.connection.line import QUICK, Line, access, connected, connecting
 from tests.controllers.workers.worker_server import WorkerServer, worker_server
 
 pytestmark = pytest.mark.anyio

@@ -2,142 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any
 
 import anyio
 import pytest
 
 from multikueue.api.kinds import LOCAL_QUEUES
-from multikueue.api.meta import ObjectKey
-from multikueue.controllers.workers.connection.connection import Connection
-from multikueue.controllers.workers.connection.heartbeat import RECHECK, TIME_TO_STAND
 from multikueue.controllers.workers.connection.identities import OtherCluster
-from multikueue.controllers.workers.connection.kubeconfigs import Access
-from multikueue.controllers.workers.connection.outbox import Outbox
-from multikueue.dispatch.group.group import Asked, Reach
+from multikueue.dispatch.group.group import Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.jobs.integrations.external import external
-from multikueue.kube.auth.credentials import Credentials
-from multikueue.kube.auth.tokens import FixedToken
-from multikueue.kube.reflector import Reflector
-from multikueue.settings import Dispatch, Integrations
-from multikueue.store.workers.sight import EVERYWHERE
-from multikueue.store.workers.worker import NEVER, WorkerView
-from multikueue.testing import NOW
-from tests.controllers.table import Table, table
-from tests.controllers.workers.worker_server import WorkerServer, worker_server
+from multikueue.settings import Integrations
+from tests.controllers.workers.connection.line import (
+    ASKED,
+    KEY,
+    QUICK,
+    Line,
+    access,
+    beats,
+    connected,
+    connecting,
+)
+from tests.controllers.workers.worker_server import worker_server
 
 pytestmark = pytest.mark.anyio
-
-QUICK = Dispatch(
-    heartbeat_interval=timedelta(milliseconds=10),
-    heartbeat_timeout=timedelta(milliseconds=300),
-    call_timeout=timedelta(milliseconds=500),
-    suspect_after=timedelta(0),
-    isolate_after=timedelta(milliseconds=20),
-    reconnect_first=timedelta(milliseconds=5),
-    reconnect_cap=timedelta(milliseconds=10),
-)
-KEY = ObjectKey("team", "job-a")
-ASKED = Asked("attempt", NOW)
-
-
-def access(server: WorkerServer | str, token: str) -> Access:
-    """A kubeconfig for a server with a token. Another token is another kubeconfig."""
-    url = server if isinstance(server, str) else server.url
-    return Access(f"{url} {token}".encode(), Credentials(server=url, token=FixedToken(f"Bearer {token}")))
-
-
-@dataclass
-class Line:
-    """A running connection, and the states it has had since it was first connected."""
-
-    world: Table
-    connection: Connection
-    worker: WorkerView
-    states: list[Reach] = field(default_factory=list)
-
-    def reach_changed(self, worker: WorkerView) -> None:
-        self.states.append(worker.link.reach)
-
-    def worker_met(self, worker: WorkerView) -> None:
-        raise AssertionError
-
-    def worker_forgotten(self, worker: WorkerView) -> None:
-        raise AssertionError
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        with anyio.fail_after(5):
-            while not condition():  # noqa: ASYNC110  # what is waited for happens in a server, not in an event of ours
-                await anyio.sleep(0.002)
-
-    async def changes_to(self, server: WorkerServer, token: str) -> None:
-        """Until heartbeat and both watches use the token."""
-        wanted = {"GET api", "WATCH workloads", "WATCH jobs"}
-        await self.until(lambda: self.connection.problem is None and wanted <= set(server.uses(token)))
-
-    async def objects(self, kind: type[Exception]) -> str:
-        """The problem of that kind, once it is there: its message."""
-        await self.until(lambda: self.connection.problem is not None and self.connection.problem.kind is kind)
-        assert self.connection.problem is not None
-        return self.connection.problem.message
-
-
-def not_connected_yet(worker: WorkerView) -> None:
-    """As in a process that has just begun."""
-    worker.suspected(NOW)
-    worker.recorded(None)
-    worker.forget()
-
-
-@asynccontextmanager
-async def connected(
-    server: WorkerServer,
-    *,
-    before: Access | None = None,
-    namespaces: tuple[str, ...] = EVERYWHERE,
-    **dispatch: Any,
-) -> AsyncIterator[Line]:
-    """A connection to a server with the token "one", that has listed everything."""
-    async with connecting(server, before=before, namespaces=namespaces, **dispatch) as line:
-        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
-        line.states.clear()
-        yield line
-
-
-@asynccontextmanager
-async def connecting(
-    server: WorkerServer,
-    *,
-    before: Access | None = None,
-    namespaces: tuple[str, ...] = EVERYWHERE,
-    **dispatch: Any,
-) -> AsyncIterator[Line]:
-    """`dispatch` are settings of that group."""
-    world = table(**dispatch)
-    worker = world.store.worker("w1")
-    not_connected_yet(worker)
-    made = Connection(world.world, QUICK, worker, access(server, "one"), anyio.Event(), namespaces, before=before)
-    line = Line(world, made, worker)
-    world.store.observe(line)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(made.run)
-        yield line
-        made.stop()
-
-
-def never_asked(line: Line) -> None:
-    line.worker.asked_in_vain(NEVER, line.world.now(), line.world.world.lost_after)
-
-
-async def beats(line: Line, server: WorkerServer, token: str) -> None:
-    """Until there were two more signs of life by that token."""
-    before = server.uses(token).count("GET api")
-    await line.until(lambda: server.uses(token).count("GET api") >= before + 2)
 
 
 async def test_a_new_token_takes_over_without_a_moment_of_trouble() -> None:
@@ -330,90 +219,6 @@ async def test_the_first_trouble_of_a_connection_is_made_known(trouble: str) -> 
         line.world.queues.clusters = type(line.world.queues.clusters)()
         await line.until(lambda: line.connection.tried)
         assert len(line.world.queues.clusters) == 1
-
-
-@pytest.mark.parametrize("trouble", ["heartbeats", "watches"])
-async def test_a_worker_is_asked_in_vain_for_as_long_as_it_is_away(trouble: str) -> None:
-    async with worker_server("one") as server, connecting(server) as line:
-        if trouble == "watches":
-            server.lacks = {"workloads"}
-        else:
-            server.tokens.clear()
-        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
-        never_asked(line)
-        line.world.time += TIME_TO_STAND + timedelta(seconds=1)
-        await line.until(lambda: line.worker.link.last_failed_probe != NEVER)
-        server.tokens, server.lacks = {"one"}, set()
-        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
-        assert not line.worker.is_lost(NOW + timedelta(days=1), timedelta(minutes=1))
-
-
-async def test_a_worker_that_answers_again_has_a_while_for_its_watches_to_stand() -> None:
-    async with worker_server("one") as server, connecting(server) as line:
-        server.lacks = {"workloads"}
-        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
-        never_asked(line)
-        line.world.time += TIME_TO_STAND
-        server.asked.clear()
-        await line.until(lambda: server.uses("one").count("GET api") > 2)
-        assert line.worker.link.last_failed_probe == NEVER
-
-
-async def test_watches_do_not_rest_while_their_worker_shows_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reflector, "_pause_after", lambda *_: 3600.0)
-    async with worker_server("one") as server, connecting(server) as line:
-        server.lacks = {"workloads"}
-        await line.until(lambda: "no kind Workload" in line.worker.why)
-        server.lacks = set()
-        await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
-
-
-async def test_a_worker_that_answers_heartbeats_only_is_not_asked_without_pause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each call that fails asks for a heartbeat, and each heartbeat lets the call be tried again."""
-    tried = []
-
-    async def fails(_outbox: Outbox, key: ObjectKey, _plan: object) -> bool:
-        tried.append(key)
-        raise ClusterUnreachable("w1", "the answer is no JSON")
-
-    async with worker_server("one") as server, connected(server) as line:
-        line.connection.settings = QUICK.model_copy(update={"heartbeat_interval": timedelta(hours=1)})
-        line.world.submit()
-        await line.world.settle()
-        monkeypatch.setattr(Outbox, "_may_create", fails)
-        made = line.world.workload()["metadata"]
-        line.world.queues.outboxes["w1"].add(ObjectKey(made["namespace"], made["name"]))
-        await line.until(lambda: len(tried) == 2)
-        began = anyio.current_time()
-        await line.until(lambda: len(tried) == 4)
-        assert anyio.current_time() - began > RECHECK.total_seconds()
-
-
-async def test_who_waits_for_the_loss_of_a_worker_is_told_of_it() -> None:
-    async with worker_server("one") as server:
-        server.put("Workload", "job-a", "u1")
-        async with connected(server) as line:
-            server.tokens.clear()
-            await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
-            line.world.queues.workloads = type(line.world.queues.workloads)()
-            line.world.time += line.world.world.lost_after + timedelta(minutes=1)
-            await line.until(lambda: len(line.world.queues.workloads))
-            assert line.worker.is_lost(line.world.time, line.world.world.lost_after)
-
-
-async def test_a_worker_is_asked_as_soon_as_its_time_is_up() -> None:
-    async with (
-        worker_server("one") as server,
-        connected(server, worker_lost_timeout=timedelta(milliseconds=20)) as line,
-    ):
-        server.tokens.clear()
-        await line.until(lambda: line.worker.link.reach is Reach.ISOLATED)
-        line.connection.settings = QUICK.model_copy(update={"heartbeat_interval": timedelta(hours=1)})
-        await anyio.sleep(0.05)  # the last of the short intervals is over
-        never_asked(line)
-        await line.until(lambda: line.worker.link.last_failed_probe != NEVER)
 
 
 # Kinds of jobs that not every cluster has.

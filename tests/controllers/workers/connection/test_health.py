@@ -12,7 +12,7 @@ from multikueue.dispatch.group.group import Reach
 from multikueue.settings import Dispatch
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW
-from tests.controllers.workers.connection.test_connection import QUICK
+from tests.controllers.workers.connection.line import QUICK
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table
-from tests.controllers.workers.connection.test_connection import (
+from tests.controllers.workers.connection.line import (
     ASKED,
     KEY,
     QUICK,
@@ -30,9 +30,9 @@ from tests.controllers.workers.connection.test_connection import (
     beats,
     connected,
     connecting,
-    not_connected_yet,
 )
 from tests.controllers.workers.worker_server import WorkerServer, worker_server
+from tests.store.known import not_seen_yet
 
 pytestmark = pytest.mark.anyio
 
@@ -133,7 +133,7 @@ def cluster_of(world: Table, name: str = "w1") -> Any:
 async def test_of_two_that_come_at_once_one_is_first() -> None:
     async with worker_server("one", uid="u1") as server, connecting(server) as line:
         second = line.world.store.worker("w2")
-        not_connected_yet(second)
+        not_seen_yet(second)
         other = Connection(line.world.world, QUICK, second, access(server, "one"), anyio.Event())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(other.run)
