@@ -12,6 +12,7 @@ from multikueue.api.job import AnyJob, JobKey
 from multikueue.api.kinds import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.workload import ADMITTED, FINISHED, Workload
+from multikueue.dispatch.group.group import Asked
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache
@@ -20,7 +21,7 @@ from multikueue.store.event_handlers.changes import Change
 from multikueue.store.event_handlers.triggers import Table, keys_after
 from multikueue.store.event_handlers.writes import Writes
 from multikueue.store.queues import Key, Queue, WorkQueues
-from multikueue.store.state import State
+from multikueue.store.state import State, workers_named_by
 from multikueue.store.workers.worker import WorkerAspect, WorkerView, prebuilt_key
 
 __all__ = ["Store", "WorkerObserver"]
@@ -141,6 +142,8 @@ class Store(State):
             self.placements.forget(key)
         if old is None and new is not None:
             self._call_in(new)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._remember(old)
         self._look_again(triggers.WORKLOAD, Change(old, new, is_own=self._is_held_back(key, new)))
 
     def _call_in(self, local: Workload) -> None:
@@ -150,6 +153,16 @@ class Store(State):
         for worker in self.workers.values():
             if worker.leaves_out(names):
                 worker.call_in(local.key, self.now())
+
+    def _remember(self, gone: Workload) -> None:
+        """The status of a workload that is gone was the only trace of what a process before this one asked for on workers
+        that have not been seen since (contract I1): a new workload of that name must wait for them."""
+        if gone.has(FINISHED):
+            return
+        for name in set(workers_named_by(gone)):
+            worker = self.workers.get(name)
+            if worker is not None and not worker.link.known:
+                worker.ask_for_job(gone.key, Asked("", self.now()))
 
     def _job_changed(self, old: AnyJob | None, new: AnyJob | None) -> None:
         key = self.adapters.key_of(_newest(old, new))

@@ -15,7 +15,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue import CORDON_ANNOTATION, AdmissionCheck
 from multikueue.api.pod import PodGroup
 from multikueue.api.slices import is_elastic
-from multikueue.api.workload import FINISHED, Workload, any_owner_of, owner_kind, owner_of
+from multikueue.api.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind, owner_of
 from multikueue.dispatch.group.group import (
     MAX_NOMINATED,
     NO_FLEET,
@@ -65,16 +65,20 @@ class Views:
         lost_after: timedelta,
         copy_retention: timedelta = timedelta(),
         one_preempts: bool = False,
+        others_evict: bool = False,
         redoes_admission: bool = True,
         compatibility: Compatibility = NEWEST,
     ) -> Group:
-        """The input of the decision on one workload. `local` may be ahead of the cache by the write to come."""
+        """The input of the decision on one workload. `local` may be ahead of the cache by the write to come.
+        `others_evict`: a Kueue beside us does."""
         check = self.store.multikueue_check(local) if local else None
         job = self.store.local_job(local) if local else None
         attempt = attempt_of(local) if local else ""
         of = self._of(key, local)
         fleet = self._fleet(check, of.job, key.namespace)
-        remotes = tuple(self._seen(of, name, fleet) for name in self._concerned(of, fleet))
+        may_be_anywhere = others_evict and local is not None and local.condition(EVICTED) is not None
+        concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere)
+        remotes = tuple(self._seen(of, name, fleet) for name in concerned)
         over = local is not None and local.has(FINISHED)
         return Group(
             key=key,
@@ -95,6 +99,7 @@ class Views:
             lost_after=lost_after,
             copy_retention=timedelta() if local is not None and self._is_leaving(local) else copy_retention,
             one_preempts=one_preempts,
+            may_be_anywhere=may_be_anywhere,
             wins_by=self.store.wins_by(),
             redoes_admission=redoes_admission,
             compatibility=compatibility,
@@ -168,14 +173,15 @@ class Views:
             is_unseen=local is not None and self._is_unseen(local, job),
         )
 
-    def _concerned(self, of: _Workload, fleet: Fleet) -> tuple[str, ...]:
+    def _concerned(self, of: _Workload, fleet: Fleet, *, may_be_anywhere: bool = False) -> tuple[str, ...]:
         """The workers that concern a workload, in the order of the fleet."""
         local = of.local
         of_earlier_slices = (name for end in of.before for name in self.store.with_job(end))
         named = workers_named_by(local) if local is not None else ()
         all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
+        unseen = (name for name in fleet.order if may_be_anywhere and not self.store.worker(name).link.known)
         found = dict.fromkeys(
-            (*(fleet.order if all_may else ()), *named, *self.store.places(of.key), *of_earlier_slices)
+            (*(fleet.order if all_may else ()), *unseen, *named, *self.store.places(of.key), *of_earlier_slices)
         )
         recorded = local.status.cluster_name if local is not None else None
         known = [name for name in found if name == recorded or name in fleet.order or name in self.store.workers]

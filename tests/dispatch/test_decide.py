@@ -850,6 +850,37 @@ def test_one_that_was_taken_out_of_the_config_meanwhile_stays_nominated_until_it
         assert status.nominated_cluster_names == ("w1",)
 
 
+def test_after_an_eviction_by_others_any_worker_not_yet_seen_holds_the_job_back() -> None:
+    """A Kueue beside us takes the nomination away when it evicts, perhaps while no process of ours runs."""
+    unseen = away(but(worker("w2"), known=False))
+    local = reserved().nominated("w1")
+    decision = decided(local, worker("w1", admitted_copy()), unseen, may_be_anywhere=True)
+    assert (told(decision), decision.again_after) == ([], timedelta(minutes=15))
+    for seen in (worker("w2"), away(worker("w2"))):
+        assert told(decided(local, worker("w1", admitted_copy()), seen, may_be_anywhere=True)) == ["CreateJob w1"]
+
+
+def test_without_quota_the_nomination_of_a_worker_not_yet_seen_stays() -> None:
+    unseen = away(but(worker("w2"), known=False))
+    local = pending().nominated("w1", "w2").check()
+    decision = decided(local, worker("w1"), unseen)
+    assert decision.status is not None
+    assert (decision.status.nominated_cluster_names, decision.again_after) == (("w2",), timedelta(minutes=15))
+    for gone, now in ((unseen, LATE), (away(worker("w2")), NOW)):
+        status = decided(local, worker("w1"), gone, now=now).status
+        assert status is not None
+        assert status.nominated_cluster_names == ()
+
+
+def test_a_worker_out_of_reach_that_was_asked_for_the_job_is_nominated_again() -> None:
+    """Or the next process would not know that the job may be there, if this one dies."""
+    asked = away(but(worker("w2"), asked=ATTEMPT.replace("1", "2", 1)))
+    for remote, now, names in ((asked, NOW, {"w1", "w2"}), (asked, LATE, {"w1"})):
+        status = decided(reserved(), worker("w1"), remote, now=now).status
+        assert status is not None
+        assert set(status.nominated_cluster_names) == names
+
+
 def test_a_worker_out_of_reach_with_the_job_of_an_earlier_attempt_holds_the_job_back() -> None:
     """Its copy may be admitted there once more, and the job would run twice."""
     left = away(worker("w2", copy(EARLIER), remote_job(EARLIER)))

@@ -20,6 +20,7 @@ from multikueue.api.queues import WorkloadPriorityClass
 from multikueue.api.stateful_set import StatefulSet
 from multikueue.api.workload import FAILED_ON, ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.dispatch.copies.plan import Absent, Plan
+from multikueue.dispatch.group.group import Asked
 from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import Adapters
@@ -48,13 +49,26 @@ from multikueue.testing import (
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.builders import with_status
 from tests.jobs.kinds.pods.builders import member
-from tests.store.known import KEY, Noted, grouped, local, stored
+from tests.store.known import KEY, Noted, grouped, local, not_seen_yet, stored
 
 
 def noted_by(change: Callable[[Store], None]) -> list[str]:
     store, noted = stored()
     change(store)
     return [key for key in noted.keys if key.startswith("workload ")]
+
+
+@pytest.mark.parametrize("follows", ["nothing", "a new workload of that name"])
+def test_what_may_be_on_a_worker_not_yet_seen_is_kept_in_mind_when_the_workload_goes(follows: str) -> None:
+    store, _ = stored()
+    store.workloads.upsert(local().nominated("w1", "w2").version(2).build())
+    not_seen_yet(store.worker("w2"))
+    if follows == "nothing":
+        store.workloads.remove(local().version(2).build())
+    else:
+        store.workloads.upsert(local().uid("another").version(3).build())
+    asked = [store.worker(name).expectations.asked(KEY) for name in ("w1", "w2")]
+    assert asked == [None, Asked("", NOW)]
 
 
 SAYS = {"multikueue.dev/placement": "gpu"}

@@ -16,7 +16,7 @@ from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.store.views import Views
 from multikueue.testing import NOW, job, multikueue_cluster, multikueue_config, workload
-from tests.store.known import KEY, grouped, local, stored
+from tests.store.known import KEY, grouped, local, not_seen_yet, stored
 
 
 def test_a_group_has_the_workers_in_the_order_of_the_configuration() -> None:
@@ -88,6 +88,26 @@ def test_where_more_may_be_nominated_than_is_recorded_all_are_in_the_group() -> 
     store.configs.upsert(multikueue_config("mk", *names).version(2).build())
     store.workloads.upsert(local().nominated(*names[:MAX_NOMINATED]).version(2).build())
     assert [r.cluster for r in grouped(store).remotes] == names
+
+
+@pytest.mark.parametrize("others_evict", [True, False])
+def test_of_a_workload_that_others_evicted_each_worker_not_yet_seen_is_in_the_group(*, others_evict: bool) -> None:
+    store, _ = stored()
+    not_seen_yet(store.worker("w2"))
+    for version, of in enumerate((local(), local().condition("Evicted", "False", reason="QuotaReserved")), 2):
+        store.workloads.upsert(of.version(version).build())
+        group = Views(store).group(
+            KEY,
+            store.workloads.get(KEY),
+            origin="multikueue",
+            lost_after=timedelta(minutes=15),
+            others_evict=others_evict,
+        )
+        was_evicted = others_evict and version == 3
+        assert (group.may_be_anywhere, [r.cluster for r in group.remotes]) == (
+            was_evicted,
+            ["w2"] if was_evicted else [],
+        )
 
 
 def test_a_group_is_widened_by_workers_of_its_fleet_only() -> None:

@@ -305,6 +305,8 @@ class Group:
     - `one_preempts`: workers may preempt for it one at a time only.
     - `opening`: the worker whose gate was to be opened when it was last decided, which need not be seen yet.
     - `wins_by`: the condition of its copy by which a worker wins.
+    - `may_be_anywhere`: another program evicts it, and takes its nomination away, which is the trace of a requested job:
+      it has been evicted, perhaps while no process of ours ran.
     - `redoes_admission`: what its worker evicts is dispatched anew at once.
     - `compatibility`: the release of Kueue whose words and ways are followed.
     """
@@ -327,6 +329,7 @@ class Group:
     copy_retention: timedelta = timedelta()
     one_preempts: bool = False
     opening: str = ""
+    may_be_anywhere: bool = False
     wins_by: str = ADMITTED
     redoes_admission: bool = True
     compatibility: Compatibility = NEWEST

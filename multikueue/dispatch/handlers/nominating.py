@@ -167,17 +167,25 @@ def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
-    """Nominated workers that stay nominated without being named again:
+    """Workers that are nominated without being named again. Of the nominated ones:
 
     - An unreachable worker: its copy still exists, and may win once the worker is back.
     - A worker that can never hold the workload: the status of the copy is the only evidence of that.
     - A worker that may hold an unseen job, even if the configuration dropped it: the nomination is the only trace of
       it.
+
+    And one out of reach that was asked for the job: the process after this one must wait for it too.
     """
     away = {r.cluster for r in v.group.remotes if not r.reachable and r.configured and r.unfit is None}
     unseen = {r.cluster for r in v.group.remotes if not r.reachable and may_hold_unseen(v, r)}
     staying = away | unseen | lacks(v.group).keys()
-    return tuple(n for n in v.local.status.nominated_cluster_names if n in staying and n not in nomination.clusters)
+    asked = (
+        r.cluster
+        for r in v.group.remotes
+        if r.asked is not None and not r.reachable and not r.lost(v.now, v.group.lost_after)
+    )
+    kept = (*(n for n in v.local.status.nominated_cluster_names if n in staying), *asked)
+    return tuple(dict.fromkeys(n for n in kept if n not in nomination.clusters))
 
 
 def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Desired]:

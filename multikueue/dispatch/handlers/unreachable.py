@@ -22,9 +22,11 @@ def until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelt
 
 def may_hold_unseen(v: View, remote: Remote) -> bool:
     """Whether a worker not seen since the start of the process may hold a job: a nominated one, if the previous process
-    created the job just before it died; one where an attempt failed, if the job could not be removed."""
+    created the job just before it died; one where an attempt failed, if the job could not be removed. Any, if what was
+    nominated is not known."""
     if remote.link.known or remote.lost(v.now, v.group.lost_after):
         return False
     named, failed = v.local.status.nominated_cluster_names, v.local.condition(FAILED_ON)
-    nominated = remote.cluster in named or (remote.configured and len(named) == MAX_NOMINATED)
+    is_cut = len(named) == MAX_NOMINATED or v.group.may_be_anywhere
+    nominated = remote.cluster in named or (remote.configured and is_cut)
     return nominated or (failed is not None and remote.cluster in failures(failed.message))

@@ -10,14 +10,23 @@ from multikueue.api.event import Event
 from multikueue.api.workload import ADMITTED, EVICTED, without_nomination
 from multikueue.dispatch.group import words
 from multikueue.dispatch.group.phases import View
-from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check
+from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged, with_check
 from multikueue.dispatch.handlers.removal import removals
+from multikueue.dispatch.handlers.unreachable import may_hold_unseen, until_lost
 
 
 def unreserved(v: View) -> Outcome:
-    """Without quota, clear nominations and `clusterName`: a stale name would block the next winner (CX-17)."""
-    status = msgspec.structs.replace(without_nomination(v.local.status), cluster_name=None)
-    return replace(waiting(v), status=status)
+    """Without quota, clear nominations and `clusterName`: a stale name would block the next winner (CX-17). The
+    nomination of a worker that may hold a job unseen stays, for it is the only trace of that job."""
+    named = v.local.status.nominated_cluster_names
+    unseen = [r for r in v.group.remotes if r.cluster in named and not r.reachable and may_hold_unseen(v, r)]
+    status = msgspec.structs.replace(
+        without_nomination(v.local.status),
+        cluster_name=None,
+        nominated_cluster_names=tuple(r.cluster for r in unseen),
+    )
+    gone = waiting(v)
+    return replace(gone, status=status, again_after=sooner(gone.again_after, until_lost(v, unseen) if unseen else None))
 
 
 def waiting(v: View) -> Outcome:

@@ -160,10 +160,6 @@ def reset_checks(status: WorkloadStatus, *, now: datetime) -> WorkloadStatus:
     return replace(status, admission_checks=checks)
 
 
-def _without_clusters(status: WorkloadStatus) -> WorkloadStatus:
-    return replace(without_nomination(status), cluster_name=None)
-
-
 def _counted(stats: SchedulingStats | None, *, reason: str, cause: str) -> SchedulingStats:
     old = stats.evictions if stats else ()
     past = next((each.count for each in old if (each.reason, each.underlying_cause) == (reason, cause)), 0)
@@ -199,11 +195,13 @@ def release(status: WorkloadStatus, *, generation: int, now: datetime) -> Worklo
 
 
 def unreserve(status: WorkloadStatus, *, reason: str, message: str, generation: int, now: datetime) -> WorkloadStatus:
-    """Give the quota back, with all that was built on it."""
+    """Give the quota back, with all that was built on it.
+
+    Nominations stay, as Kueue leaves them: who dispatches takes them away once nothing can be left on those workers."""
     status = put_condition(
         status, QUOTA_RESERVED, "False", reason=reason, message=message, generation=generation, now=now
     )
-    status = replace(_without_clusters(status), admission=None)
+    status = replace(status, admission=None, cluster_name=None)
     if any(check.state != "Pending" for check in status.admission_checks):
         status = reset_checks(status, now=now)
     return synchronise_admitted(status, generation, now)

@@ -267,13 +267,13 @@ def test_a_workload_that_used_up_its_time_gets_all_of_it_again() -> None:
     assert release(evicted, generation=1, now=after(9)).accumulated_past_execution_time_seconds is None
 
 
-def test_losing_quota_without_eviction_resets_checks_and_clusters() -> None:
+def test_losing_quota_without_eviction_resets_checks_and_leaves_nominations_to_who_dispatches() -> None:
     before = status(workload("a").reserved().check("mk", "Ready").check("b").nominated("w1"))
     found = unreserve(before, reason="Inadmissible", message="stopped", generation=1, now=after(1))
 
     assert told(found, "QuotaReserved") == ("False", "Inadmissible", "stopped")
     assert [check.state for check in found.admission_checks] == ["Pending", "Pending"]
-    assert (found.admission, found.nominated_cluster_names) == (None, ())
+    assert (found.admission, found.cluster_name, found.nominated_cluster_names) == (None, None, ("w1",))
     assert find_condition(found.conditions, "Admitted") is None
 
 
