@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from time import monotonic
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -650,7 +649,7 @@ class Client:
     def _accounted(self, request: _Request) -> Iterator[_Account]:
         """Translate exceptions of the transport into ours, and report the request whatever its result."""
         account = _Account()
-        started = monotonic()
+        started = loop_time()
         try:
             yield account
         except (ApiError, ClusterUnreachable, NotLeading) as error:
@@ -667,7 +666,7 @@ class Client:
             raise ClusterUnreachable(self.cluster, "the connection was given up") from error
         finally:
             if self._on_call is not None:
-                seconds = monotonic() - started
+                seconds = loop_time() - started
                 call = Call(self.cluster, request.verb, request.plural, request.subresource, account.status, seconds)
                 self._on_call(call)
 

@@ -10,6 +10,7 @@ a cache that takes in an object, and the call of a strategy. Both here let cance
 """
 
 from multikueue.runtime.clock import Clock, SystemClock
+from multikueue.runtime.concurrency.adaptive_limit import AdaptiveLimit
 from multikueue.runtime.concurrency.deadline_pool import DeadlineExceeded, DeadlinePool, PoolSaturated
 from multikueue.runtime.concurrency.race import first
 from multikueue.runtime.concurrency.turnstile import Turnstile
@@ -23,6 +24,7 @@ from multikueue.runtime.process.files import watch_files
 __all__ = [
     "AGAIN",
     "DONE",
+    "AdaptiveLimit",
     "Backoff",
     "Clock",
     "Closed",

@@ -306,8 +306,9 @@ class Dispatch(_Group):
     concurrency: Annotated[int, Field(ge=1)] = 64
     """How many workloads are looked at at once; more hides more latency and costs memory only."""
 
-    concurrency_per_cluster: Annotated[int, Field(ge=1)] = 12
-    """How many calls may be under way to one worker; the limit is each worker's own, so a slow one delays no other."""
+    concurrency_per_cluster: Annotated[int, Field(ge=1)] = 64
+    """How many calls may be under way to one worker at most; it begins with 12, gets more while answers come in time, so that
+    distance costs no rate, and less when they come late or the worker has too many. Each worker has its own."""
 
     call_timeout: Wait = timedelta(seconds=10)
     """How long one API call may take."""

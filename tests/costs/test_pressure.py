@@ -90,6 +90,22 @@ def test_a_worker_that_answers_once_a_second_holds_up_nobody() -> None:
     assert world.pressure.longest_queue <= jobs + 1
 
 
+def test_distance_costs_a_burst_a_few_round_trips_and_no_rate() -> None:
+    jobs, way = 120, 0.2
+
+    def ending(*, round_trip: float) -> float:
+        async def play(world: Play) -> float:
+            for worker in world.world.workers:
+                world.world.network.link(NAME, worker).weather = Weather(latency=(round_trip / 2, round_trip / 2))
+            names = world.submit(jobs)
+            return await world.until(lambda: all(map(world.has_ended, names)))
+
+        return played(play)[0]
+
+    near, far = ending(round_trip=0.0), ending(round_trip=way)
+    assert far <= near + 10 * way
+
+
 def test_jobs_start_in_the_order_in_which_they_were_submitted() -> None:
     async def play(world: Play) -> list[str]:
         world.submit(1, word="first", seconds=60)

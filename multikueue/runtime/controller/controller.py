@@ -46,7 +46,7 @@ class _Controller(Generic[K]):
     reconcile: Callable[[K], Awaitable[Result]]
     on_error: Callable[[K, Exception], None]
     tasks: anyio.abc.TaskGroup
-    most: int
+    most: Callable[[], int]
     spare: int
     context: Context = field(default_factory=copy_context)
     _working: int = 0
@@ -54,7 +54,7 @@ class _Controller(Generic[K]):
 
     def hire(self) -> None:
         """One more worker, unless there are as many as may be."""
-        if self._working < self.most:
+        if self._working < self.most():
             self._working += 1
             self.context.run(partial(self.tasks.start_soon, self._work, name=f"{self.name}-{self._working}"))
 
@@ -69,7 +69,7 @@ class _Controller(Generic[K]):
         self._working -= 1
 
     async def _take_keys(self) -> None:
-        while self.queue.is_ready or self._waiting < self.spare:
+        while self._working <= self.most() and (self.queue.is_ready or self._waiting < self.spare):
             self._waiting += 1
             try:
                 key = await self.queue.get()
@@ -86,6 +86,8 @@ class _Controller(Generic[K]):
                 raise
             finally:
                 self.queue.done(key)
+            if self.queue.is_ready:
+                self.hire()  # more may work than when the key was added
             await asyncio.sleep(0)  # a reconcile with nothing to do may never yield to other tasks
 
     def _hire_no_more(self) -> None:
@@ -137,11 +139,12 @@ async def run_controller(
     queue: WorkQueue[K],
     reconcile: Callable[[K], Awaitable[Result]],
     *,
-    workers: int,
+    workers: int | Callable[[], int],
     spare: int | None = None,
     on_error: Callable[[K, Exception], None] = _ignore,
 ) -> None:
-    """Runs `reconcile` over the keys of `queue` with at most that many workers, until the queue is closed.
+    """Runs `reconcile` over the keys of `queue` with at most that many workers, until the queue is closed. The
+    number may change: `workers` tells it each time.
 
     A worker begins when a key waits for one, and ends when `spare` others (None: any number) wait for keys: there may be
     thousands of queues, nearly all of them empty.
@@ -151,6 +154,7 @@ async def run_controller(
     an exception from it ends the controller. So does InvariantBroken, raised within an exception group. Cancellation
     passes.
     """
+    most = workers if callable(workers) else partial(int, workers)
     try:
         async with anyio.create_task_group() as tasks:
             controller = _Controller(
@@ -159,10 +163,10 @@ async def run_controller(
                 reconcile=reconcile,
                 on_error=on_error,
                 tasks=tasks,
-                most=workers,
-                spare=workers if spare is None else spare,
+                most=most,
+                spare=most() if spare is None else spare,
             )
-            for _ in range(min(workers, max(1, len(queue)))):
+            for _ in range(min(most(), max(1, len(queue)))):
                 controller.hire()
             queue.unserved = controller.hire
     finally:

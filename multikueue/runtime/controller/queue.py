@@ -142,6 +142,11 @@ class WorkQueue(Generic[K]):
         """Whether `get` would return at once: a key waits for a worker."""
         return bool(self._place)
 
+    @property
+    def processing(self) -> int:
+        """The number of keys that workers have."""
+        return len(self._processing)
+
     def depth(self) -> Depth:
         waiting = [len(keys) for keys in self._waiting]
         for priority in self._again.values():

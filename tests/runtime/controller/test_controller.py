@@ -91,6 +91,26 @@ async def test_an_error_costs_other_keys_nothing() -> None:
     assert script.calls == [(0, "a"), (0, "b"), (1, "a")]
 
 
+async def test_as_many_work_as_may_at_the_time() -> None:
+    """The number may change while keys wait."""
+    may, working, seen = 2, 0, list[int]()
+
+    async def reconcile(_key: str) -> Result:
+        nonlocal may, working
+        working += 1
+        seen.append(working)
+        await anyio.sleep(1)
+        working -= 1
+        may = 6 if len(seen) < 30 else 1
+        return DONE
+
+    work = queue(*map(str, range(60)))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(close_after, 1000, work)
+        await run_controller("dispatch", work, reconcile, workers=lambda: may)
+    assert (len(seen), max(seen[:2]), max(seen), set(seen[-10:])) == (60, 2, 6, {1})
+
+
 async def test_throttled_waits_as_long_as_the_server_asked() -> None:
     slow_down = Throttled(429, "TooManyRequests", "slow down", after=30)
     script = Script(slow_down, ExceptionGroup("two workers", [slow_down, DOWN]), Throttled(429, "TooManyRequests", "?"))

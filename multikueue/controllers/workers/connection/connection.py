@@ -32,10 +32,11 @@ from multikueue.controllers.workers.connection.identities import ClusterIdentity
 from multikueue.controllers.workers.connection.kubeconfigs import Access
 from multikueue.controllers.workers.connection.outbox import Outbox
 from multikueue.controllers.workers.connection.watches import Watches
-from multikueue.errors import MultiKueueError
+from multikueue.errors import ClusterUnreachable, MultiKueueError, Throttled
 from multikueue.kube.auth.expiry import Validity, of_credentials
-from multikueue.kube.client import Client
-from multikueue.runtime import Backoff, WorkQueue, run_controller, supervise
+from multikueue.kube.auth.identity import loop_time
+from multikueue.kube.client import Call, Client
+from multikueue.runtime import AdaptiveLimit, Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
 from multikueue.store.workers.sight import EVERYWHERE
 from multikueue.store.workers.worker import WorkerView
@@ -52,6 +53,9 @@ for the outbox."""
 
 SPARE_TASKS = 2
 """Tasks that wait for keys of one outbox at most: where there are a thousand workers, most have nothing to do."""
+
+WRITES = frozenset({"create", "update", "patch", "delete"})
+"""The verbs of an outbox's calls that take about as long as each other."""
 
 TRIAL_CALLS = 2
 """Calls in flight while credentials are tried."""
@@ -86,10 +90,12 @@ class Connection:
     _watches: Watches = field(init=False)
     _heartbeat: Heartbeat = field(init=False)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _limit: AdaptiveLimit = field(init=False)
     _leave: Callable[[], None] = field(default=_nowhere)
 
     def __post_init__(self) -> None:
         self._look_at_credential()
+        self._limit = AdaptiveLimit(self.settings.concurrency_per_cluster)
         self._identity = ClusterIdentity(self.context, self.worker)
         self._health = Health(
             self.worker, self.settings, self.context.now, self._was_tried, self.contact, settled=self._settled
@@ -140,7 +146,21 @@ class Connection:
     def _retries(self) -> Backoff:
         return Backoff(first=self.settings.reconnect_first, cap=self.settings.reconnect_cap, jitter=1)
 
-    def _client(self, access: Access, *, limit: int) -> AbstractAsyncContextManager[Client]:
+    def _called(self, call: Call) -> None:
+        """Learns from a write of the outbox how many may be under way: reads take as long as what they bring."""
+        self.context.metrics.called(call)
+        if call.verb not in WRITES or call.status == "Cancelled":
+            return
+        at, outbox = loop_time(), self.context.queues.outboxes.get(self.name)
+        if call.status == Throttled.__name__:
+            self._limit.refused(at=at, seconds=call.seconds)
+        elif call.status != ClusterUnreachable.__name__:
+            used_up = outbox is not None and outbox.processing >= self._limit()
+            self._limit.answered(at=at, seconds=call.seconds, used_up=used_up)
+
+    def _client(
+        self, access: Access, *, limit: int, on_call: Callable[[Call], None] | None = None
+    ) -> AbstractAsyncContextManager[Client]:
         return Client.connect(
             access.credentials,
             cluster=self.name,
@@ -148,7 +168,7 @@ class Connection:
             limit=limit,
             call_timeout=self.settings.call_timeout.total_seconds(),
             may_write=self.context.mandate.is_valid,
-            on_call=self.context.metrics.called,
+            on_call=on_call or self.context.metrics.called,
             on_undecodable=log_unreadable,
             transport=self.context.transport,
         )
@@ -166,7 +186,8 @@ class Connection:
         self._leave()
 
     async def _connected(self) -> None:
-        async with self._client(self.access, limit=self.settings.concurrency_per_cluster + SPARE_CALLS) as client:
+        most = self.settings.concurrency_per_cluster + SPARE_CALLS
+        async with self._client(self.access, limit=most, on_call=self._called) as client:
             await self._succeed(client)
             retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
             outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries, tenant=tenant)
@@ -210,7 +231,7 @@ class Connection:
                     outbox_of(self.name),
                     outbox,
                     performer.reconcile,
-                    workers=self.settings.concurrency_per_cluster,
+                    workers=self._limit,
                     spare=SPARE_TASKS,
                     on_error=self.context.metrics.failing(outbox_of(self.name)),
                 )
