@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
+from multikueue.api.jobs.pod import GROUP_LABEL, Pod
 from multikueue.api.kinds import PODS
+from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
+from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import Object, ObjectKey, ObjectMeta, is_true
-from multikueue.api.multikueue import ACTIVE
-from multikueue.api.pod import GROUP_LABEL, Pod
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD

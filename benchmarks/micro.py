@@ -15,7 +15,7 @@ from datetime import timedelta
 import msgspec
 
 from benchmarks.figures import Target, at_least, at_most
-from multikueue.api.workload import Workload
+from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.consult import Answer, Chosen, consult
 from multikueue.dispatch.decide import Decision, decide
 from multikueue.dispatch.group.group import Group, Remote, attempt_of

@@ -16,8 +16,8 @@ from itertools import count
 
 import msgspec
 
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, QUOTA_RESERVED, REQUEUED, Admission, Workload
 from multikueue.api.meta import Condition, ObjectKey, with_condition
-from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, REQUEUED, Admission, Workload
 from multikueue.quota.engine import Engine
 from multikueue.testing import NOW, cluster_queue, flavor, local_queue, namespace, workload
 from multikueue.testing.queues import limits

@@ -15,8 +15,8 @@ import anyio
 import anyio.lowlevel
 
 from multikueue.api import kinds
-from multikueue.api.compatibility import Compatibility
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.availability import JobKinds
 from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of

@@ -28,7 +28,7 @@ from fakekube.network.transport import Handler
 from fakekube.patching.patches import merge_patch
 from fakekube.server.server import Timer
 from fakekube.wire import JSON, Object, Request, Response, User, Watch
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import Object as Value
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.errors import ClusterUnreachable, Expired, InvalidObject

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError
 from multikueue.roles import DEPLOYMENTS, Runnables, adapters_of

@@ -18,7 +18,8 @@ from typing import Any, Literal
 import msgspec
 
 from benchmarks.meters import memory
-from multikueue.api.kinds import JOBS, WORKLOADS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import JOBS, WORKLOADS
 from multikueue.controllers.leader_election.standby import Enqueuer
 from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import WorkQueues

@@ -15,7 +15,7 @@ from benchmarks.sharing.crowd import Crowd, Submission
 from benchmarks.sharing.figures import Record
 from fakekube.wire import Object
 from multikueue.api import kinds
-from multikueue.api.workload import JOB_UID_LABEL
+from multikueue.api.kueue.workload import JOB_UID_LABEL
 from multikueue.settings import Cluster, Dispatch, InForce, Quota, Settings
 from multikueue_simulator import objects
 from multikueue_simulator.time import EPOCH, VirtualClock, run

@@ -1,11 +1,12 @@
-"""The table of kinds: the REST path of each, and the type it decodes to."""
+"""The table of kinds that we read or write."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
-
-from multikueue.api.core import (
+from multikueue.api.jobs.job import Job
+from multikueue.api.jobs.pod import Pod, PodGroup
+from multikueue.api.jobs.stateful_set import StatefulSet
+from multikueue.api.kind import Kind
+from multikueue.api.kubernetes.builtins import (
     APIService,
     ConfigMap,
     LimitRange,
@@ -15,60 +16,15 @@ from multikueue.api.core import (
     RuntimeClass,
     Secret,
 )
-from multikueue.api.definition import Definition
-from multikueue.api.job import Job
-from multikueue.api.lease import Lease
-from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueueCluster, MultiKueueConfig
-from multikueue.api.ocm import OCM_GROUP, Placement, PlacementDecision
-from multikueue.api.pod import Pod, PodGroup
-from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.stateful_set import StatefulSet
-from multikueue.api.workload import Workload
-
-T_co = TypeVar("T_co", bound=Object, covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[T_co]):
-    """One kind: API group (empty for core), version, plural, kind, scope, and value type.
-
-    `name` is the kind with its group, without the version: `JobSet.jobset.x-k8s.io`, `Job.batch`, `Pod`.
-    """
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool
-    type: type[T_co]
-    name: str = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", f"{self.kind}.{self.group}" if self.group else self.kind)
-
-    @property
-    def is_optional(self) -> bool:
-        """Whether a cluster may lack this kind of jobs, or hide it from us: all but batch Jobs."""
-        return self.group != "batch"
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    def path(self, key: ObjectKey | None = None, *, subresource: str = "") -> str:
-        """The URL path of the collection over all namespaces, or of one object and its subresource."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        if key is None:
-            return f"{root}/{self.plural}"
-        tail = f"/{subresource}" if subresource else ""
-        return f"{self.collection(key.namespace)}/{key.name}{tail}"
-
-    def collection(self, namespace: str) -> str:
-        """The URL path to create objects at."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        return f"{root}/namespaces/{namespace}/{self.plural}" if self.namespaced else f"{root}/{self.plural}"
-
+from multikueue.api.kubernetes.definition import Definition
+from multikueue.api.kubernetes.lease import Lease
+from multikueue.api.kueue.admission_checks import AdmissionCheck
+from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.kueue.workload import Workload
+from multikueue.api.meta import Object
+from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue.ocm import OCM_GROUP, Placement, PlacementDecision
+from multikueue.api.multikueue.profiles import ClusterProfile
 
 _KUEUE = "kueue.x-k8s.io"
 

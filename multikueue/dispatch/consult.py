@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from multikueue.api.foreign import LONGEST_EXCERPT, excerpt
+from multikueue.api.values.foreign import LONGEST_EXCERPT, excerpt
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Strategy, Workload
 

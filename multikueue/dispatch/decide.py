@@ -12,8 +12,8 @@ from datetime import datetime
 
 import msgspec
 
+from multikueue.api.kueue.workload import NOMINATED
 from multikueue.api.meta import Condition, find_condition, without_condition
-from multikueue.api.workload import NOMINATED
 from multikueue.dispatch.copies.plan import Found, Plan, Running
 from multikueue.dispatch.group.group import Group
 from multikueue.dispatch.group.phases import Phase, View, has_won, phase_of, view

@@ -19,9 +19,9 @@ import anyio.lowlevel
 import msgspec
 from yarl import URL
 
-from multikueue.api.foreign import excerpt
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import Object, ObjectKey, encode
+from multikueue.api.values.foreign import excerpt
 from multikueue.errors import (
     ApiError,
     ClusterUnreachable,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from multikueue.api.meta import Object, ObjectKey
 
 if TYPE_CHECKING:
-    from multikueue.api.kinds import Kind
+    from multikueue.api.kind import Kind
     from multikueue.kube.decode import Stub
 
 __all__ = ["FIELD_MANAGER", "Body", "ClusterClient", "Lines", "Page", "WatchingClient", "every"]

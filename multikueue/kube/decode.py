@@ -18,10 +18,10 @@ import anyio.lowlevel
 import msgspec
 from msgspec.structs import force_setattr
 
-from multikueue.api.job import CustomJob
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import CustomJob
+from multikueue.api.kind import Kind
 from multikueue.api.meta import Object, ObjectKey, decoder, encode
-from multikueue.api.unreadable import why_unreadable
+from multikueue.api.values.unreadable import why_unreadable
 
 __all__ = [
     "UNREADABLE",

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from multikueue.api.foreign import excerpt
+from multikueue.api.values.foreign import excerpt
 from multikueue.errors import (
     AlreadyExists,
     ApiError,

@@ -20,9 +20,9 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 import anyio
 import anyio.lowlevel
 
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import Object, ObjectKey, version_of
-from multikueue.api.unreadable import why_unreadable
+from multikueue.api.values.unreadable import why_unreadable
 from multikueue.errors import (
     ApiError,
     ClusterUnreachable,

@@ -14,9 +14,9 @@ from urllib.parse import quote
 import msgspec
 
 from multikueue.api.kinds import WORKLOADS
+from multikueue.api.kubernetes.printed import PODS, WORKLOAD_ANNOTATION, Reference
+from multikueue.api.kueue.workload import Workload, any_owner_of, prebuilt_workload
 from multikueue.api.meta import Object, ObjectMeta, OwnerReference, controller_of, decoder
-from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, Reference
-from multikueue.api.workload import Workload, any_owner_of, prebuilt_workload
 from multikueue.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from multikueue.api import quantity
-from multikueue.api.compatibility import Compatibility
+from multikueue.api.kueue.compatibility import Compatibility
+from multikueue.api.values import quantity
 from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption

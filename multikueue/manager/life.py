@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from multikueue.api.workload import ADMITTED, QUOTA_RESERVED
+from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
 from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
 from multikueue.controllers.leader_election.leadership import Leadership, NoElection
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all

@@ -12,13 +12,12 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.compatibility import NEWEST, Compatibility
-from multikueue.api.core import LimitRange, Namespace, RuntimeClass
-from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.multikueue import AdmissionCheck
-from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
-from multikueue.api.slices import job_of, replaced_key
-from multikueue.api.workload import (
+from multikueue.api.kubernetes.builtins import LimitRange, Namespace, RuntimeClass
+from multikueue.api.kueue.admission_checks import AdmissionCheck
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from multikueue.api.kueue.slices import job_of, replaced_key
+from multikueue.api.kueue.workload import (
     EVICTED,
     FINISHED,
     PODS_READY,
@@ -29,6 +28,7 @@ from multikueue.api.workload import (
     admission_gates,
     workload_spec,
 )
+from multikueue.api.meta import Object, ObjectKey
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.catalog import is_leaving
 from multikueue.quota.cache.consumed_resources import UsageDecay

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import anyio
 import yaml
 
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.errors import ApiError, Forbidden
 from multikueue.kube.auth.expiry import of_certificate

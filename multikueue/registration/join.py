@@ -11,17 +11,12 @@ from typing import Any
 
 import anyio
 
-from multikueue.api.core import KUBE_SYSTEM
-from multikueue.api.kinds import (
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    NAMESPACES,
-    SECRETS,
-    Kind,
-)
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
+from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
+from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import KUBECONFIG_KEY
-from multikueue.api.workload import FINISHED, Workload
+from multikueue.api.multikueue.clusters import KUBECONFIG_KEY
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, NotFound, Unauthorized
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from multikueue.api.kinds import MULTIKUEUE_CONFIGS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import MULTIKUEUE_CONFIGS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, ConfigurationError, InvalidObject, NotFound
 from multikueue.kube.cluster_client import ClusterClient

@@ -13,10 +13,11 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
-from multikueue.api.core import is_namespace
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, PODS, SECRETS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, PODS, SECRETS
+from multikueue.api.kubernetes.builtins import is_namespace
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.multikueue import KUBECONFIG_KEY
+from multikueue.api.multikueue.clusters import KUBECONFIG_KEY
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.registration.choices import OUR_NAME

@@ -11,18 +11,12 @@ from typing import Any, Literal
 
 import anyio
 
-from multikueue.api.kinds import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-    MULTIKUEUE_CONFIGS,
-    PODS,
-    WORKLOADS,
-    Kind,
-)
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CONFIGS, PODS, WORKLOADS
+from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.meta import ObjectKey, find_condition
-from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck, MultiKueueConfig
-from multikueue.api.queues import ClusterQueue, LocalQueue
+from multikueue.api.multikueue.clusters import MultiKueueConfig
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions, lost

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from multikueue.api.kueue.workload import EVICTED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import EVICTED, Workload
 from multikueue.dispatch.copies.plan import Plan
 from multikueue.store.caches.cache import Cache
 

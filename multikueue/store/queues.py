@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
 from multikueue.api.meta import ObjectKey
 
 __all__ = ["Key", "Nowhere", "Queue", "WorkQueues"]

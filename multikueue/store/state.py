@@ -11,20 +11,14 @@ from typing import Any
 
 from multikueue import strategy as contract
 from multikueue.api import kinds
-from multikueue.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
-from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import POD_GROUPS, Kind
-from multikueue.api.meta import ObjectKey, OwnerReference
-from multikueue.api.multikueue import (
-    CONTROLLER_NAME,
-    AdmissionCheck,
-    ClusterProfile,
-    MultiKueueCluster,
-    MultiKueueConfig,
-)
-from multikueue.api.pod import PodGroup
-from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.jobs.pod import PodGroup
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import POD_GROUPS
+from multikueue.api.kubernetes.builtins import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME, AdmissionCheck
+from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.kueue.workload import (
     ADMITTED,
     FAILED_ON,
     FINISHED,
@@ -35,6 +29,9 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
+from multikueue.api.meta import ObjectKey, OwnerReference
+from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue.profiles import ClusterProfile
 from multikueue.dispatch.group.group import Fleet
 from multikueue.dispatch.nomination.question import failures, may_be_on
 from multikueue.jobs.framework.adapter import Adapter, is_local

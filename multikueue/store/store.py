@@ -8,10 +8,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.workload import ADMITTED, FINISHED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import ADMITTED, FINISHED, Workload
 from multikueue.dispatch.group.group import Asked
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine

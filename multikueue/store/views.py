@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from multikueue import strategy as contract
-from multikueue.api.compatibility import NEWEST, Compatibility
-from multikueue.api.foreign import answer_or, excerpt
-from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.jobs.pod import PodGroup
 from multikueue.api.kinds import POD_GROUPS, PODS
+from multikueue.api.kueue.admission_checks import AdmissionCheck
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.slices import is_elastic
+from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind, owner_of
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import CORDON_ANNOTATION, AdmissionCheck
-from multikueue.api.pod import PodGroup
-from multikueue.api.slices import is_elastic
-from multikueue.api.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind, owner_of
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
+from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.group.group import (
     MAX_NOMINATED,
     NO_FLEET,

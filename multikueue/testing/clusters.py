@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
-from multikueue.api.core import Namespace, Secret
-from multikueue.api.multikueue import (
+from multikueue.api.kubernetes.builtins import Namespace, Secret
+from multikueue.api.kueue.admission_checks import (
     ACTIVE,
     CONTROLLER_NAME,
-    KUBECONFIG_KEY,
     AdmissionCheck,
     AdmissionCheckSpec,
+    Parameters,
+)
+from multikueue.api.multikueue.clusters import (
+    KUBECONFIG_KEY,
     ClusterProfileRef,
     ClusterSource,
     KubeConfigSource,
@@ -22,7 +25,6 @@ from multikueue.api.multikueue import (
     MultiKueueClusterSpec,
     MultiKueueConfig,
     MultiKueueConfigSpec,
-    Parameters,
 )
 from multikueue.testing.objects import NOW, Builder, active_condition, metadata_of
 

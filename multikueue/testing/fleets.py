@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from multikueue.api.quantity import amount, parse
+from multikueue.api.values.quantity import amount, parse
 from multikueue.strategy import Fleet, Placement, Worker
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing.objects import NOW, Quantity, resources_of

@@ -9,8 +9,8 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import Condition, Object, ObjectMeta, OwnerReference, with_condition
-from multikueue.api.multikueue import ACTIVE
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 """The default of all times."""

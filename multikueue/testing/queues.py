@@ -9,7 +9,7 @@ from typing import Self
 
 import msgspec
 
-from multikueue.api.queues import (
+from multikueue.api.kueue.queues import (
     AdmissionCheckRule,
     AdmissionChecksStrategy,
     AdmissionScope,

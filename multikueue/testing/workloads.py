@@ -9,17 +9,12 @@ from typing import Any, Self
 
 import msgspec
 
-from multikueue.api.job import Job, JobCondition, JobStatus
-from multikueue.api.meta import Condition, ConditionStatus, encode
-from multikueue.api.multikueue import (
-    CONTROLLER_NAME,
-)
-from multikueue.api.quantity import amount, parse
-from multikueue.api.quantity import render as render_amount
-from multikueue.api.queues import (
+from multikueue.api.jobs.job import Job, JobCondition, JobStatus
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
+from multikueue.api.kueue.queues import (
     Toleration,
 )
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ADMITTED,
     ATTEMPT_ANNOTATION,
     EVICTED,
@@ -41,6 +36,9 @@ from multikueue.api.workload import (
     Workload,
     WorkloadSpec,
 )
+from multikueue.api.meta import Condition, ConditionStatus, encode
+from multikueue.api.values.quantity import amount, parse
+from multikueue.api.values.quantity import render as render_amount
 from multikueue.testing.objects import NOW, Builder, Quantity, metadata_of, resources_of, uid_of
 
 

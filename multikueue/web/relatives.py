@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from multikueue.api.foreign import excerpt, moment
-from multikueue.api.meta import ObjectMeta
-from multikueue.api.pods import (
+from multikueue.api.kubernetes.printed import (
     DEFAULT_CONTAINER_ANNOTATION,
     POD_SET_LABEL,
     ContainerState,
@@ -21,6 +19,8 @@ from multikueue.api.pods import (
     Reference,
     Series,
 )
+from multikueue.api.meta import ObjectMeta
+from multikueue.api.values.foreign import excerpt, moment
 
 __all__ = ["MOST_CONTAINERS", "MOST_ITEMS", "shown_event", "shown_pod"]
 

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.kueue.queues import ClusterQueue
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import (
     Condition,
     Object,
@@ -21,8 +23,6 @@ from multikueue.api.meta import (
     with_condition,
     without_condition,
 )
-from multikueue.api.queues import ClusterQueue
-from multikueue.api.workload import Workload
 from multikueue.testing import NOW, workload
 
 LATER = NOW + timedelta(seconds=5, milliseconds=700)

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import micro
 from benchmarks.figures import at_least, at_most
-from multikueue.api.workload import Workload
+from multikueue.api.kueue.workload import Workload
 from multikueue.kube.decode import change_of
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.dispatch.decide import decide
 from multikueue.kube.decode import list_of

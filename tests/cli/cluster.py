@@ -23,7 +23,8 @@ from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.http import FrontEnd
 from fakekube.front_end.rbac import MASTERS
 from fakekube.wire import Refused, Request, Response, Watch
-from multikueue.api.kinds import NAMESPACES, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import NAMESPACES
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.registration.plan import SERVICE_ACCOUNTS
 from tests import cluster as clusters

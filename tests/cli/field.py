@@ -17,7 +17,7 @@ import yaml
 from anyio.abc import TaskGroup
 
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, SECRETS
-from multikueue.api.workload import PREBUILT_LABEL, Workload
+from multikueue.api.kueue.workload import PREBUILT_LABEL, Workload
 from multikueue.cli import main
 from multikueue.testing import WorkloadBuilder, multikueue_cluster, secret, workload
 from multikueue_simulator.serve import MANAGER, Plan, Sandbox

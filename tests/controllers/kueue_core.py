@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from multikueue.api import kinds
+from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, SHARED_CONDITIONS
 from multikueue.api.meta import ObjectKey, decoder, encode
-from multikueue.api.shared import KUEUE_ADMISSION, SHARED_CONDITIONS
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue_simulator.world import ClusterHandle

@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
+from multikueue.api.kueue.workload import ORIGIN_LABEL
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import CONTROLLER_NAME
-from multikueue.api.workload import ORIGIN_LABEL
 from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.workers.connection.outbox import Outbox

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from fakekube.network.transport import Line, is_write
 from fakekube.wire import Request, Response, Watch
 from multikueue.api import meta
-from multikueue.api.workload import WorkloadSpec
+from multikueue.api.kueue.workload import WorkloadSpec
 from multikueue_simulator.time import process_now
 from multikueue_simulator.world import MANAGER
 

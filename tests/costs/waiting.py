@@ -13,7 +13,7 @@ import anyio
 
 from fakekube.wire import Object
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
 from multikueue_simulator import objects

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from multikueue.api.job import Job
-from multikueue.api.workload import Workload
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.consult import Answer, Chosen, again_at, consult
 from multikueue.dispatch.copies.actions import Action
 from multikueue.dispatch.copies.effects import effects

@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.compatibility import Compatibility, Release
-from multikueue.api.event import Event
-from multikueue.api.job import AnyJob
-from multikueue.api.meta import Condition, find_condition
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.compatibility import Compatibility, Release
+from multikueue.api.kueue.workload import (
     FAILED_ON,
     MAX_CONDITIONS,
     NOMINATED,
@@ -22,6 +21,7 @@ from multikueue.api.workload import (
     Workload,
     WorkloadStatus,
 )
+from multikueue.api.meta import Condition, find_condition
 from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.copies.actions import CreateJob, CreateWorkload, DeleteJob, DeleteWorkload
 from multikueue.dispatch.decide import Decision, decide, nominate

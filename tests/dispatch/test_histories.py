@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from multikueue.api.job import Job
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, NOMINATED, QUOTA_RESERVED, Workload
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, NOMINATED, QUOTA_RESERVED, Workload
 from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.copies.actions import (
     Action,

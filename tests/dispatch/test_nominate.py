@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.workload import NOMINATED, WorkloadStatus
+from multikueue.api.kueue.workload import NOMINATED, WorkloadStatus
 from multikueue.dispatch.consult import Chosen
 from multikueue.dispatch.decide import Decision, nominate
 from multikueue.dispatch.group.group import Reach, Remote

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.meta import decoder, encode
 from multikueue.jobs.framework.adapter import MANAGED
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob

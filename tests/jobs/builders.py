@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from multikueue.api.job import AnyJob, Job
+from multikueue.api.jobs.job import AnyJob, Job
+from multikueue.api.kueue.workload import Workload, WorkloadSpec
 from multikueue.api.meta import Object, decoder, encode
-from multikueue.api.workload import Workload, WorkloadSpec
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, job

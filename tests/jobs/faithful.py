@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.jobs.framework.adapter import MANAGED, Adapter
 from multikueue.jobs.framework.priority import Priority

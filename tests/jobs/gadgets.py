@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from multikueue.api.job import AnyJob, job_type
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import AnyJob, job_type
+from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectMeta
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, BatchJob

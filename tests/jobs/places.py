@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from fakekube.patching.patches import merge_patch
+from multikueue.api.kueue.queues import ResourceFlavor
+from multikueue.api.kueue.workload import Admission, AdmissionCheckState, PodSetAssignment, Workload, workload_spec
 from multikueue.api.meta import encode
-from multikueue.api.queues import ResourceFlavor
-from multikueue.api.workload import Admission, AdmissionCheckState, PodSetAssignment, Workload, workload_spec
 from multikueue.testing import WorkloadBuilder, flavor
 from tests.jobs.builders import become, plain
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.kube.client import Client

@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 from aiohttp.http_writer import StreamWriter
 
-from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import CLUSTER_QUEUES, JOBS
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.errors import (
     ClusterUnreachable,

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api import kinds
-from multikueue.api.job import Job, job_type
-from multikueue.api.kinds import JOBS, WORKLOADS, Kind
+from multikueue.api.jobs.job import Job, job_type
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import JOBS, WORKLOADS
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.workload import Workload
 from multikueue.kube.decode import (
     UNREADABLE,
     change_of,

@@ -14,7 +14,7 @@ import anyio
 import pytest
 from aiohttp import web
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
 from multikueue.api.kinds import JOBS
 from multikueue.kube.reflector import Reflector
 from multikueue.kube.transport import session

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
 from multikueue.api.meta import ObjectKey, decoder, encode
 from tests.kube.following import LISTED, OPEN, Seen, running
 from tests.kube.server import (

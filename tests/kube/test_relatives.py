@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from multikueue.api.kubernetes.printed import WORKLOAD_ANNOTATION, Reference
 from multikueue.api.meta import ObjectMeta, OwnerReference
-from multikueue.api.pods import WORKLOAD_ANNOTATION, Reference
 from multikueue.kube.relatives import Relatives
 from tests.controllers.serving.worker import Side, train
 

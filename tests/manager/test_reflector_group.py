@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS
 from multikueue.kube.reflector import OnState
 from multikueue.manager import reflector_group as module
 from multikueue.manager.reflector_group import ReflectorGroup

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import anyio
 
-from multikueue.api.compatibility import Release
+from multikueue.api.kueue.compatibility import Release
 from testbed import programs
 from testbed.bed import Plan, Testbed
 from testbed.kueue import QUICK_CLIENT

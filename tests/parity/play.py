@@ -22,11 +22,11 @@ import anyio
 import msgspec
 
 from multikueue.api import kinds
-from multikueue.api.compatibility import Release
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.compatibility import Release
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.meta import ObjectKey, decoder, render_time
-from multikueue.api.render import difference, status_patch
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.api.values.render import difference, status_patch
 from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.lifecycle import Facts
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue

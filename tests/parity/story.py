@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from multikueue.api.compatibility import Release
+from multikueue.api.kueue.compatibility import Release
 
 Object = dict[str, Any]
 

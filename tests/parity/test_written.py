@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.compatibility import Release
+from multikueue.api.kueue.compatibility import Release
 from tests.parity import play as playing
 from tests.parity import seen
 from tests.parity.play import play

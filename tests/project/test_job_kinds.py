@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kueue.workload import Finish
 from multikueue.api.meta import decoder, encode
-from multikueue.api.workload import Finish
 from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.jobs.framework.adapter import Adapter

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from multikueue.api import kinds
+from multikueue.api.kind import Kind
 from testbed.programs import DEFAULT_KUEUE
 from tests.project.files import CLUSTERS, KIND_CONFIGS, blocks, objects, read
 
@@ -58,9 +59,7 @@ def test_kueue_has_one_version_everywhere(folder: str) -> None:
 
 def test_the_manager_gets_the_crds_of_all_kinds_we_read() -> None:
     resources = yaml.safe_load((KIND_CONFIGS / "crds" / "kustomization.yaml").read_text())["resources"]
-    read_by_us = {
-        kind for kind in vars(kinds).values() if isinstance(kind, kinds.Kind) and kind.group == "kueue.x-k8s.io"
-    }
+    read_by_us = {kind for kind in vars(kinds).values() if isinstance(kind, Kind) and kind.group == "kueue.x-k8s.io"}
 
     installed = {resource.rsplit("_", 1)[1].removesuffix(".yaml") for resource in resources}
 
@@ -77,7 +76,7 @@ def test_the_workers_kueue_runs_batch_jobs_only() -> None:
 
 @pytest.mark.parametrize("name", QUEUES)
 def test_each_object_is_of_a_kind_and_version_we_read(name: str) -> None:
-    known = {(kind.api_version, kind.kind) for kind in vars(kinds).values() if isinstance(kind, kinds.Kind)}
+    known = {(kind.api_version, kind.kind) for kind in vars(kinds).values() if isinstance(kind, Kind)}
 
     assert {
         (found["apiVersion"], found["kind"]) for found in objects((KIND_CONFIGS / "queues" / name).read_text())

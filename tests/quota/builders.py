@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.kueue.queues import ClusterQueue
+from multikueue.api.kueue.workload import QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.queues import ClusterQueue
-from multikueue.api.workload import QUOTA_RESERVED, Workload, workload_spec
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.requests.amounts import demand

@@ -8,10 +8,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from multikueue.api.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, ResourceFlavor
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import ClusterQueue, LocalQueue, ResourceFlavor
-from multikueue.api.workload import Workload
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import snapshot
 from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas

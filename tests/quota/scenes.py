@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from multikueue.api.compatibility import NEWEST, Compatibility
-from multikueue.api.queues import ClusterQueue, Cohort
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.queues import ClusterQueue, Cohort
 from multikueue.quota.cache.budgets import UNLIMITED
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec
+from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, LimitRangeSpec
 from multikueue.api.meta import ObjectMeta
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption

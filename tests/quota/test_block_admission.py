@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec
+from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, LimitRangeSpec
+from multikueue.api.kueue.workload import PODS_READY, QUOTA_RESERVED
 from multikueue.api.meta import Condition, ObjectMeta
-from multikueue.api.workload import PODS_READY, QUOTA_RESERVED
 from multikueue.quota.engine import Engine
 from multikueue.testing import cluster_queue, flavor, local_queue, workload
 from tests.quota.builders import Play, key_of, wants

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.queues import BorrowWithinCohort
+from multikueue.api.kueue.queues import BorrowWithinCohort
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.queueing.pending_workload import Reason
 from multikueue.quota.scheduler.cycle import Decision, Refuse, Reserve, run

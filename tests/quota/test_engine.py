@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.compatibility import NEWEST, Compatibility
-from multikueue.api.multikueue import AdmissionCheck
-from multikueue.api.queues import ClusterQueue, LabelSelector
-from multikueue.api.workload import ADMISSION_GATED_BY_ANNOTATION
+from multikueue.api.kueue.admission_checks import AdmissionCheck
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.queues import ClusterQueue, LabelSelector
+from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION
 from multikueue.quota.engine import Engine
 from multikueue.testing import (
     NOW,

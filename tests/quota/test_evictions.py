@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multikueue.api.queues import BorrowWithinCohort
-from multikueue.api.workload import (
+from multikueue.api.kueue.queues import BorrowWithinCohort
+from multikueue.api.kueue.workload import (
     ADMITTED,
     ELASTIC_ANNOTATION,
     EVICTED,

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.kueue.workload import PODS_READY, EvictionCount, SchedulingStats, Workload, WorkloadStatus
 from multikueue.api.meta import find_condition
-from multikueue.api.workload import PODS_READY, EvictionCount, SchedulingStats, Workload, WorkloadStatus
 from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.readiness import Patience
 from multikueue.testing import WorkloadBuilder, cluster_queue, local_queue, workload

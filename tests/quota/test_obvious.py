@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multikueue.api.compatibility import Compatibility, Release
+from multikueue.api.kueue.compatibility import Compatibility, Release
+from multikueue.api.kueue.queues import ClusterQueue
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import ClusterQueue
-from multikueue.api.workload import Workload
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, limits, local_queue, namespace, workload

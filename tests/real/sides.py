@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL
+from multikueue.api.kubernetes.printed import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL
 from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client as KubeClient
 from multikueue_simulator.workers.behaviour import PROMPT, Behaviour

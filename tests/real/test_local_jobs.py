@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL
+from multikueue.api.kubernetes.printed import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL
 from testbed import objects
 from testbed.bed import Testbed, unique
 from testbed.jobs import start_job

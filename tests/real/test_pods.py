@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
+from multikueue.api.jobs.pod import Pod
 from multikueue.api.meta import decoder, encode
-from multikueue.api.pod import Pod
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from testbed import objects

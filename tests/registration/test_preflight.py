@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.kinds import LOCAL_QUEUES, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import LOCAL_QUEUES
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.errors import Unauthorized
 from multikueue.registration.plan import RIGHTS

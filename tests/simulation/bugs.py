@@ -26,9 +26,9 @@ from unittest.mock import patch
 
 import pytest
 
-from multikueue.api import foreign, quantity
-from multikueue.api.quantity import NANO
-from multikueue.api.workload import NOMINATED
+from multikueue.api.kueue.workload import NOMINATED
+from multikueue.api.values import foreign, quantity
+from multikueue.api.values.quantity import NANO
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.controllers.workers.connection import identities, outbox
 from multikueue.controllers.workloads import jobs, workloads

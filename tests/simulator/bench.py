@@ -16,7 +16,7 @@ from fakekube.cluster import Cluster
 from fakekube.network.transport import Network
 from fakekube.wire import Object, Request, Response, Watch
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client

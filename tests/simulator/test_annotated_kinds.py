@@ -10,8 +10,9 @@ from anyio.abc import TaskGroup
 from structlog.testing import capture_logs
 
 from multikueue.api import kinds
-from multikueue.api.job import job_type
-from multikueue.api.kinds import DEFINITIONS, Kind
+from multikueue.api.jobs.job import job_type
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import DEFINITIONS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.settings import Cluster, InForce, Integrations, Settings

@@ -12,14 +12,14 @@ import pytest
 from anyio.abc import TaskGroup
 
 from multikueue.api import kinds
-from multikueue.api.meta import ObjectKey, render_time
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ELASTIC_ANNOTATION,
     PREBUILT_LABEL,
     REPLACES_ANNOTATION,
     SLICE_NAME_ANNOTATION,
     SLICE_REPLACED,
 )
+from multikueue.api.meta import ObjectKey, render_time
 from multikueue.settings import STANDALONE, Cluster, InForce, Role, Settings
 from multikueue.settings.tree import BESIDE_KUEUE, Integrations
 from multikueue.testing import NOW

@@ -10,9 +10,9 @@ import pytest
 from anyio.abc import TaskGroup
 
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob

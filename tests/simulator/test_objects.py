@@ -7,7 +7,7 @@ from base64 import b64decode
 import msgspec
 import pytest
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
 from multikueue.api.meta import decoder, encode
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.kube.auth.kubeconfig import parse

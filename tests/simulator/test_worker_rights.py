@@ -15,10 +15,11 @@ import pytest
 from anyio.abc import TaskGroup
 
 from multikueue.api import kinds
-from multikueue.api.kinds import PODS, STATEFUL_SETS, Kind
+from multikueue.api.jobs.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, POD_FINALIZER
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import PODS, STATEFUL_SETS
+from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, ORIGIN_LABEL
 from multikueue.api.meta import ObjectKey
-from multikueue.api.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, POD_FINALIZER
-from multikueue.api.workload import ELASTIC_ANNOTATION, ORIGIN_LABEL
 from multikueue.registration.plan import (
     CLUSTER_ROLES,
     IDENTITY,

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.api.ocm import FROZEN_ANNOTATION, GROUP_INDEX_LABEL, OCM_GROUP, PLACEMENT_LABEL
+from multikueue.api.multikueue.ocm import FROZEN_ANNOTATION, GROUP_INDEX_LABEL, OCM_GROUP, PLACEMENT_LABEL
 from multikueue.kube.decode import object_of
 from multikueue.store.caches.placements import Placements
 from multikueue.testing import NOW

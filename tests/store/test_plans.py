@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.workload import Workload
+from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.copies.plan import Absent, Alone, Copied, Desired, Plan, Ungated
 from multikueue.store.caches.cache import Cache
 from multikueue.store.plans import Plans

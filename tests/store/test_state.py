@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from multikueue.api.multikueue import CONTROLLER_NAME
-from multikueue.api.pods import WORKLOAD_ANNOTATION
-from multikueue.api.workload import Workload, WorkloadSpec
+from multikueue.api.kubernetes.printed import WORKLOAD_ANNOTATION
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
+from multikueue.api.kueue.workload import Workload, WorkloadSpec
 from multikueue.jobs.framework.pod_set_info import placement
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.quota.engine import Engine

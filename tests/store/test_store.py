@@ -9,16 +9,17 @@ from functools import partial
 import msgspec
 import pytest
 
-from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
-from multikueue.api.job import Job, JobKey
+from multikueue.api.jobs.job import Job, JobKey
+from multikueue.api.jobs.pod import GROUP_LABEL, Pod, PodGroup
+from multikueue.api.jobs.stateful_set import StatefulSet
 from multikueue.api.kinds import JOBS, PODS, STATEFUL_SETS
+from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
+from multikueue.api.kueue.queues import WorkloadPriorityClass
+from multikueue.api.kueue.workload import FAILED_ON, ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.api.meta import ObjectKey, ObjectMeta, decoder, encode
-from multikueue.api.multikueue import ClusterProfile, MultiKueueCluster
-from multikueue.api.ocm import Placement
-from multikueue.api.pod import GROUP_LABEL, Pod, PodGroup
-from multikueue.api.queues import WorkloadPriorityClass
-from multikueue.api.stateful_set import StatefulSet
-from multikueue.api.workload import FAILED_ON, ORIGIN_LABEL, PREBUILT_LABEL, Workload
+from multikueue.api.multikueue.clusters import MultiKueueCluster
+from multikueue.api.multikueue.ocm import Placement
+from multikueue.api.multikueue.profiles import ClusterProfile
 from multikueue.dispatch.copies.plan import Absent, Plan
 from multikueue.dispatch.group.group import Asked
 from multikueue.jobs.framework.nesting import Nested

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from multikueue.api.kueue.workload import ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey, decoder
-from multikueue.api.multikueue import CORDON_ANNOTATION
-from multikueue.api.workload import ORIGIN_LABEL, PREBUILT_LABEL
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.dispatch.group.group import MAX_NOMINATED, Asked, Reach, Unfit
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import Adapters

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from base64 import b64decode
 
+from multikueue.api.kueue.admission_checks import Parameters
 from multikueue.api.meta import is_true
-from multikueue.api.multikueue import ClusterProfileRef, ClusterSource, KubeConfigSource, Parameters
+from multikueue.api.multikueue.clusters import ClusterProfileRef, ClusterSource, KubeConfigSource
 from multikueue.testing import admission_check, multikueue_cluster, multikueue_config, secret
 
 

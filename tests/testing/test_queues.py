@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from multikueue.api.meta import is_true
-from multikueue.api.queues import (
+from multikueue.api.kueue.queues import (
     AdmissionCheckRule,
     BorrowWithinCohort,
     ClusterQueueSpec,
@@ -19,6 +18,7 @@ from multikueue.api.queues import (
     Taint,
     Toleration,
 )
+from multikueue.api.meta import is_true
 from multikueue.testing import (
     cluster_queue,
     cohort,

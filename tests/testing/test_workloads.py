@@ -6,9 +6,8 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from multikueue.api.job import JobCondition, JobStatus, job_spec, job_status
-from multikueue.api.meta import Condition, controller_of, decoder, encode
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import JobCondition, JobStatus, job_spec, job_status
+from multikueue.api.kueue.workload import (
     ATTEMPT_ANNOTATION,
     JOB_UID_LABEL,
     ORIGIN_LABEL,
@@ -23,6 +22,7 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
+from multikueue.api.meta import Condition, controller_of, decoder, encode
 from multikueue.testing import NOW, WorkloadBuilder, job, pod_set, workload
 
 LATER = NOW + timedelta(minutes=5)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from multikueue.api.kubernetes.printed import DEFAULT_CONTAINER_ANNOTATION, POD_SET_LABEL, PrintedEvent, PrintedPod
 from multikueue.api.meta import decoder, encode
-from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION, POD_SET_LABEL, PrintedEvent, PrintedPod
 from multikueue.web.relatives import MOST_CONTAINERS, shown_event, shown_pod
 
 Tree = dict[str, Any]

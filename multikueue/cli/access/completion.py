@@ -51,7 +51,7 @@ def cluster_queues(ctx: typer.Context, incomplete: str) -> list[str]:
 def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     """Jobs with a Workload in the namespace: by name, or as KIND/NAME once a kind is typed."""
     from multikueue.api.kinds import WORKLOADS
-    from multikueue.api.workload import any_owner_of
+    from multikueue.api.kueue.workload import any_owner_of
 
     async def ask(client: Client, namespace: str) -> list[str]:
         names = list[str]()

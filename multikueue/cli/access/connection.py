@@ -20,7 +20,7 @@ from multikueue.cli.terminal.inherited import inherited
 from multikueue.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
-    from multikueue.api.kinds import Kind
+    from multikueue.api.kind import Kind
     from multikueue.api.meta import Object
     from multikueue.kube import client as kube
     from multikueue.kube.auth.credentials import Credentials

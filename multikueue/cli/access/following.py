@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.cli.terminal.output import note
 from multikueue.kube.reflector import Reflector

@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
+from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
-from multikueue.api.multikueue import ACTIVE, CORDON_ANNOTATION, KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.nearest import there_are

@@ -10,7 +10,7 @@ from multikueue.cli.terminal.formats import Form, Format, Output
 from multikueue.cli.terminal.output import Column, PrintedList, note, one_line, print_items
 
 if TYPE_CHECKING:
-    from multikueue.api.kinds import Kind
+    from multikueue.api.kind import Kind
     from multikueue.api.meta import ObjectKey
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.store.caches.cache import Cache

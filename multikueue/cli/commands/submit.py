@@ -86,7 +86,7 @@ def _read(name: str) -> Iterator[Tree]:
 
 
 async def _submit(target: ContextChoice, namespace: str | None, jobs: list[Tree], queue: str, *, dry_run: bool) -> None:
-    from multikueue.api.workload import QUEUE_LABEL
+    from multikueue.api.kueue.workload import QUEUE_LABEL
     from multikueue.cli.workload.related_objects import collection_of
 
     async with target.connect_in(namespace) as (client, where):
@@ -160,8 +160,9 @@ def _stopped(policy: str) -> str:
 async def _clusters(client: Client, namespace: str, queue: str) -> Any:
     """The clusters of the queue's check, in the order of its MultiKueueConfig."""
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+    from multikueue.api.kueue.admission_checks import ACTIVE
     from multikueue.api.meta import find_condition
-    from multikueue.api.multikueue import ACTIVE, CORDON_ANNOTATION
+    from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
     from multikueue.registration.preflight import routes
     from multikueue.store.workers.sight import namespaces_of
 

@@ -26,7 +26,7 @@ from multikueue.cli.terminal.output import Column, heading, note, print_document
 from multikueue.cli.workload.lookup import InNamespace, Named, pick
 
 if TYPE_CHECKING:
-    from multikueue.api.workload import Workload
+    from multikueue.api.kueue.workload import Workload
     from multikueue.cli.workload.explanation import ManagerExplanation
     from multikueue.dispatch.nomination.prospects import Prospect
     from multikueue.kube.cluster_client import ClusterClient
@@ -266,7 +266,7 @@ async def _ask(client: ClusterClient, workload: Workload) -> ManagerExplanation 
 
 
 def _is_waiting_for_worker(workload: Workload) -> bool:
-    from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
+    from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
 
     if workload.has(FINISHED) or workload.has(ADMITTED):
         return False

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.api.workload import EVICTED, QUOTA_RESERVED
+from multikueue.api.kueue.workload import EVICTED, QUOTA_RESERVED
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import Forbidden
 
 if TYPE_CHECKING:
-    from multikueue.api.workload import Workload
+    from multikueue.api.kueue.workload import Workload
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["activate", "requeue"]

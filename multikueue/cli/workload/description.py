@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from multikueue.api.meta import find_condition, render_time
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
@@ -19,6 +18,7 @@ from multikueue.api.workload import (
     any_owner_of,
     workload_spec,
 )
+from multikueue.api.meta import find_condition, render_time
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.workload.repairs import repair
 

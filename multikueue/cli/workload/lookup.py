@@ -14,8 +14,8 @@ from multikueue.cli.terminal.inherited import inherited
 from multikueue.cli.terminal.nearest import there_are
 
 if TYPE_CHECKING:
+    from multikueue.api.kueue.workload import Workload
     from multikueue.api.meta import OwnerReference
-    from multikueue.api.workload import Workload
     from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["InNamespace", "Named", "Pair", "fetch_workloads", "named", "names", "pick"]
@@ -99,8 +99,8 @@ def _staying(found: list[Pair]) -> list[Pair]:
 
 def _running(found: list[Pair]) -> list[Pair]:
     """The workloads without replaced slices, and without slices that are yet to replace one of the others."""
-    from multikueue.api.slices import replaced_key
-    from multikueue.api.workload import FINISHED, SLICE_REPLACED
+    from multikueue.api.kueue.slices import replaced_key
+    from multikueue.api.kueue.workload import FINISHED, SLICE_REPLACED
 
     ends = ((pair, pair[1].condition(FINISHED)) for pair in found)
     left = [pair for pair, end in ends if end is None or end.reason != SLICE_REPLACED] or found

@@ -18,9 +18,10 @@ from multikueue.api.kinds import (
     MULTIKUEUE_CONFIGS,
     WORKLOADS,
 )
+from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
+from multikueue.api.kueue.workload import FINISHED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, queue_of, workload_spec
 from multikueue.api.meta import ObjectKey, find_condition, render_time
-from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, CORDON_ANNOTATION, AdmissionCheck, MultiKueueCluster
-from multikueue.api.workload import FINISHED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, queue_of, workload_spec
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.related_objects import RelatedObjects

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.api.pods import PODS, PrintedPod
-from multikueue.api.workload import Workload
+from multikueue.api.kubernetes.printed import PODS, PrintedPod
+from multikueue.api.kueue.workload import Workload
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.errors import NotFound

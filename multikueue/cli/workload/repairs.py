@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from multikueue.api.meta import find_condition
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     EVICTED,
     FINISHED,
     FITS_NO_WORKER,
@@ -21,6 +20,7 @@ from multikueue.api.workload import (
     any_owner_of,
     workload_spec,
 )
+from multikueue.api.meta import find_condition
 
 __all__ = ["REPAIRS", "repair"]
 

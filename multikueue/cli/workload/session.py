@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.api.workload import FINISHED, Workload
+from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.cli.access.worker_access import WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed, leaves
 from multikueue.cli.terminal.output import note

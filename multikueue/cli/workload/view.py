@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 import msgspec
 
+from multikueue.api.kubernetes.printed import PODS, PRINTED_EVENTS, PrintedEvent, PrintedPod
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object, decoder
-from multikueue.api.pods import PODS, PRINTED_EVENTS, PrintedEvent, PrintedPod
-from multikueue.api.workload import Workload
 from multikueue.cli.access.connection import fetch_pairs, with_kind
 from multikueue.cli.access.following import follow
 from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
@@ -26,7 +26,7 @@ from multikueue.cli.workload.related_objects import RelatedObjects
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound, ServerError
 
 if TYPE_CHECKING:
-    from multikueue.api.kinds import Kind
+    from multikueue.api.kind import Kind
     from multikueue.kube.cluster_client import Lines, WatchingClient
 
 __all__ = ["WorkloadView"]

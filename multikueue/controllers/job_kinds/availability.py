@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.events import log_state
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, NotFound

@@ -8,8 +8,9 @@ from typing import Any
 
 import anyio
 
-from multikueue.api.definition import Definition
-from multikueue.api.kinds import DEFINITIONS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import DEFINITIONS
+from multikueue.api.kubernetes.definition import Definition
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of
 from multikueue.controllers.reconcile.events import Recorder, log_state

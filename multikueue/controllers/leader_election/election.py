@@ -18,7 +18,7 @@ from datetime import datetime
 from math import ceil
 from typing import Any
 
-from multikueue.api.lease import Lease, LeaseSpec, record_of, render_micro_time
+from multikueue.api.kubernetes.lease import Lease, LeaseSpec, record_of, render_micro_time
 
 __all__ = ["Candidate", "Claim", "Lost", "Sighting", "Step", "Wait", "claimed", "released", "sight", "step"]
 

@@ -17,11 +17,11 @@ from math import nan
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from multikueue import __version__
-from multikueue.api import quantity
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
+from multikueue.api.kueue.admission_checks import ACTIVE
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.meta import ObjectKey, find_condition
-from multikueue.api.multikueue import ACTIVE
-from multikueue.api.queues import ClusterQueue, LocalQueue
+from multikueue.api.values import quantity
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.dispatch.group.group import Reach
 from multikueue.quota.cache.reservations import QueueUsage
@@ -261,7 +261,7 @@ def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
 
 
 def _amount(fr: FlavorResource, amount: int) -> float:
-    """The amount in units of `api.quantity.scale`: cores for cpu."""
+    """The amount in units of `api.values.quantity.scale`: cores for cpu."""
     return amount / quantity.scale(fr[1])
 
 

@@ -16,10 +16,9 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import ClusterQueue, LocalQueue
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
+from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
@@ -31,6 +30,7 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
+from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.group.group import attempt_of
 from multikueue.store.store import Store
 from multikueue.store.workers.worker import WorkerView, prebuilt_key

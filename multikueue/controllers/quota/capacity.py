@@ -15,9 +15,9 @@ import anyio
 import msgspec
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
+from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
 from multikueue.api.meta import Condition, ObjectKey
-from multikueue.api.multikueue import CORDON_ANNOTATION, MultiKueueConfig
-from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueConfig
 from multikueue.controllers.reconcile.conditions import write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized

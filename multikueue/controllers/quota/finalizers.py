@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, RESOURCE_FLAVORS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, RESOURCE_FLAVORS
+from multikueue.api.kueue.workload import RESOURCE_IN_USE
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.workload import RESOURCE_IN_USE
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import NotFound
 from multikueue.kube.cluster_client import ClusterClient

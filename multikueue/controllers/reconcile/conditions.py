@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.admission_checks import ACTIVE, AdmissionCheck
+from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue
 from multikueue.api.meta import Condition, Value, with_condition
-from multikueue.api.multikueue import ACTIVE, AdmissionCheck, MultiKueueCluster
-from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue
-from multikueue.api.render import difference, status_patch
+from multikueue.api.multikueue.clusters import MultiKueueCluster
+from multikueue.api.values.render import difference, status_patch
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.store.caches.cache import Cache
 

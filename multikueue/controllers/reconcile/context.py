@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 import anyio
 
-from multikueue.api.compatibility import Compatibility
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
+from multikueue.api.kueue.compatibility import Compatibility
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload
 from multikueue.controllers.reconcile.copy_retention import copy_retention
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import Object
-from multikueue.api.workload import FINISHED, Workload
 from multikueue.settings.tree import Retention
 from multikueue.settings.values import duration
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import anyio
 
-from multikueue.api.kinds import EVENTS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import EVENTS
 from multikueue.api.meta import Object, render_time
 from multikueue.errors import MultiKueueError
 from multikueue.kube.cluster_client import ClusterClient

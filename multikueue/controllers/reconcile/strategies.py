@@ -24,10 +24,10 @@ import anyio
 import msgspec
 
 from multikueue import registry
-from multikueue.api.foreign import excerpt
+from multikueue.api.kueue.admission_checks import AdmissionCheck
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.multikueue import AdmissionCheck
-from multikueue.api.workload import Workload
+from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult
 from multikueue.dispatch.group.group import Group
 from multikueue.dispatch.nomination.patience import patience_of

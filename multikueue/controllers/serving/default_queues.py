@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import anyio
 
-from multikueue.api.queues import LocalQueue
+from multikueue.api.kueue.queues import LocalQueue
 from multikueue.jobs.framework.webhook import DEFAULT_QUEUE
 from multikueue.runtime import Clock, first
 from multikueue.store.caches.cache import Cache

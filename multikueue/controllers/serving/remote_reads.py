@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 import anyio
 
-from multikueue.api.foreign import excerpt
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kubernetes.printed import PODS, PRINTED_EVENTS, PrintedEvent
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.pods import PODS, PRINTED_EVENTS, PrintedEvent
-from multikueue.api.workload import Workload
+from multikueue.api.values.foreign import excerpt
 from multikueue.errors import Forbidden, Invalid, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import ClusterClient, Lines, WatchingClient
 from multikueue.kube.decode import UNREADABLE, list_of

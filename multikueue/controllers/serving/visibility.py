@@ -18,10 +18,10 @@ import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 
-from multikueue.api.core import APIService
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
+from multikueue.api.kubernetes.builtins import APIService
+from multikueue.api.kueue.workload import ADMITTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.api.workload import ADMITTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.webhooks import Service, names_of

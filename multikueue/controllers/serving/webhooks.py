@@ -15,16 +15,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS, Kind
-from multikueue.api.meta import ObjectKey
-from multikueue.api.pod import GROUP_LABEL
-from multikueue.api.workload import (
+from multikueue.api.jobs.pod import GROUP_LABEL
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS
+from multikueue.api.kueue.workload import (
     MAX_EXEC_TIME_LABEL,
     PREBUILT_ANNOTATION,
     PREBUILT_LABEL,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
 )
+from multikueue.api.meta import ObjectKey
 from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
 from multikueue.errors import (
     AlreadyExists,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from multikueue.api.kinds import ADMISSION_CHECKS
+from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.api.meta import Condition, ObjectKey, is_true
-from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.runtime import DONE, Result

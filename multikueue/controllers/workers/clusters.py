@@ -14,11 +14,12 @@ from datetime import datetime, timedelta
 import anyio
 import anyio.abc
 
-from multikueue.api.compatibility import Compatibility
-from multikueue.api.foreign import excerpt
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+from multikueue.api.kueue.admission_checks import ACTIVE
+from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.meta import Condition, ObjectKey, find_condition, render_time
-from multikueue.api.multikueue import ACTIVE, MultiKueueCluster
+from multikueue.api.multikueue.clusters import MultiKueueCluster
+from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.connection import Connection

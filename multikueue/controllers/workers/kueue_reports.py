@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import ObjectKey, find_condition
-from multikueue.api.multikueue import ACTIVE
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.runtime import DONE, Result
 from multikueue.store.workers.sight import namespaces_of

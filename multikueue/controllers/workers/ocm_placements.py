@@ -12,7 +12,8 @@ from typing import Any
 
 import anyio
 
-from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.strategies import PLACEMENTS as READ_PLACEMENTS
 from multikueue.kube.reflector import Reflector

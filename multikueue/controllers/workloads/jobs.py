@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any
 
-from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import WORKLOADS, Kind
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.jobs.pod import PodGroup
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import WORKLOADS
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.pod import PodGroup
-from multikueue.api.unreadable import why_unreadable
-from multikueue.api.workload import Workload
+from multikueue.api.values.unreadable import why_unreadable
 from multikueue.controllers.quota.finalizers import remove_finalizer
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.dispatch.group.group import Remote, attempt_of, is_of_attempt

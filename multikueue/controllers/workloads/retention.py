@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from multikueue.api.kinds import WORKLOADS
+from multikueue.api.kueue.workload import DEACTIVATED, EVICTED, FINISHED, Workload, workload_spec
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import DEACTIVATED, EVICTED, FINISHED, Workload, workload_spec
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workloads.jobs import delete_job, subject_of
 from multikueue.errors import NotFound

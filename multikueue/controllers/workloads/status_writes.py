@@ -1,8 +1,8 @@
 """Writes a decided status into a Workload of the manager cluster; no difference, no write.
 
 `merge` is the cheap way, for a Workload whose status has no other writer; `apply` is the way beside Kueue, whose core
-clears a field by leaving out what it applied before (`api.shared`). Both write only over the version that was decided
-on.
+clears a field by leaving out what it applied before (`api.kueue.shared_status`). Both write only over the version that was
+decided on.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.api.render import difference, status_patch
-from multikueue.api.shared import KUEUE_ADMISSION, applied, our_part, shared_part
-from multikueue.api.workload import Workload, WorkloadStatus
+from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_part, shared_part
+from multikueue.api.kueue.workload import Workload, WorkloadStatus
+from multikueue.api.values.render import difference, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import Invalid
 from multikueue.kube.cluster_client import FIELD_MANAGER

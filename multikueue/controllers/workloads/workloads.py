@@ -13,12 +13,11 @@ from datetime import datetime, timedelta
 import msgspec
 
 from multikueue.api import kinds
-from multikueue.api.compatibility import Compatibility
-from multikueue.api.event import Event
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
-from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import (
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.compatibility import Compatibility
+from multikueue.api.kueue.workload import (
     FINISHED,
     FITS_NO_WORKER,
     QUOTA_RESERVED,
@@ -29,6 +28,7 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
+from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.copy_retention import copy_retention_problem
 from multikueue.controllers.workloads import status_writes

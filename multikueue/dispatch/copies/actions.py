@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

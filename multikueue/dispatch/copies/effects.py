@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import singledispatch
 from typing import Any
 
-from multikueue.api.foreign import answer_or
-from multikueue.api.workload import DEACTIVATION_TARGET, EVICTED, FINISHED, Workload
+from multikueue.api.kueue.workload import DEACTIVATION_TARGET, EVICTED, FINISHED, Workload
+from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.copies import preemption_gates
 from multikueue.dispatch.copies import remote as remotes
 from multikueue.dispatch.copies.actions import (

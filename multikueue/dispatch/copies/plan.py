@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, Workload
 from multikueue.api.meta import Object
-from multikueue.api.workload import ATTEMPT_ANNOTATION, Workload
 from multikueue.dispatch.group.group import is_of_attempt
 from multikueue.dispatch.group.slices import NO_SLICE, Slice
 

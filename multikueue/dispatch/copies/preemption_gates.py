@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.foreign import answer_or, moment
+from multikueue.api.kueue.workload import PreemptionGateState, Workload
 from multikueue.api.meta import decoder, render_time
-from multikueue.api.workload import PreemptionGateState, Workload
+from multikueue.api.values.foreign import answer_or, moment
 from multikueue.dispatch.group.group import Group, Remote
 
 __all__ = ["BLOCKED", "GATE", "gated", "is_open", "opening_patch", "to_open"]

@@ -8,10 +8,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.canonical import terse
-from multikueue.api.foreign import answer_or
-from multikueue.api.meta import LONGEST_MESSAGE, render_time
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ATTEMPT_ANNOTATION,
     DEACTIVATION_TARGET,
     EVICTED,
@@ -21,6 +18,9 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
+from multikueue.api.meta import LONGEST_MESSAGE, render_time
+from multikueue.api.values.canonical import terse
+from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.copies import preemption_gates
 
 _PRIORITY_FIELDS = ("priority", "priorityClassRef")

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from multikueue.api.foreign import answer_or, excerpt
-from multikueue.api.workload import EVICTED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.api.kueue.workload import EVICTED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.group.group import Group, Reach, Remote
 
 __all__ = ["Flavors", "fits_nowhere", "is_suspected", "lack", "lacks", "may_fit_now", "named_in", "note", "unconfirmed"]

@@ -10,12 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from multikueue import strategy as contract
-from multikueue.api.compatibility import NEWEST, Compatibility
-from multikueue.api.foreign import answer_or, bounded, excerpt, moment
-from multikueue.api.job import AnyJob, job_status
-from multikueue.api.meta import Condition, Object, ObjectKey, render_time
-from multikueue.api.multikueue import CONTROLLER_NAME
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import AnyJob, job_status
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.workload import (
     ADMITTED,
     ATTEMPT_ANNOTATION,
     EVICTED,
@@ -26,6 +24,8 @@ from multikueue.api.workload import (
     AdmissionCheckState,
     Workload,
 )
+from multikueue.api.meta import Condition, Object, ObjectKey, render_time
+from multikueue.api.values.foreign import answer_or, bounded, excerpt, moment
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group.slices import NO_SLICE, Slice
 

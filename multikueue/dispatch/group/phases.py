@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATED,
     EVICTED,

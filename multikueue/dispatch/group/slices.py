@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.canonical import terse
-from multikueue.api.workload import REPLACES_ANNOTATION, Workload
+from multikueue.api.kueue.workload import REPLACES_ANNOTATION, Workload
+from multikueue.api.values.canonical import terse
 
 __all__ = ["NO_SLICE", "Slice", "scale_down_patch"]
 

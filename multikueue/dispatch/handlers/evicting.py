@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from multikueue.api.event import Event
-from multikueue.api.foreign import excerpt, moment
-from multikueue.api.workload import EVICTED, WorkloadStatus
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import EVICTED, WorkloadStatus
+from multikueue.api.values.foreign import excerpt, moment
 from multikueue.dispatch.copies.plan import Desired, Stopped
 from multikueue.dispatch.group.group import Group, Remote
 from multikueue.dispatch.group.phases import View

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from multikueue.api.kueue.workload import FINISHED
 from multikueue.api.meta import Condition, with_condition
-from multikueue.api.workload import FINISHED
 from multikueue.dispatch.copies.plan import Found
 from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 import msgspec
 
-from multikueue.api.event import Event
-from multikueue.api.foreign import excerpt
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import NOMINATED, QUOTA_RESERVED
 from multikueue.api.meta import Condition, without_condition
-from multikueue.api.workload import NOMINATED, QUOTA_RESERVED
+from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.copies import preemption_gates
 from multikueue.dispatch.copies.plan import Copied, Desired, Ungated

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from multikueue.api.event import Event
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import MAX_CONDITIONS, AdmissionCheckState, WorkloadStatus
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, without_condition
-from multikueue.api.workload import MAX_CONDITIONS, AdmissionCheckState, WorkloadStatus
 from multikueue.dispatch.copies.plan import Desired
 from multikueue.dispatch.group.phases import View
 

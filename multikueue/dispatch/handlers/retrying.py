@@ -8,10 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from multikueue.api.event import Event
-from multikueue.api.foreign import excerpt
-from multikueue.api.meta import Condition, with_condition, without_condition
-from multikueue.api.workload import (
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import (
     DEACTIVATED,
     DEACTIVATION_TARGET,
     EVICTED,
@@ -24,6 +22,8 @@ from multikueue.api.workload import (
     WorkloadStatus,
     without_nomination,
 )
+from multikueue.api.meta import Condition, with_condition, without_condition
+from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.group import words
 from multikueue.dispatch.group.fit import lacks, note
 from multikueue.dispatch.group.phases import View, named_clusters

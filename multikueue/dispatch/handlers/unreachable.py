@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from multikueue.api.workload import FAILED_ON
+from multikueue.api.kueue.workload import FAILED_ON
 from multikueue.dispatch.group.group import MAX_NOMINATED, Remote
 from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.nomination.question import failures

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import msgspec
 
-from multikueue.api.event import Event
-from multikueue.api.workload import ADMITTED, EVICTED, without_nomination
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, without_nomination
 from multikueue.dispatch.group import words
 from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged, with_check

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import msgspec
 
-from multikueue.api.event import Event
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import FITS_NO_WORKER, QUOTA_RESERVED, Admission, WorkloadStatus, without_nomination
 from multikueue.api.meta import without_condition
-from multikueue.api.workload import FITS_NO_WORKER, QUOTA_RESERVED, Admission, WorkloadStatus, without_nomination
 from multikueue.dispatch.copies.plan import Desired, InStep, Running, Scaled
 from multikueue.dispatch.group import words
 from multikueue.dispatch.group.group import Remote

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from multikueue.api.workload import NOMINATED, QUOTA_RESERVED
+from multikueue.api.kueue.workload import NOMINATED, QUOTA_RESERVED
 from multikueue.dispatch.group.group import Group
 from multikueue.strategy import Strategy
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
-from multikueue.api.foreign import excerpt
+from multikueue.api.kueue.workload import QUOTA_RESERVED
 from multikueue.api.meta import Value
-from multikueue.api.workload import QUOTA_RESERVED
+from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.group.group import Group, Remote
 from multikueue.strategy import Worker
 

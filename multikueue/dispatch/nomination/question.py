@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from multikueue import strategy as contract
-from multikueue.api import quantity
+from multikueue.api.kueue.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.meta import render_time
-from multikueue.api.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.api.values import quantity
 from multikueue.dispatch.consult import Question
 from multikueue.dispatch.group.group import MAX_NOMINATED, Group
 from multikueue.dispatch.group.phases import Phase, phase_of, view

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from multikueue.api.event import Event
+from multikueue.api.kubernetes.event import Event
 from multikueue.api.meta import ObjectKey
 
 

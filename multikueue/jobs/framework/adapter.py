@@ -7,11 +7,11 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
-from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
+from multikueue.api.kueue.workload import Finish, ReclaimablePod, Workload
 from multikueue.api.meta import Condition, OwnerReference
-from multikueue.api.multikueue import CONTROLLER_NAME
-from multikueue.api.workload import Finish, ReclaimablePod, Workload
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kueue.workload import QUEUE_LABEL, PodSet, ReclaimablePod, Workload, workload_spec
 from multikueue.api.meta import encode
-from multikueue.api.workload import QUEUE_LABEL, PodSet, ReclaimablePod, Workload, workload_spec
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.adapter import Adapter, Runtimes
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter

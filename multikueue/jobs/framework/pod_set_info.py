@@ -12,11 +12,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from multikueue.api.job import AnyJob
-from multikueue.api.meta import encode
-from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL, POD_SET_LABEL, WORKLOAD_ANNOTATION
-from multikueue.api.queues import ResourceFlavor
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kubernetes.printed import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL, POD_SET_LABEL, WORKLOAD_ANNOTATION
+from multikueue.api.kueue.queues import ResourceFlavor
+from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
     FAILED_TO_START,
@@ -26,6 +25,7 @@ from multikueue.api.workload import (
     queue_of,
     workload_spec,
 )
+from multikueue.api.meta import encode
 from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
 from multikueue.jobs.trees.templates import part, tree_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from multikueue.api.core import PriorityClass
-from multikueue.api.queues import WorkloadPriorityClass
-from multikueue.api.workload import PriorityClassRef
+from multikueue.api.kubernetes.builtins import PriorityClass
+from multikueue.api.kueue.queues import WorkloadPriorityClass
+from multikueue.api.kueue.workload import PriorityClassRef
 
 _WORKLOAD_CLASS = ("kueue.x-k8s.io", "WorkloadPriorityClass")
 _POD_CLASS = ("scheduling.k8s.io", "PriorityClass")

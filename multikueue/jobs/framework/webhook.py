@@ -7,14 +7,14 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
-from multikueue.api.meta import OwnerReference, encode
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     MAX_EXEC_TIME_LABEL,
     PREBUILT_ANNOTATION,
     PREBUILT_LABEL,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
 )
+from multikueue.api.meta import OwnerReference, encode
 from multikueue.jobs.framework.adapter import MANAGED
 from multikueue.jobs.framework.workloads import MIN_PARALLELISM_ANNOTATION
 from multikueue.jobs.trees.paths import Keys, fields_of, nested, peek, with_value

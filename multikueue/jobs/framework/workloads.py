@@ -8,10 +8,10 @@ from hashlib import sha1, sha256
 from itertools import count
 from typing import Any
 
-from multikueue.api.kinds import STATEFUL_SETS, WORKLOADS, Kind
-from multikueue.api.meta import Object, ObjectMeta
-from multikueue.api.pod import GROUP_WORKLOAD_ANNOTATION, PodGroup
-from multikueue.api.workload import (
+from multikueue.api.jobs.pod import GROUP_WORKLOAD_ANNOTATION, PodGroup
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import STATEFUL_SETS, WORKLOADS
+from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     ATTEMPT_ANNOTATION,
     CLUSTER_LABEL,
@@ -30,6 +30,7 @@ from multikueue.api.workload import (
     owner_of,
     prebuilt_workload,
 )
+from multikueue.api.meta import Object, ObjectMeta
 from multikueue.jobs.framework.priority import Priority
 
 MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob, is_different
 from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.trees import paths

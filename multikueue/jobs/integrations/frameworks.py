@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from multikueue.api.compatibility import NEWEST, Compatibility
-from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.jobs.framework.adapter import Adapter, Admitting
 from multikueue.jobs.integrations.declarations import DECLARATIONS
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from multikueue.api import quantity
+from multikueue.api.values import quantity
 from multikueue.errors import InvalidObject
 from multikueue.jobs.kinds.declared.pod_sets import Addition
 from multikueue.jobs.kinds.declared.status import StateRule

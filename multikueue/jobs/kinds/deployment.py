@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.kinds import DEPLOYMENTS, Kind
+from multikueue.api.jobs.pod import MANAGED_LABEL, PARENT_ANNOTATION
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import DEPLOYMENTS
+from multikueue.api.kueue.workload import PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.api.meta import Object
-from multikueue.api.pod import MANAGED_LABEL, PARENT_ANNOTATION
-from multikueue.api.workload import PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.jobs.framework.webhook import Patch, refusal_of_any
 from multikueue.jobs.kinds.pods.webhook import OwnedMetadata, SubmittedOwned
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.event import Event
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import is_of_stateful_set
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.queues import ResourceFlavor
+from multikueue.api.kueue.workload import FAILED, FINISHED, SUCCEEDED, Workload
 from multikueue.api.meta import Condition
-from multikueue.api.pod import is_of_stateful_set
-from multikueue.api.queues import ResourceFlavor
-from multikueue.api.workload import FAILED, FINISHED, SUCCEEDED, Workload
 from multikueue.jobs.framework.actions import Action, DeleteJob, JobDecision, PatchJob, PatchJobStatus
 from multikueue.jobs.framework.adapter import MANAGED, Adapter
 from multikueue.jobs.framework.nesting import Nested, is_whole

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from multikueue.api.core import PriorityClass
-from multikueue.api.event import Event
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kubernetes.builtins import PriorityClass
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.queues import WorkloadPriorityClass
+from multikueue.api.kueue.workload import QUOTA_RESERVED, UNDISPATCHABLE_ANNOTATION, Workload, owner_of, workload_spec
 from multikueue.api.meta import Condition
-from multikueue.api.queues import WorkloadPriorityClass
-from multikueue.api.workload import QUOTA_RESERVED, UNDISPATCHABLE_ANNOTATION, Workload, owner_of, workload_spec
 from multikueue.jobs.framework import priority as priorities
 from multikueue.jobs.framework.actions import (
     JobDecision,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multikueue.api.event import Event
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import EVICTED, FINISHED, OUT_OF_SYNC, QUOTA_RESERVED, Workload
 from multikueue.api.meta import Condition
-from multikueue.api.workload import EVICTED, FINISHED, OUT_OF_SYNC, QUOTA_RESERVED, Workload
 from multikueue.jobs.framework.actions import JobDecision, PatchWorkloadStatus, UpdateWorkloadSpec
 from multikueue.jobs.framework.workloads import is_owned
 from multikueue.jobs.kinds.batch_job import slices

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from multikueue.api.event import Event
-from multikueue.api.workload import (
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     ADMITTED,
     QUOTA_RESERVED,

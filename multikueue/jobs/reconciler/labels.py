@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
 from multikueue.jobs.kinds.pods.members import members_of
 
 __all__ = ["copied", "disagreement", "labelled"]

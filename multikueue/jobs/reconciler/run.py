@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from multikueue.api.job import Job
-from multikueue.api.slices import replaced_key
-from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Workload
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.slices import replaced_key
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Workload
 from multikueue.jobs.framework import pod_set_info
 from multikueue.jobs.framework.actions import JobDecision, PatchJob
 from multikueue.jobs.framework.adapter import is_local

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from multikueue.api.event import Event
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Condition, ObjectMeta, with_condition
-from multikueue.api.workload import Workload
 from multikueue.jobs.framework.actions import (
     DeleteWorkload,
     JobDecision,

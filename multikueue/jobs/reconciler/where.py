@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from multikueue.api.kueue.workload import CLUSTER_LABEL
 from multikueue.api.meta import Object
-from multikueue.api.workload import CLUSTER_LABEL
 
 __all__ = ["forgotten", "with_cluster_label"]
 

@@ -1,10 +1,10 @@
-"""Compares and patches canonical JSON trees (`api.canonical`) whose schemas may be of different versions."""
+"""Compares and patches canonical JSON trees (`api.values.canonical`) whose schemas may be of different versions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from multikueue.api.canonical import QUANTITIES
+from multikueue.api.values.canonical import QUANTITIES
 
 # The fields of a container that every schema in use knows: here absent means absent. Any other field may be missing in
 # the Workload because its CustomResourceDefinition is older than the API server's own Job, and prunes it.

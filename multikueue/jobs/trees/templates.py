@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.canonical import canonical
 from multikueue.api.meta import decoder
+from multikueue.api.values.canonical import canonical
 from multikueue.jobs.trees.canonical import is_pruned_copy
 
 __all__ = ["in_workload", "is_same_template", "part", "tree_of", "with_single_variables"]

@@ -24,7 +24,7 @@ import anyio
 import msgspec
 from anyio.abc import ByteReceiveStream
 
-from multikueue.api.foreign import excerpt
+from multikueue.api.values.foreign import excerpt
 from multikueue.errors import ConfigurationError
 from multikueue.kube.auth.library import spare_models
 

@@ -21,7 +21,7 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from multikueue import __version__
-from multikueue.api.foreign import excerpt
+from multikueue.api.values.foreign import excerpt
 from multikueue.errors import NotLeading
 from multikueue.kube.transport.exchange import QUESTIONS, Exchange, Way, Ways, give_up
 

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+from multikueue.api.kueue.queues import ClusterQueue
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import ClusterQueue
-from multikueue.api.workload import Workload
 from multikueue.quota.workload.budget import Budget, budget_of, preemptions
 
 Allowance = Callable[[str], int]

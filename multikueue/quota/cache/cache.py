@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from multikueue.api.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.queues import BACKFILL_ANNOTATION, ClusterQueue, Cohort, LocalQueue
+from multikueue.api.kueue.slices import job_of, replaced_key
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Admission, Workload, WorkloadSpec
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import BACKFILL_ANNOTATION, ClusterQueue, Cohort, LocalQueue
-from multikueue.api.slices import job_of, replaced_key
-from multikueue.api.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Admission, Workload, WorkloadSpec
 from multikueue.quota.cache.budgets import Budgets
 from multikueue.quota.cache.catalog import Catalog
 from multikueue.quota.cache.consumed_resources import USAGE_BASED, ConsumedResources, UsageDecay

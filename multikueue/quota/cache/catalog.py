@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from multikueue.api.core import Namespace
+from multikueue.api.kubernetes.builtins import Namespace
+from multikueue.api.kueue.admission_checks import AdmissionCheck
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, ResourceFlavor
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import AdmissionCheck
-from multikueue.api.queues import ClusterQueue, LocalQueue, ResourceFlavor
 from multikueue.quota.cache.status import Problem, check_names, cluster_queue_problems, flavor_names
 from multikueue.quota.requests.matching import is_selected
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from multikueue.api import quantity
+from multikueue.api.kueue.queues import AdmissionFairSharingStatus, LocalQueue
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import AdmissionFairSharingStatus, LocalQueue
+from multikueue.api.values import quantity
 from multikueue.quota.cache.tree import Amounts, fair_weight
 from multikueue.quota.requests.amounts import Demand
 

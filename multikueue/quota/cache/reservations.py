@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import attrgetter
 
-from multikueue.api import quantity
+from multikueue.api.kueue.workload import Admission, ReclaimablePod
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Admission, ReclaimablePod
+from multikueue.api.values import quantity
 from multikueue.quota.cache.tree import Amounts, FlavorResource
 from multikueue.quota.requests.amounts import scaled
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from multikueue.api.compatibility import NEWEST, Compatibility
-from multikueue.api.queues import ClusterQueue, ClusterQueueSpec, ResourceFlavor, ResourceGroup
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.queues import ClusterQueue, ClusterQueueSpec, ResourceFlavor, ResourceGroup
 from multikueue.quota.cache.tree import Node
 from multikueue.quota.requests.amounts import PODS
 from multikueue.quota.requests.topology import is_topology_only

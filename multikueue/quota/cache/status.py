@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from multikueue.api import quantity
-from multikueue.api.meta import Condition, is_true, with_condition
-from multikueue.api.multikueue import ACTIVE, CONTROLLER_NAME, AdmissionCheck
-from multikueue.api.queues import (
+from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
+from multikueue.api.kueue.queues import (
     AdmissionFairSharingStatus,
     ClusterQueue,
     FairSharingStatus,
@@ -19,6 +17,8 @@ from multikueue.api.queues import (
     ResourceFlavor,
     ResourceUsage,
 )
+from multikueue.api.meta import Condition, is_true, with_condition
+from multikueue.api.values import quantity
 from multikueue.quota.cache.reservations import QueueUsage
 from multikueue.quota.cache.tree import Amounts, CellQuota, FlavorResource
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from multikueue.api import quantity
-from multikueue.api.queues import FairSharing, ResourceGroup
-from multikueue.api.queues import ResourceQuota as QuotaSpec
+from multikueue.api.kueue.queues import FairSharing, ResourceGroup
+from multikueue.api.kueue.queues import ResourceQuota as QuotaSpec
+from multikueue.api.values import quantity
 
 FlavorResource = tuple[str, str]
 """(flavor, resource): the key of a quota."""

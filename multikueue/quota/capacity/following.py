@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from multikueue.api import quantity
+from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.api.meta import Condition
-from multikueue.api.multikueue import MultiKueueConfig
-from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
+from multikueue.api.multikueue.clusters import MultiKueueConfig
+from multikueue.api.values import quantity
 from multikueue.errors import InvalidObject
 from multikueue.quota.cache.tree import CellQuota, FlavorResource, quotas
 from multikueue.quota.capacity.offers import Offer

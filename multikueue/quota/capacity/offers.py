@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from multikueue.api.kueue.admission_checks import ACTIVE
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.meta import ObjectKey, find_condition
-from multikueue.api.multikueue import ACTIVE
-from multikueue.api.queues import ClusterQueue, LocalQueue
 from multikueue.quota.cache.tree import Amounts, FlavorResource, quotas
 
 Feeders = Mapping[str, Collection[ObjectKey]]

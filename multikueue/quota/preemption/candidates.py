@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from multikueue.api.kueue.workload import JOB_UID_LABEL, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import JOB_UID_LABEL, Workload
 from multikueue.quota.cache.budgets import Allowance, unlimited
 from multikueue.quota.cache.reservations import Reordered, Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot

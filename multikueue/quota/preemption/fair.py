@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from multikueue.api.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.tree import Node, UndoLog

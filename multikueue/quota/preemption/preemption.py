@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from multikueue.api.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.budgets import Allowance, unlimited
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot

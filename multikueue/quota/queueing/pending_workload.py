@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from multikueue.api.kueue.workload import EVICTED, REQUEUED, Workload, WorkloadSpec
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import EVICTED, REQUEUED, Workload, WorkloadSpec
 from multikueue.quota.requests.amounts import Demand
 from multikueue.quota.workload.ordering import Rank
 from multikueue.quota.workload.outcome import Verdict

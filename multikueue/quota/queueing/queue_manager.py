@@ -10,9 +10,9 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
 
-from multikueue.api.core import LimitRange, RuntimeClass
+from multikueue.api.kubernetes.builtins import LimitRange, RuntimeClass
+from multikueue.api.kueue.workload import Workload, WorkloadSpec
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload, WorkloadSpec
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue

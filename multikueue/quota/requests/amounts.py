@@ -10,11 +10,11 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from multikueue.api import quantity
-from multikueue.api.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.queues import Toleration
+from multikueue.api.kueue.workload import PodSet, PodSetRequest, ReclaimablePod, WorkloadSpec
 from multikueue.api.meta import Value, decoder
-from multikueue.api.queues import Toleration
-from multikueue.api.workload import PodSet, PodSetRequest, ReclaimablePod, WorkloadSpec
+from multikueue.api.values import quantity
 from multikueue.errors import InvalidObject
 from multikueue.quota.requests.matching import NodeAffinity, NodeRules, node_rules
 from multikueue.quota.requests.topology import TopologyRequest

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from multikueue.api import quantity
-from multikueue.api.core import LimitRange, LimitRangeItem, RuntimeClass
+from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, RuntimeClass
 from multikueue.api.meta import ObjectKey
+from multikueue.api.values import quantity
 from multikueue.quota.requests.amounts import (
     CountedContainer,
     CountedPodSpec,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from multikueue.api.kueue.queues import LabelSelector, LabelSelectorRequirement, ResourceFlavor, Taint, Toleration
 from multikueue.api.meta import Value
-from multikueue.api.queues import LabelSelector, LabelSelectorRequirement, ResourceFlavor, Taint, Toleration
 
 _REPELLING = ("NoSchedule", "NoExecute")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from multikueue.api.kueue.queues import ResourceFlavor
 from multikueue.api.meta import Value
-from multikueue.api.queues import ResourceFlavor
 
 PENDING = "Pending"
 """The state of a request that the worker has yet to answer."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from multikueue.api.queues import BACKFILL_ANNOTATION, KNOWN_ENDS, SPARE_QUOTA, ClusterQueue
+from multikueue.api.kueue.queues import BACKFILL_ANNOTATION, KNOWN_ENDS, SPARE_QUOTA, ClusterQueue
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from multikueue.api.kueue.workload import Admission, PodSetRequest
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Admission, PodSetRequest
 from multikueue.quota.cache.budgets import Allowance, unlimited
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot

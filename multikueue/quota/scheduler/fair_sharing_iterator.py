@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from multikueue.api.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.tree import Amounts, Node, UndoLog
 from multikueue.quota.preemption.shares import Share, share
 from multikueue.quota.workload.ordering import Rank

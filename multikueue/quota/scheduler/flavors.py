@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from multikueue.api import quantity
-from multikueue.api.queues import FlavorFungibility
-from multikueue.api.workload import Admission, PodSetAssignment
+from multikueue.api.kueue.queues import FlavorFungibility
+from multikueue.api.kueue.workload import Admission, PodSetAssignment
+from multikueue.api.values import quantity
 from multikueue.quota.cache.snapshot import FlavorGroup, QueueSnapshot
 from multikueue.quota.cache.tree import FlavorResource, subtree_that_fits
 from multikueue.quota.preemption.grade import Grade, Mode, Oracle

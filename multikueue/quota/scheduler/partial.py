@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from multikueue.api.workload import PodSet
+from multikueue.api.kueue.workload import PodSet
 from multikueue.quota.requests.amounts import Demand, PodSetDemand, scaled
 
 T = TypeVar("T")

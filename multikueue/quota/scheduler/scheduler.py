@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
+from multikueue.api.kueue.queues import KNOWN_ENDS
+from multikueue.api.kueue.workload import EVICTED, Admission, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import KNOWN_ENDS
-from multikueue.api.workload import EVICTED, Admission, Workload
 from multikueue.quota.cache.cache import QuotaCache, whole_second
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.preemption.fair import FairPreemption

@@ -14,9 +14,9 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 
-from multikueue.api import quantity
+from multikueue.api.kueue.workload import QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey, Value
-from multikueue.api.workload import QUOTA_RESERVED
+from multikueue.api.values import quantity
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.tree import FlavorResource, Node, UndoLog, subtree_that_fits
 from multikueue.quota.preemption.candidates import may_be_preempted

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
+from multikueue.api.kueue.queues import ClusterQueue, CohortStatus, FairSharingStatus, LocalQueue, QueueStatus
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import ClusterQueue, CohortStatus, FairSharingStatus, LocalQueue, QueueStatus
 from multikueue.quota.cache import status
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.reservations import QueueUsage, Reservation

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from multikueue.api.kueue.queues import MAX_PREEMPTED_ANNOTATION, ClusterQueue
+from multikueue.api.kueue.workload import PREEMPTED, PREEMPTED_AT, WorkloadStatus
 from multikueue.api.meta import find_condition, render_time
-from multikueue.api.queues import MAX_PREEMPTED_ANNOTATION, ClusterQueue
-from multikueue.api.workload import PREEMPTED, PREEMPTED_AT, WorkloadStatus
 from multikueue.quota.workload.transitions import put_condition
 
 _NUMBER = re.compile(r"(0|[1-9][0-9]{0,5})/((?:[0-9]{1,6}[dhms])+)")

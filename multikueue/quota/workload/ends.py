@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from multikueue.api.kueue.queues import KNOWN_ENDS
+from multikueue.api.kueue.workload import ADMITTED, BACKFILLED, WorkloadSpec, WorkloadStatus
 from multikueue.api.meta import find_condition, render_time, without_condition
-from multikueue.api.queues import KNOWN_ENDS
-from multikueue.api.workload import ADMITTED, BACKFILLED, WorkloadSpec, WorkloadStatus
 from multikueue.quota.workload.transitions import put_condition
 
 

@@ -13,12 +13,10 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from multikueue.api.compatibility import NEWEST, Compatibility
-from multikueue.api.event import Event
-from multikueue.api.foreign import moment
-from multikueue.api.meta import find_condition, is_true, without_condition
-from multikueue.api.queues import ClusterQueue, LocalQueue
-from multikueue.api.workload import (
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
+from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATED,
     DEACTIVATION_TARGET,
@@ -44,6 +42,8 @@ from multikueue.api.workload import (
     admission_gates,
     workload_spec,
 )
+from multikueue.api.meta import find_condition, is_true, without_condition
+from multikueue.api.values.foreign import moment
 from multikueue.quota.workload import readiness, transitions
 from multikueue.quota.workload.budget import keep_time
 from multikueue.quota.workload.ends import end_of, keep_end, time_is_up

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from multikueue.api.workload import EVICTED, PODS_READY_TIMEOUT, Workload
+from multikueue.api.kueue.workload import EVICTED, PODS_READY_TIMEOUT, Workload
 
 Rank = tuple[int, datetime, str]
 """Sorts ascending: priority (negated), queue time, UID."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from multikueue.api.kueue.workload import PodSetRequest
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import PodSetRequest
 
 PENDING = "Pending"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multikueue.api.workload import NON_PREEMPTIBLE_ANNOTATION, Workload
+from multikueue.api.kueue.workload import NON_PREEMPTIBLE_ANNOTATION, Workload
 
 INVALID_ANNOTATION = "InvalidAnnotation"
 """The reason of the event about an invalid annotation."""

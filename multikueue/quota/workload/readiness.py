@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from multikueue.api.kueue.workload import ADMITTED, PODS_READY, PODS_READY_TIMEOUT, WorkloadStatus
 from multikueue.api.meta import find_condition, is_true
-from multikueue.api.workload import ADMITTED, PODS_READY, PODS_READY_TIMEOUT, WorkloadStatus
 
 STARTED, RECOVERED = "Started", "Recovered"
 WAIT_FOR_START, WAIT_FOR_RECOVERY = "WaitForStart", "WaitForRecovery"

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from multikueue.api.meta import Condition, ConditionStatus, find_condition, is_true, with_condition, without_condition
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATED,
     DEACTIVATION_TARGET,
@@ -27,6 +26,7 @@ from multikueue.api.workload import (
     WorkloadStatus,
     without_nomination,
 )
+from multikueue.api.meta import Condition, ConditionStatus, find_condition, is_true, with_condition, without_condition
 from multikueue.quota.workload.outcome import Eviction
 
 _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")

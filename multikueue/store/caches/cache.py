@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.unreadable import why_unreadable
+from multikueue.api.values.unreadable import why_unreadable
 from multikueue.errors import InvariantBroken
 from multikueue.store.caches.orphans import Orphans
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from multikueue.api.kueue.workload import Workload, queue_of
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload, queue_of
 from multikueue.dispatch.group.fit import is_suspected, lack
 from multikueue.quota.capacity.offers import WorkerQueues
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from hashlib import sha1
 from itertools import count
 
+from multikueue.api.jobs.pod import GROUP_LABEL, POD_FINALIZER, Pod, PodGroup
+from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION
 from multikueue.api.meta import ObjectKey, ObjectMeta
-from multikueue.api.pod import GROUP_LABEL, POD_FINALIZER, Pod, PodGroup
-from multikueue.api.workload import ATTEMPT_ANNOTATION
 from multikueue.store.caches.cache import Cache, Indexer, Listener, ignore
 
 __all__ = ["Groups", "group_key"]

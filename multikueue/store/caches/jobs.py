@@ -8,10 +8,11 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import POD_GROUPS, PODS, Kind
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.jobs.pod import Pod
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import POD_GROUPS, PODS
 from multikueue.api.meta import ObjectKey
-from multikueue.api.pod import Pod
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.caches.cache import Cache, Indexer, Listener, ignore

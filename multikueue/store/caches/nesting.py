@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.meta import OwnerReference, controller_of
 from multikueue.jobs.framework.nesting import MOST_HOPS, Ancestor, Nested, is_whole, nested
 from multikueue.jobs.integrations.frameworks import Adapters

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from multikueue import strategy as contract
 from multikueue.api.meta import Object, ObjectKey, find_condition
-from multikueue.api.ocm import (
+from multikueue.api.multikueue.ocm import (
     FROZEN_ANNOTATION,
     GROUP_INDEX_LABEL,
     MISCONFIGURED,

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import AnyJob, CustomJob, JobKey
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import AnyJob, CustomJob, JobKey
+from multikueue.api.kind import Kind
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.jobs import JobCaches

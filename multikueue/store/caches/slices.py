@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from multikueue.api.kueue.slices import is_elastic, is_past, job_of, replaced_key
+from multikueue.api.kueue.workload import EVICTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.slices import is_elastic, is_past, job_of, replaced_key
-from multikueue.api.workload import EVICTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.dispatch.group.slices import NO_SLICE, Slice
 from multikueue.store.caches.cache import Cache
 

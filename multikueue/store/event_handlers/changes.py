@@ -6,12 +6,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from multikueue.api.foreign import answer_or
-from multikueue.api.job import AnyJob
-from multikueue.api.meta import Object
-from multikueue.api.pod import POD_FINALIZER, Pod
-from multikueue.api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import POD_FINALIZER, Pod
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
+from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATION_TARGET,
     EVICTED,
@@ -20,6 +18,8 @@ from multikueue.api.workload import (
     SUCCEEDED,
     Workload,
 )
+from multikueue.api.meta import Object
+from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.copies.preemption_gates import BLOCKED
 from multikueue.dispatch.group.fit import is_suspected
 from multikueue.jobs.framework.nesting import is_whole

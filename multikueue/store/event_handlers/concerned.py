@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from multikueue.api.core import Secret
-from multikueue.api.foreign import answer_or
-from multikueue.api.job import AnyJob, Job, JobKey
+from multikueue.api.jobs.job import AnyJob, Job, JobKey
+from multikueue.api.jobs.pod import Pod, PodGroup
 from multikueue.api.kinds import POD_GROUPS
-from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueueCluster, MultiKueueConfig
-from multikueue.api.pod import Pod, PodGroup
-from multikueue.api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
-from multikueue.api.workload import (
+from multikueue.api.kubernetes.builtins import Secret
+from multikueue.api.kueue.admission_checks import AdmissionCheck
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
+from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
@@ -21,6 +19,10 @@ from multikueue.api.workload import (
     owner_of,
     queue_of,
 )
+from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue.profiles import ClusterProfile
+from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.group.group import attempt_of, is_of_attempt
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.nesting import is_whole

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from multikueue.api.core import LimitRange, Namespace, RuntimeClass, Secret
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kubernetes.builtins import LimitRange, Namespace, RuntimeClass, Secret
+from multikueue.api.kueue.admission_checks import AdmissionCheck
+from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import AdmissionCheck, ClusterProfile, MultiKueueCluster, MultiKueueConfig
-from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.workload import Workload
+from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue.profiles import ClusterProfile
 from multikueue.store.event_handlers import changes, concerned
 from multikueue.store.event_handlers.changes import Change
 from multikueue.store.queues import Key, Queue

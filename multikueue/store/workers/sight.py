@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from multikueue.api.core import is_namespace
-from multikueue.api.kinds import JOBS, WORKLOADS, Kind
-from multikueue.api.multikueue import MultiKueueCluster
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import JOBS, WORKLOADS
+from multikueue.api.kubernetes.builtins import is_namespace
+from multikueue.api.multikueue.clusters import MultiKueueCluster
 
 __all__ = ["EVERYWHERE", "NAMESPACES_ANNOTATION", "Lack", "Sight", "is_needed", "namespaces_of"]
 

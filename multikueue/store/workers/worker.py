@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.jobs.pod import GROUP_LABEL, Pod
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.workload import Workload, prebuilt_workload
 from multikueue.api.meta import ObjectKey, controller_of
-from multikueue.api.pod import GROUP_LABEL, Pod
-from multikueue.api.workload import Workload, prebuilt_workload
 from multikueue.dispatch.group.group import Asked, Link, Reach, Unfit
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters

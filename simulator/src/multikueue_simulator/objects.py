@@ -10,10 +10,10 @@ import msgspec
 
 from fakekube.wire import Object
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
-from multikueue.api.multikueue import CONTROLLER_NAME
-from multikueue.api.ocm import GROUP_INDEX_LABEL, PLACEMENT_LABEL
-from multikueue.api.workload import QUEUE_LABEL
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
+from multikueue.api.kueue.workload import QUEUE_LABEL
+from multikueue.api.multikueue.ocm import GROUP_INDEX_LABEL, PLACEMENT_LABEL
 from multikueue.controllers.reconcile.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
 from multikueue.registration.ownership import MOST_CLUSTERS
 from multikueue.store.state import CLUSTERS_ANNOTATION

@@ -27,7 +27,7 @@ from fakekube.model.storage import key_of
 from fakekube.network.transport import Network, Observer, on_the_spot
 from fakekube.wire import Object, Refused, Request, User, object_of
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.runtime import Clock

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.api.workload import UNDISPATCHABLE_ANNOTATION
+from multikueue.api.kueue.workload import UNDISPATCHABLE_ANNOTATION
 from multikueue.cli.workload import description
 from multikueue.testing import NOW, workload
 from multikueue.testing.workloads import WorkloadBuilder

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, SLICE_REPLACED
+from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, SLICE_REPLACED
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload.lookup import Pair, pick
 from multikueue.testing import WorkloadBuilder, workload

@@ -9,8 +9,8 @@ import pytest
 
 from fakekube.wire import Refused
 from multikueue.api import kinds
-from multikueue.api.multikueue import CONTROLLER_NAME
-from multikueue.api.workload import FITS_NO_WORKER, Workload
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
+from multikueue.api.kueue.workload import FITS_NO_WORKER, Workload
 from multikueue.cli.workload.prospects import sentence
 from multikueue.dispatch.nomination.prospects import Prospect, State
 from multikueue.testing import NOW, cluster_queue, local_queue, workload

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.workload import PREBUILT_LABEL
+from multikueue.api.kueue.workload import PREBUILT_LABEL
 from tests.cli.field import JOB_BODY, Field, head, reference
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ import pytest
 
 from fakekube.wire import Refused
 from multikueue.api.kinds import WORKLOADS
-from multikueue.api.pods import PODS, WORKLOAD_ANNOTATION, PrintedPod
+from multikueue.api.kubernetes.printed import PODS, WORKLOAD_ANNOTATION, PrintedPod
 from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.access.worker_access import WorkerAccess
 from multikueue.cli.workload import view

@@ -12,10 +12,11 @@ from structlog.testing import capture_logs
 
 from fakekube import notation
 from fakekube.notation import Version, defined, record
-from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import JOBS, Kind
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import JOBS
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import OwnerReference
-from multikueue.api.workload import Workload
 from multikueue.controllers.job_kinds.availability import JobKinds
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from multikueue.api.definition import Definition, DefinitionSpec, Names, Version
+from multikueue.api.kubernetes.definition import Definition, DefinitionSpec, Names, Version
 from multikueue.api.meta import ObjectMeta
 from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION, AnnotatedKinds, annotated_kinds
 from multikueue.controllers.reconcile.events import Recorder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from multikueue.api.workload import Finish
+from multikueue.api.kueue.workload import Finish
 from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.settings import DeclaredKind, DeclaredPods

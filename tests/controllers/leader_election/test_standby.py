@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.quota.admission import SchedulerLoop

@@ -9,9 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from multikueue.api import kinds
+from multikueue.api.kueue.queues import FOLLOW_ANNOTATION
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import CORDON_ANNOTATION
-from multikueue.api.queues import FOLLOW_ANNOTATION
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity, rules_of
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.quota.capacity.following import AUTOMATION

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.workload import FITS_NO_WORKER
+from multikueue.api.kueue.workload import FITS_NO_WORKER
 from multikueue.controllers.quota.ceilings import SOONEST, CeilingReader
 from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
 from multikueue.errors import Forbidden

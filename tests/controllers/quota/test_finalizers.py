@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.quota.finalizers import Finalizers
 from multikueue.errors import NotFound

@@ -8,7 +8,7 @@ from math import isnan
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.controllers.quota.admission import SchedulerLoop

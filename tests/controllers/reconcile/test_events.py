@@ -11,7 +11,7 @@ import pytest
 
 from fakekube.wire import Request
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.controllers.reconcile.events import AT_MOST, REMEMBERED, SILENCE, Recorder
 from multikueue.errors import Forbidden
 from multikueue.kube.decode import stub_of

@@ -8,7 +8,7 @@ from datetime import datetime
 import anyio
 import pytest
 
-from multikueue.api.queues import LocalQueue
+from multikueue.api.kueue.queues import LocalQueue
 from multikueue.controllers.serving.default_queues import DefaultQueues
 from multikueue.store.caches.cache import Cache
 from multikueue.testing import NOW, local_queue

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from multikueue.api.kinds import JOBS, NAMESPACES
+from multikueue.api.kubernetes.printed import PODS, PRINTED_EVENTS
+from multikueue.api.kueue.workload import PREBUILT_LABEL, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.pods import PODS, PRINTED_EVENTS
-from multikueue.api.workload import PREBUILT_LABEL, Workload
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import workload

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.compatibility import Release
+from multikueue.api.kueue.compatibility import Release
 from multikueue.api.meta import ObjectKey, render_time
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection.connection import Connection

@@ -10,8 +10,8 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
+from multikueue.api.kueue.workload import FITS_NO_WORKER
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import FITS_NO_WORKER
 from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.kueue_reports import Reports
 from multikueue.dispatch.group.group import Reach

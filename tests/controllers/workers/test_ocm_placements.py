@@ -13,8 +13,9 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from multikueue.api import kinds
+from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.api.ocm import PLACEMENT_LABEL
+from multikueue.api.multikueue.ocm import PLACEMENT_LABEL
 from multikueue.controllers.reconcile.strategies import STRATEGY_ANNOTATION
 from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.errors import ApiError, Forbidden, NotFound
@@ -49,7 +50,7 @@ def external(*, begun: bool = True, **settings: Any) -> Table:
     return world
 
 
-def name(world: Table, kind: kinds.Kind[Any], key: ObjectKey, placement: str | None) -> None:
+def name(world: Table, kind: Kind[Any], key: ObjectKey, placement: str | None) -> None:
     world.manager.change(kind, key, {"metadata": {"annotations": {PLACEMENT_ANNOTATION: placement}}})
 
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
+from multikueue.api.kueue.shared_status import KUEUE_ADMISSION
+from multikueue.api.kueue.workload import FAILED_ON, NOMINATED
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.api.shared import KUEUE_ADMISSION
-from multikueue.api.workload import FAILED_ON, NOMINATED
 from multikueue.kube.cluster_client import FIELD_MANAGER, ClusterClient
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, Role, StrategyChoice
 from tests.cluster import Cluster

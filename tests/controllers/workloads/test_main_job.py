@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import CONTROLLER_NAME
 from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.settings import Integrations
 from tests.controllers.table import NAMESPACE, Table, job_body, table

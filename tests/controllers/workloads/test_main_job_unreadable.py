@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
 from multikueue.api.meta import ObjectKey
 from tests.controllers.table import NAMESPACE, job_body, table
 from tests.controllers.workloads.main_job import running

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.job import JobKey
+from multikueue.api.jobs.job import JobKey
+from multikueue.api.kueue.workload import RESOURCE_IN_USE
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import RESOURCE_IN_USE
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.workloads import Workloads
 from tests.controllers.table import NAMESPACE, Body, Table, table

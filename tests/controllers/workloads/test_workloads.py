@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.kueue.workload import QUOTA_RESERVED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import QUOTA_RESERVED, Workload
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.errors import Conflict, Invalid

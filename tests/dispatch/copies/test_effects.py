@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from multikueue.api.workload import Workload
+from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.copies.plan import Absent, Copied, Desired, Found, InStep, Plan, Running, Stopped
 from multikueue.dispatch.group.group import Remote

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from multikueue.api.workload import Workload
+from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.copies.plan import Copied, Plan
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder

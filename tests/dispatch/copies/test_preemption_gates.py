@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import encode, render_time
-from multikueue.api.workload import Workload
 from multikueue.dispatch.copies.actions import CreateWorkload, PatchStatus
 from multikueue.dispatch.copies.preemption_gates import BLOCKED, GATE
 from multikueue.dispatch.group.group import Remote

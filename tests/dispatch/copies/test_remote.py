@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import encode
-from multikueue.api.workload import Workload
 from multikueue.dispatch.copies.remote import drift
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.workload import Workload, WorkloadStatus
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.api.workload import Workload, WorkloadStatus
 from multikueue.dispatch.group.group import Group, JobState, Remote, Unfit
 from multikueue.dispatch.group.phases import choose
 from multikueue.dispatch.handlers.evicting import is_holding

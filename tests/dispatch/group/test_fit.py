@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.kueue.workload import FITS_NO_WORKER, Workload
 from multikueue.api.meta import find_condition
-from multikueue.api.workload import FITS_NO_WORKER, Workload
 from multikueue.dispatch.decide import decide
 from multikueue.dispatch.group import fit
 from multikueue.dispatch.group.group import Reach, Remote

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.workload import REPLACES_ANNOTATION
+from multikueue.api.kueue.workload import REPLACES_ANNOTATION
 from multikueue.dispatch.copies.actions import PatchJob, PatchWorkload
 from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.group.phases import Phase

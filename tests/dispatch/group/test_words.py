@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.compatibility import Compatibility, Release
+from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.dispatch.group import words
 from tests.dispatch.builders import group, reserved
 

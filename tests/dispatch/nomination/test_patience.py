@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.workload import NOMINATED
+from multikueue.api.kueue.workload import NOMINATED
 from multikueue.dispatch.consult import Chosen
 from multikueue.dispatch.decide import decide, nominate
 from multikueue.dispatch.nomination.patience import gives_up_at, patience_of

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube.model.quantities import canonical, canonical_map
-from multikueue.api.quantity import parse
+from multikueue.api.values.quantity import parse
 
 
 @pytest.mark.parametrize(

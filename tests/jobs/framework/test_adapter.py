@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.job import AnyJob
-from multikueue.api.workload import Workload
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.framework.adapter import Adapter, is_local
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from multikueue.api.job import AnyJob, job_type
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import AnyJob, job_type
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.workload import PREBUILT_LABEL, QUEUE_LABEL, Finish, Workload
 from multikueue.api.meta import Condition, ObjectMeta, encode
-from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL, Finish, Workload
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.trees.paths import peek

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.pods import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
-from multikueue.api.workload import Finish
+from multikueue.api.kubernetes.printed import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
+from multikueue.api.kueue.workload import Finish
 from multikueue.jobs.framework.pod_set_info import (
     BadPodSetInfo,
     PodSetInfo,

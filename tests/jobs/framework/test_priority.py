@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.core import PriorityClass
+from multikueue.api.kubernetes.builtins import PriorityClass
+from multikueue.api.kueue.workload import PriorityClassRef
 from multikueue.api.meta import ObjectMeta
-from multikueue.api.workload import PriorityClassRef
 from multikueue.jobs.framework.priority import Priority, is_workload_class, resolve, workload_class_ref
 from multikueue.testing import workload_priority_class
 

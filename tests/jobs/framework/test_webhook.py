@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube.patching import patches
+from multikueue.api.kueue.workload import QUEUE_LABEL
 from multikueue.api.meta import encode
-from multikueue.api.workload import QUEUE_LABEL
 from multikueue.jobs.framework.adapter import MANAGED
 from multikueue.jobs.framework.webhook import Submitted, default_job, read_job, refusal
 

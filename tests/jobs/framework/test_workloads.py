@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.kinds import JOBS
+from multikueue.api.kueue.workload import PREBUILT_LABEL
 from multikueue.api.meta import ObjectMeta
-from multikueue.api.workload import PREBUILT_LABEL
 from multikueue.jobs.framework.workloads import (
     free_name,
     job_uid_labels,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from multikueue.api.jobs.pod import MANAGED_LABEL, PARENT_ANNOTATION
+from multikueue.api.kueue.workload import PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.api.meta import encode
-from multikueue.api.pod import MANAGED_LABEL, PARENT_ANNOTATION
-from multikueue.api.workload import PRIORITY_CLASS_LABEL, QUEUE_LABEL
 from multikueue.jobs.kinds.deployment import DEPLOYMENT, SubmittedDeployment
 
 Tree = dict[str, Any]

@@ -10,13 +10,13 @@ import msgspec
 from hypothesis import strategies as st
 
 from fakekube.patching.patches import merge_patch
-from multikueue.api.job import Job
-from multikueue.api.meta import decoder, encode
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.workload import (
     CLUSTER_LABEL,
     PriorityClassRef,
     Workload,
 )
+from multikueue.api.meta import decoder, encode
 from multikueue.jobs.framework.actions import (
     Action,
     CreateWorkload,

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube.patching.patches import merge_patch
-from multikueue.api.meta import encode
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     UNDISPATCHABLE_ANNOTATION,
     Workload,
     workload_spec,
 )
+from multikueue.api.meta import encode
 from multikueue.jobs.framework.actions import (
     CreateWorkload,
     PatchWorkloadStatus,

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.event import Event
-from multikueue.api.job import Job
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import Job
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     Workload,
 )

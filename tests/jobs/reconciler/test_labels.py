@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.job import AnyJob
-from multikueue.api.workload import JOB_UID_LABEL
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kueue.workload import JOB_UID_LABEL
 from multikueue.jobs.reconciler.labels import copied, disagreement, labelled
 from multikueue.testing import job
 from tests.jobs.builders import ours

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
 from multikueue.jobs.framework.actions import (
     PatchJobStatus,
 )

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.event import Event
-from multikueue.api.job import Job
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import Job
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import (
     Workload,
 )
 from multikueue.jobs.framework.actions import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.job import Job
-from multikueue.api.workload import Workload
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.framework.actions import JobDecision, PatchJobStatus
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.testing import NOW, job

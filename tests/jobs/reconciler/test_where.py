@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from multikueue.api.job import Job
-from multikueue.api.workload import CLUSTER_LABEL
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.workload import CLUSTER_LABEL
 from multikueue.jobs.framework.actions import PatchJob
 from multikueue.jobs.framework.workloads import remote_metadata
 from multikueue.jobs.reconciler import where

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from multikueue.api.canonical import canonical
+from multikueue.api.values.canonical import canonical
 from multikueue.jobs.trees.canonical import is_pruned_copy, merge_patch
-from tests.api.trees import OBJECTS
+from tests.api.values.trees import OBJECTS
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multikueue.api.workload import Admission, Workload, workload_spec
+from multikueue.api.kueue.workload import Admission, Workload, workload_spec
 from multikueue.testing import (
     cluster_queue,
     cohort,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multikueue.api.queues import LabelSelector
+from multikueue.api.kueue.queues import LabelSelector
 from multikueue.quota.cache.catalog import Catalog
 from multikueue.testing import admission_check, cluster_queue, flavor, local_queue, namespace
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.queues import AdmissionFairSharingStatus, FairSharingStatus, LocalQueue, QueueStatus
-from multikueue.api.workload import workload_spec
+from multikueue.api.kueue.queues import AdmissionFairSharingStatus, FairSharingStatus, LocalQueue, QueueStatus
+from multikueue.api.kueue.workload import workload_spec
 from multikueue.quota.cache.consumed_resources import ConsumedResources, UsageDecay
 from multikueue.quota.requests.amounts import demand
 from multikueue.testing import Builder, local_queue, workload

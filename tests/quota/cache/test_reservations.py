@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.workload import Admission, PodSetAssignment, ReclaimablePod
+from multikueue.api.kueue.workload import Admission, PodSetAssignment, ReclaimablePod
 from multikueue.quota.cache.reservations import QueueUsage, Reservation, Reservations, admission_amounts
 from tests.quota.builders import key_of
 

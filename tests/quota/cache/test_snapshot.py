@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from multikueue.api.compatibility import NEWEST
+from multikueue.api.kueue.compatibility import NEWEST
 from multikueue.quota.cache.snapshot import snapshot
 from multikueue.quota.cache.tree import Node
 from multikueue.testing import cluster_queue, flavor

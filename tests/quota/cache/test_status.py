@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from multikueue.api.kueue.queues import FlavorUsage, ResourceUsage
 from multikueue.api.meta import Condition
-from multikueue.api.queues import FlavorUsage, ResourceUsage
 from multikueue.quota.cache.reservations import QueueUsage
 from multikueue.quota.cache.status import (
     PROVISIONING_CONTROLLER_NAME,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube.patching.patches import json_patch as patched
-from multikueue.api.queues import FOLLOW_ANNOTATION, ClusterQueue
+from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.quota.capacity.following import (
     Figure,
     FollowedQuota,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.compatibility import NEWEST
-from multikueue.api.queues import BorrowWithinCohort
+from multikueue.api.kueue.compatibility import NEWEST
+from multikueue.api.kueue.queues import BorrowWithinCohort
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits
 from tests.quota.scenes import Held, Scene, held, needs, units
 

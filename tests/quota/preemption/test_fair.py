@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from multikueue.api.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.preemption.fair import FINAL_SHARE, INITIAL_SHARE, FairPreemption
 from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort
 from tests.quota.scenes import Held, Scene, held, needs, units

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from multikueue.api.queues import BorrowWithinCohort
+from multikueue.api.kueue.queues import BorrowWithinCohort
 from multikueue.quota.cache.tree import UndoLog
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.preemption.grade import Grade, Mode

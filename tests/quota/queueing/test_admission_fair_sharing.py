@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.api.queues import AdmissionFairSharingStatus, FairSharingStatus, LocalQueue, QueueStatus
+from multikueue.api.kueue.queues import AdmissionFairSharingStatus, FairSharingStatus, LocalQueue, QueueStatus
 from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue

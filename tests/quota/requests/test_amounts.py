@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.compatibility import NEWEST
+from multikueue.api.kueue.compatibility import NEWEST
+from multikueue.api.kueue.workload import PodSetRequest, WorkloadSpec, workload_spec
 from multikueue.api.meta import encode
-from multikueue.api.quantity import NANO
-from multikueue.api.workload import PodSetRequest, WorkloadSpec, workload_spec
+from multikueue.api.values.quantity import NANO
 from multikueue.quota.requests.amounts import Accounting, Demand, Transformation, demand, resource_requests, scaled
 from multikueue.testing import WorkloadBuilder, pod_set, workload
 

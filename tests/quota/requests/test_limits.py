@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.core import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
+from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
+from multikueue.api.kueue.queues import BACKFILL_ANNOTATION
+from multikueue.api.kueue.workload import workload_spec
 from multikueue.api.meta import ObjectKey, ObjectMeta, encode
-from multikueue.api.queues import BACKFILL_ANNOTATION
-from multikueue.api.workload import workload_spec
 from multikueue.quota.queueing.queue_manager import OUTDATED_AT_A_TIME
 from multikueue.quota.requests.amounts import Demand, demand
 from multikueue.quota.requests.limits import Limits, LimitsByNamespace, combined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.queues import LabelSelector, LabelSelectorRequirement, Toleration
+from multikueue.api.kueue.queues import LabelSelector, LabelSelectorRequirement, Toleration
 from multikueue.quota.requests.matching import (
     NodeAffinity,
     NodeRules,

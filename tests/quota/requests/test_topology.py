@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.queues import ResourceFlavor
-from multikueue.api.workload import ADMITTED, AdmissionCheckState, PodSetAssignment
+from multikueue.api.kueue.queues import ResourceFlavor
+from multikueue.api.kueue.workload import ADMITTED, AdmissionCheckState, PodSetAssignment
 from multikueue.quota.requests.topology import TopologyRequest, is_topology_only, mismatch
 from multikueue.testing import (
     FlavorBuilder,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multikueue.api.queues import BACKFILL_ANNOTATION
-from multikueue.api.workload import BACKFILLED, EVICTED, PREEMPTED
+from multikueue.api.kueue.queues import BACKFILL_ANNOTATION
+from multikueue.api.kueue.workload import BACKFILLED, EVICTED, PREEMPTED
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.scheduler.backfill import DEPTH, backfill, backfill_problem, start_of

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.api.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.tree import Amounts, Node, UndoLog
 from multikueue.quota.scheduler.fair_sharing_iterator import tournament
 from multikueue.quota.workload.ordering import Rank

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.queues import BorrowWithinCohort, FlavorFungibility, ResourceFlavor
-from multikueue.api.workload import workload_spec
+from multikueue.api.kueue.queues import BorrowWithinCohort, FlavorFungibility, ResourceFlavor
+from multikueue.api.kueue.workload import workload_spec
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, quotas
 from multikueue.quota.preemption.grade import Grade, Mode, Oracle

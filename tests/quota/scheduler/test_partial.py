@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.workload import PodSet
+from multikueue.api.kueue.workload import PodSet
 from multikueue.quota.requests.amounts import Demand, PodSetDemand
 from multikueue.quota.scheduler.partial import largest, reduced, reduction
 

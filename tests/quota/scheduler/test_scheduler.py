@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from multikueue.api.workload import Workload
+from multikueue.api.kueue.workload import Workload
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests.amounts import Accounting

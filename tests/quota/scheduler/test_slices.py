@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.workload import ELASTIC_ANNOTATION, FINISHED, REPLACES_ANNOTATION, SLICE_REPLACED, Workload
+from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, FINISHED, REPLACES_ANNOTATION, SLICE_REPLACED, Workload
 from multikueue.quota.engine import Engine
 from multikueue.quota.workload.lifecycle import step
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, workload

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multikueue.api.kueue.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCohort
+from multikueue.api.kueue.workload import NON_PREEMPTIBLE_ANNOTATION, REQUEUED
 from multikueue.api.meta import ObjectKey
-from multikueue.api.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCohort
-from multikueue.api.workload import NON_PREEMPTIBLE_ANNOTATION, REQUEUED
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption

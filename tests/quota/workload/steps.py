@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.meta import find_condition
-from multikueue.api.queues import ClusterQueue, LocalQueue
-from multikueue.api.workload import (
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
+from multikueue.api.kueue.workload import (
     Admission,
     PodSetRequest,
     Workload,
     WorkloadStatus,
 )
+from multikueue.api.meta import find_condition
 from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue

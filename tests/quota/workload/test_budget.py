@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multikueue.api.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCohort
-from multikueue.api.workload import EVICTED, PREEMPTED, PREEMPTED_AT, QUOTA_RESERVED, WorkloadStatus
+from multikueue.api.kueue.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCohort
+from multikueue.api.kueue.workload import EVICTED, PREEMPTED, PREEMPTED_AT, QUOTA_RESERVED, WorkloadStatus
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.workload.budget import Budget, budget_of, budget_problem, keep_time, preemptions

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.api.event import Event
-from multikueue.api.meta import find_condition
-from multikueue.api.workload import (
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     Finish,
     ReclaimablePod,
 )
+from multikueue.api.meta import find_condition
 from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.testing import NOW, WorkloadBuilder

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from multikueue.api.compatibility import NEWEST
-from multikueue.api.workload import (
+from multikueue.api.kueue.compatibility import NEWEST
+from multikueue.api.kueue.workload import (
     AdmissionCheckState,
     RequeueState,
 )

@@ -7,8 +7,8 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multikueue.api.queues import StopPolicy
-from multikueue.api.workload import (
+from multikueue.api.kueue.queues import StopPolicy
+from multikueue.api.kueue.workload import (
     Finish,
 )
 from multikueue.quota.workload.lifecycle import Facts, step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.workload import workload_spec
+from multikueue.api.kueue.workload import workload_spec
 from multikueue.quota.workload.ordering import Rank, entry_rank, queue_rank, queue_time
 from multikueue.testing import NOW, WorkloadBuilder
 from tests.quota.builders import after, wants

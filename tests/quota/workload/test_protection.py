@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.queues import BorrowWithinCohort
-from multikueue.api.workload import NON_PREEMPTIBLE_ANNOTATION
+from multikueue.api.kueue.queues import BorrowWithinCohort
+from multikueue.api.kueue.workload import NON_PREEMPTIBLE_ANNOTATION
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.workload.protection import is_non_preemptible, non_preemptible_problem

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.api.workload import EvictionCount, RequeueState, SchedulingStats, WorkloadStatus
+from multikueue.api.kueue.workload import EvictionCount, RequeueState, SchedulingStats, WorkloadStatus
 from multikueue.quota.workload.readiness import Patience, deadline, finding, is_given_up
 from multikueue.testing import WorkloadBuilder, workload
 from tests.quota.builders import SECOND, after

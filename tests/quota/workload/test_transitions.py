@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from multikueue.api.meta import Condition, find_condition
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     Admission,
     AdmissionCheckState,
     CheckState,
@@ -15,6 +14,7 @@ from multikueue.api.workload import (
     SchedulingStats,
     WorkloadStatus,
 )
+from multikueue.api.meta import Condition, find_condition
 from multikueue.quota.workload.transitions import (
     evict,
     put_condition,

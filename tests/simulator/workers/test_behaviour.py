@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from multikueue.api.workload import EvictionCount, SchedulingStats, Workload
+from multikueue.api.kueue.workload import EvictionCount, SchedulingStats, Workload
 from multikueue.testing import NOW, workload
 from multikueue_simulator.workers.behaviour import (
     PROMPT,

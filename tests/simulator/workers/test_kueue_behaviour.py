@@ -8,8 +8,8 @@ import anyio
 import anyio.lowlevel
 
 from multikueue.api import kinds
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload
 from multikueue_simulator.workers.behaviour import Behaviour, CheckAnswer, always
 from multikueue_simulator.workers.kueue import RARE
 from tests.simulator.bench import Bench, on_bench

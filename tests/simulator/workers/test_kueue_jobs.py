@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from fakekube.patching.patches import merge_patch
-from multikueue.api.job import Job
-from multikueue.api.meta import OwnerReference, encode
-from multikueue.api.queues import ResourceFlavor, ResourceFlavorSpec, Toleration
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.queues import ResourceFlavor, ResourceFlavorSpec, Toleration
+from multikueue.api.kueue.workload import (
     PREBUILT_LABEL,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
@@ -22,6 +21,7 @@ from multikueue.api.workload import (
     PriorityClassRef,
     Workload,
 )
+from multikueue.api.meta import OwnerReference, encode
 from multikueue.jobs.framework.actions import (
     CreateWorkload,
     DeleteWorkload,

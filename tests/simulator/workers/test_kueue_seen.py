@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.job import Job
-from multikueue.api.workload import Workload
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.workload import Workload
 from multikueue.runtime import WorkQueue
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, job, local_queue, namespace
 from multikueue_simulator.time import run

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
 from multikueue.testing import NOW, job
 from multikueue_simulator.workers.pods import pod_body, pod_name, pod_status
 from multikueue_simulator.workers.runs import Pod

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
 from multikueue.api.meta import decoder, encode, render_time
 from multikueue.testing import NOW
 from multikueue_simulator.workers.runs import NO_PODS, Life, Pods, Status, Sync, status_of, sync, vanishes_at

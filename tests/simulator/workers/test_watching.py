@@ -6,8 +6,8 @@ from datetime import timedelta
 import anyio
 
 from multikueue.api import kinds
-from multikueue.api.core import Namespace
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
+from multikueue.api.kubernetes.builtins import Namespace
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
 from multikueue.store.caches.cache import Cache

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload
 from multikueue.errors import InvariantBroken
 from multikueue.store.caches.cache import ByName, Cache
 from multikueue.testing import workload

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.jobs.pod import Pod, PodGroup
+from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION
 from multikueue.api.meta import ObjectKey
-from multikueue.api.pod import Pod, PodGroup
-from multikueue.api.workload import ATTEMPT_ANNOTATION
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.groups import Groups, group_key
 from multikueue.testing import NOW

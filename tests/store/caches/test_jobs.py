@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.jobs.framework.adapter import Adapter

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from multikueue.api.job import AnyJob, Job
-from multikueue.api.kinds import JOBS, PODS, STATEFUL_SETS, Kind
+from multikueue.api.jobs.job import AnyJob, Job
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import JOBS, PODS, STATEFUL_SETS
 from multikueue.api.meta import OwnerReference
 from multikueue.jobs.framework.nesting import MOST_HOPS, Nested
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters

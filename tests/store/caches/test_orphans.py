@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from multikueue.api.kinds import JOBS
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey, ObjectMeta
-from multikueue.api.workload import Workload
 from multikueue.dispatch.group.group import Asked
 from multikueue.store.caches import orphans
 from multikueue.store.caches.cache import Cache

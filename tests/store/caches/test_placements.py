@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.api.ocm import FROZEN_ANNOTATION, GROUP_INDEX_LABEL, PLACEMENT_LABEL
+from multikueue.api.multikueue.ocm import FROZEN_ANNOTATION, GROUP_INDEX_LABEL, PLACEMENT_LABEL
 from multikueue.errors import InvalidObject
 from multikueue.kube.decode import UNREADABLE, object_of
 from multikueue.store.caches.placements import ABSENCE_MEMORY, PLACEMENT_ANNOTATION, Named, named

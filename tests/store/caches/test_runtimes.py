@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import AnyJob, CustomJob, JobKey
+from multikueue.api.jobs.job import AnyJob, CustomJob, JobKey
 from multikueue.api.meta import ObjectMeta, encode
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
 from multikueue.store.caches.jobs import JobCaches

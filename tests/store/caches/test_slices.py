@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, Workload
 from multikueue.dispatch.group.slices import NO_SLICE, Slice
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.slices import Slices, replaced

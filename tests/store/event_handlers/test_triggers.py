@@ -7,10 +7,10 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from multikueue.api.job import Job, JobKey
+from multikueue.api.jobs.job import Job, JobKey
 from multikueue.api.kinds import JOBS, PODS
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload
 from multikueue.dispatch.copies.plan import Copied, Plan
 from multikueue.dispatch.group.group import Asked, attempt_of
 from multikueue.jobs.integrations.frameworks import Adapters

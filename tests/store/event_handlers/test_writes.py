@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import Workload
 from multikueue.store.event_handlers.writes import Writes
 from multikueue.testing import workload
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.kinds import JOBS, STATEFUL_SETS, WORKLOADS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import JOBS, STATEFUL_SETS, WORKLOADS
 from multikueue.store.workers.sight import EVERYWHERE, NAMESPACES_ANNOTATION, Lack, Sight, namespaces_of
 from multikueue.testing import NOW, multikueue_cluster
 

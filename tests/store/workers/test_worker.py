@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from multikueue.api.kinds import JOBS
+from multikueue.api.kueue.workload import PREBUILT_ANNOTATION
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import PREBUILT_ANNOTATION
 from multikueue.dispatch.group.group import Asked, Unfit
 from multikueue.store.workers.worker import Places, WorkerView
 from multikueue.testing import NOW, job, workload

@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 
-from multikueue.api import quantity
-from multikueue.api.multikueue import CORDON_ANNOTATION
-from multikueue.api.queues import ClusterQueue
+from multikueue.api.kueue.queues import ClusterQueue
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
+from multikueue.api.values import quantity
 from multikueue.cli.access.worker_clusters import WorkerCluster
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.nearest import there_are

@@ -12,7 +12,7 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from multikueue.api.workload import Workload
+    from multikueue.api.kueue.workload import Workload
     from multikueue.cli.access.worker_clusters import WorkerCluster
     from multikueue.kube.client import Client
 
@@ -91,7 +91,7 @@ async def _find(client: Client, name: str) -> WorkerCluster:
 async def _annotate(client: Client, name: str, *, cordoned: bool) -> None:
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
     from multikueue.api.meta import ObjectKey
-    from multikueue.api.multikueue import CORDON_ANNOTATION
+    from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 
     body = {"metadata": {"annotations": {CORDON_ANNOTATION: "true" if cordoned else None}}}
     await client.merge_patch(MULTIKUEUE_CLUSTERS, ObjectKey("", name), body)
@@ -119,7 +119,7 @@ async def _drain(target: ContextChoice, name: str, *, sure: bool, dry_run: bool)
 async def _on(client: Client, name: str) -> list[Workload]:
     """The workloads that run on a worker, of all namespaces. Raises CommandFailed if there is no such worker, or no
     connection to it: it could not be told to stop anything."""
-    from multikueue.api.workload import FINISHED
+    from multikueue.api.kueue.workload import FINISHED
     from multikueue.cli.workload.lookup import fetch_workloads
 
     worker = await _find(client, name)

@@ -31,7 +31,7 @@ from multikueue.cli.terminal.formats import Format, NoHeaders, Output, SortBy, i
 from multikueue.cli.terminal.output import Ticker, note, print_document, print_facts, print_items
 
 if TYPE_CHECKING:
-    from multikueue.api.multikueue import MultiKueueCluster
+    from multikueue.api.multikueue.clusters import MultiKueueCluster
     from multikueue.cli.access.worker_clusters import WorkerCluster
     from multikueue.cli.commands.clusters.inspection import Report
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import anyio
 
-from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS, Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather, pick
 from multikueue.cli.terminal.exit import CommandFailed

@@ -35,9 +35,9 @@ from multikueue.cli.terminal.output import (
 )
 
 if TYPE_CHECKING:
-    from multikueue.api.kinds import Kind
-    from multikueue.api.queues import ClusterQueue, LocalQueue
-    from multikueue.api.workload import Workload
+    from multikueue.api.kind import Kind
+    from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
+    from multikueue.api.kueue.workload import Workload
     from multikueue.kube.client import Client
 
 __all__ = ["app", "list_queues", "watch_queues"]
@@ -228,7 +228,7 @@ def _quotas(queue: LocalQueue | ClusterQueue) -> Iterator[tuple[str, ...]]:
 
 
 def _places(line: Sequence[Workload], moment: datetime) -> Iterator[tuple[str, ...]]:
-    from multikueue.api.workload import any_owner_of, workload_spec
+    from multikueue.api.kueue.workload import any_owner_of, workload_spec
 
     for place, each in enumerate(line, 1):
         owner, meta = any_owner_of(each), each.metadata
@@ -239,7 +239,7 @@ def _places(line: Sequence[Workload], moment: datetime) -> Iterator[tuple[str, .
 async def _line(client: Client, found: FoundQueue) -> list[Workload]:
     """The queue's pending workloads in Kueue's order: by priority, then by age."""
     from multikueue.api.kinds import WORKLOADS
-    from multikueue.api.workload import FINISHED, QUOTA_RESERVED, queue_of, workload_spec
+    from multikueue.api.kueue.workload import FINISHED, QUOTA_RESERVED, queue_of, workload_spec
     from multikueue.errors import Forbidden
     from multikueue.quota.workload.ordering import queue_rank
 

@@ -14,8 +14,8 @@ from multikueue.cli.terminal.inherited import inherited
 from multikueue.cli.terminal.nearest import there_are
 
 if TYPE_CHECKING:
-    from multikueue.api.kinds import Kind
-    from multikueue.api.queues import ClusterQueue, LocalQueue
+    from multikueue.api.kind import Kind
+    from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
     from multikueue.kube.client import Client
 
 __all__ = ["FoundQueue", "InQueueNamespace", "NamedQueue", "find"]

@@ -19,7 +19,7 @@ from multikueue.cli.terminal.output import note
 from multikueue.cli.workload.lookup import InNamespace, Named, fetch_workloads, pick
 
 if TYPE_CHECKING:
-    from multikueue.api.workload import Workload
+    from multikueue.api.kueue.workload import Workload
     from multikueue.kube.client import Client
 
 __all__ = ["cancel", "hold", "move", "release", "requeue"]
@@ -150,7 +150,7 @@ class _Call:
 
 
 async def _cancel(call: _Call, *, sure: bool) -> None:
-    from multikueue.api.workload import FINISHED, any_owner_of
+    from multikueue.api.kueue.workload import FINISHED, any_owner_of
     from multikueue.cli.workload.related_objects import RelatedObjects
 
     async with call.found() as (client, workload):
@@ -168,7 +168,7 @@ async def _cancel(call: _Call, *, sure: bool) -> None:
 
 
 async def _hold(call: _Call, *, sure: bool) -> None:
-    from multikueue.api.workload import workload_spec
+    from multikueue.api.kueue.workload import workload_spec
     from multikueue.cli.workload.activation import activate
 
     async with call.found() as (client, workload):
@@ -184,7 +184,7 @@ async def _hold(call: _Call, *, sure: bool) -> None:
 
 
 async def _release(call: _Call) -> None:
-    from multikueue.api.workload import workload_spec
+    from multikueue.api.kueue.workload import workload_spec
     from multikueue.cli.workload.activation import activate
 
     async with call.found() as (client, workload):
@@ -211,7 +211,7 @@ async def _requeue(call: _Call, *, sure: bool) -> None:
 
 async def _move(call: _Call, queue: str) -> None:
     from multikueue.api.kinds import LOCAL_QUEUES
-    from multikueue.api.workload import QUEUE_LABEL, QUOTA_RESERVED, any_owner_of, workload_spec
+    from multikueue.api.kueue.workload import QUEUE_LABEL, QUOTA_RESERVED, any_owner_of, workload_spec
     from multikueue.cli.terminal.nearest import there_are
     from multikueue.cli.workload.related_objects import RelatedObjects
 
@@ -235,13 +235,13 @@ async def _move(call: _Call, queue: str) -> None:
 
 
 def _running_on(workload: Workload) -> str:
-    from multikueue.api.workload import ADMITTED
+    from multikueue.api.kueue.workload import ADMITTED
 
     return workload.status.cluster_name or "" if workload.has(ADMITTED) else ""
 
 
 def _refuse_finished(workload: Workload) -> None:
-    from multikueue.api.workload import FINISHED
+    from multikueue.api.kueue.workload import FINISHED
 
     if workload.has(FINISHED):
         raise CommandFailed(f"{workload.key} is finished")

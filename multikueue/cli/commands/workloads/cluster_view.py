@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import anyio
 
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+from multikueue.api.kubernetes.printed import PrintedPod
+from multikueue.api.kueue.admission_checks import ACTIVE
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey, find_condition
-from multikueue.api.multikueue import ACTIVE
-from multikueue.api.pods import PrintedPod
-from multikueue.api.workload import Workload
 from multikueue.cli.access.worker_access import ReachableWorker
 from multikueue.cli.commands.workloads import events
 from multikueue.cli.commands.workloads.pods import status as pod_status

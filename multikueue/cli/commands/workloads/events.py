@@ -25,8 +25,8 @@ from multikueue.cli.workload.lookup import InNamespace, Named
 from multikueue.errors import Forbidden, MultiKueueError
 
 if TYPE_CHECKING:
-    from multikueue.api.pods import PrintedEvent
-    from multikueue.api.workload import Workload
+    from multikueue.api.kubernetes.printed import PrintedEvent
+    from multikueue.api.kueue.workload import Workload
     from multikueue.cli.access.worker_access import ReachableWorker
     from multikueue.cli.workload.related_objects import RelatedObjects
     from multikueue.cli.workload.session import WorkloadSession
@@ -151,7 +151,7 @@ def in_order(told: Iterable[LocatedEvent]) -> Sequence[LocatedEvent]:
 
 
 async def _fetch(client: ClusterClient, namespace: str) -> list[tuple[dict[str, Any], PrintedEvent]]:
-    from multikueue.api.pods import PRINTED_EVENTS
+    from multikueue.api.kubernetes.printed import PRINTED_EVENTS
 
     return await fetch_pairs(client, PRINTED_EVENTS, namespace=namespace)
 
@@ -174,7 +174,7 @@ def row(event: PrintedEvent, cluster: str, moment: datetime) -> tuple[str, ...]:
 async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     import anyio
 
-    from multikueue.api.pods import PRINTED_EVENTS
+    from multikueue.api.kubernetes.printed import PRINTED_EVENTS
     from multikueue.cli.access.following import follow
     from multikueue.cli.workload import description
     from multikueue.cli.workload.session import open_workload

@@ -22,7 +22,7 @@ from multikueue.cli.terminal.output import (
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
-    from multikueue.api.workload import Workload
+    from multikueue.api.kueue.workload import Workload
     from multikueue.cli.commands.workloads.cluster_view import ClusterView
 
 __all__ = ["app"]

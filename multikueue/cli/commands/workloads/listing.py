@@ -26,7 +26,7 @@ from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, pri
 from multikueue.cli.workload.lookup import InNamespace, Pair, named, names
 
 if TYPE_CHECKING:
-    from multikueue.api.workload import Workload
+    from multikueue.api.kueue.workload import Workload
 
 __all__ = ["Selection", "list_workloads", "watch_workloads"]
 
@@ -60,7 +60,7 @@ class Selection:
 
     def is_selected(self, workload: Workload) -> bool:
         """Whether the workload passes; `of` tests the names, since an unknown name is an error."""
-        from multikueue.api.workload import workload_spec
+        from multikueue.api.kueue.workload import workload_spec
         from multikueue.cli.workload import description
 
         state = workload.status
@@ -215,7 +215,7 @@ def _columns(where: str) -> tuple[Column, ...]:
 
 
 def _row(workload: Workload, where: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
-    from multikueue.api.workload import workload_spec
+    from multikueue.api.kueue.workload import workload_spec
     from multikueue.cli.workload import description
 
     spec, meta, status = workload_spec(workload), workload.metadata, workload.status

@@ -22,8 +22,8 @@ from multikueue.cli.workload.lookup import InNamespace, Named
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from multikueue.api.pods import ContainerStatus, PrintedPod
-    from multikueue.api.workload import Workload
+    from multikueue.api.kubernetes.printed import ContainerStatus, PrintedPod
+    from multikueue.api.kueue.workload import Workload
     from multikueue.cli.workload.view import WorkloadView
 
 __all__ = ["logs"]
@@ -42,7 +42,7 @@ class _Wish:
 
     def containers(self, pod: PrintedPod) -> list[str]:
         """The requested containers of a pod: the named one, all, or kubectl's default."""
-        from multikueue.api.pods import DEFAULT_CONTAINER_ANNOTATION
+        from multikueue.api.kubernetes.printed import DEFAULT_CONTAINER_ANNOTATION
 
         if self.pod not in ("", pod.metadata.name):
             return []
@@ -151,7 +151,7 @@ def _nothing(wish: _Wish, found: list[PrintedPod], view: WorkloadView) -> str:
 
 async def _follow(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
     """Follows the logs from cluster to cluster until the workload is finished."""
-    from multikueue.api.workload import FINISHED
+    from multikueue.api.kueue.workload import FINISHED
     from multikueue.cli.workload import description
     from multikueue.cli.workload.session import open_workload
 
@@ -246,7 +246,7 @@ class _Tongue:
 
 
 def _pods_of(workload: Workload) -> int:
-    from multikueue.api.workload import workload_spec
+    from multikueue.api.kueue.workload import workload_spec
 
     return sum(each.count for each in workload_spec(workload).pod_sets)
 

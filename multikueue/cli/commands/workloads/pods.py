@@ -15,8 +15,8 @@ from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, not
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
-    from multikueue.api.pods import ContainerStatus, PrintedPod
-    from multikueue.api.workload import Workload
+    from multikueue.api.kubernetes.printed import ContainerStatus, PrintedPod
+    from multikueue.api.kueue.workload import Workload
     from multikueue.cli.workload.view import WorkloadView
 
 __all__ = ["COLUMNS", "no_pods", "pods", "row"]
@@ -114,7 +114,7 @@ class _Show:
 
 def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
     """The message where there are no pods, or no longer any; `unseen` says why some may be hidden."""
-    from multikueue.api.workload import FINISHED
+    from multikueue.api.kueue.workload import FINISHED
     from multikueue.cli.workload import description
 
     if workload.has(FINISHED):
@@ -129,7 +129,7 @@ def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
 
 def row(pod: PrintedPod, cluster: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
     """One pod as a row of `COLUMNS`."""
-    from multikueue.api.pods import POD_SET_LABEL
+    from multikueue.api.kubernetes.printed import POD_SET_LABEL
 
     statuses = pod.status.container_statuses
     ready = sum(each.ready for each in statuses)

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 import anyio.abc
 
-from multikueue.api.core import KUBE_SYSTEM
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES
+from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import MultiKueueCluster
+from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import Conflict, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import WatchingClient

@@ -15,12 +15,13 @@ from datetime import timedelta
 from functools import singledispatchmethod
 from typing import TypeVar
 
-from multikueue.api.foreign import excerpt
-from multikueue.api.job import AnyJob, JobKey
-from multikueue.api.kinds import PODS, WORKLOADS, Kind
+from multikueue.api.jobs.job import AnyJob, JobKey
+from multikueue.api.jobs.pod import PodGroup
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import PODS, WORKLOADS
+from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LABEL, Workload, workload_spec
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.pod import PodGroup
-from multikueue.api.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LABEL, Workload, workload_spec
+from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.dispatch.copies.actions import (
     Action,

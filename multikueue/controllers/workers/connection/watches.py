@@ -10,8 +10,9 @@ from typing import Any
 
 import anyio.abc
 
-from multikueue.api.kinds import WORKLOADS, Kind
-from multikueue.api.workload import ORIGIN_LABEL
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import WORKLOADS
+from multikueue.api.kueue.workload import ORIGIN_LABEL
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.health import Health
 from multikueue.kube.client import Client

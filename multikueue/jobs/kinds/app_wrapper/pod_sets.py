@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from multikueue.api.workload import ReclaimablePod
+from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.jobs.framework.workloads import positive
 from multikueue.jobs.kinds.app_wrapper.inference import KNOWN
 from multikueue.jobs.kinds.app_wrapper.template_defaults import completed

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from multikueue.api.job import AnyJob, Job, job_spec, job_status
-from multikueue.api.kinds import JOBS, Kind
+from multikueue.api.jobs.job import AnyJob, Job, job_spec, job_status
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import JOBS
+from multikueue.api.kueue.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.api.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.jobs.framework import webhook, workloads
 from multikueue.jobs.framework.adapter import MANAGED
 from multikueue.jobs.framework.default_adapter import DefaultAdapter

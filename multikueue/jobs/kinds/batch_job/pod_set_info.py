@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from multikueue.api.job import AnyJob, job_spec, job_status
-from multikueue.api.workload import Workload, workload_spec
+from multikueue.api.jobs.job import AnyJob, job_spec, job_status
+from multikueue.api.kueue.workload import Workload, workload_spec
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
 from multikueue.jobs.framework.pod_set_info import PodSetInfo, mark_of, may_be_marked, originals, placed, restored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multikueue.api.job import AnyJob, job_spec
+from multikueue.api.jobs.job import AnyJob, job_spec
 from multikueue.jobs.framework import workloads
 
 __all__ = ["fewest_pods", "pods_count"]

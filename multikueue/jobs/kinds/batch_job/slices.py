@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import AnyJob, Job, job_spec
+from multikueue.api.jobs.job import AnyJob, Job, job_spec
 from multikueue.api.kinds import JOBS
-from multikueue.api.meta import ObjectMeta, encode
-from multikueue.api.slices import is_elastic, is_past, replaced_key, slice_name
-from multikueue.api.workload import (
+from multikueue.api.kueue.slices import is_elastic, is_past, replaced_key, slice_name
+from multikueue.api.kueue.workload import (
     ATTEMPT_ANNOTATION,
     ELASTIC_ANNOTATION,
     PREBUILT_ANNOTATION,
@@ -25,6 +24,7 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
+from multikueue.api.meta import ObjectMeta, encode
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import named, prebuilt_name, precisely
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB

@@ -28,8 +28,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from multikueue.api.canonical import canonical
 from multikueue.api.meta import render_time
+from multikueue.api.values.canonical import canonical
 
 Status = dict[str, Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import AnyJob, job_spec
+from multikueue.api.jobs.job import AnyJob, job_spec
+from multikueue.api.kueue.workload import PodSet
 from multikueue.api.meta import decoder
-from multikueue.api.workload import PodSet
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count
 from multikueue.jobs.trees.templates import is_same_template, part, tree_of, with_single_variables

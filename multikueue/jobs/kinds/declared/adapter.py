@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.canonical import canonical
-from multikueue.api.compatibility import NEWEST, Compatibility
-from multikueue.api.job import AnyJob, CustomJob, job_type
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import AnyJob, CustomJob, job_type
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.api.meta import Condition, encode
-from multikueue.api.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
+from multikueue.api.values.canonical import canonical
 from multikueue.jobs.framework import webhook, workloads
 from multikueue.jobs.framework.adapter import MANAGED, Runtimes
 from multikueue.jobs.framework.default_adapter import DefaultAdapter

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from multikueue.api.job import AnyJob
-from multikueue.api.workload import Workload
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.actions import PatchJob
 from multikueue.jobs.framework.pod_set_info import PodSetInfo, mark_of, may_be_marked, originals, placed, restored

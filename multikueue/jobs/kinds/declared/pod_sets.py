@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from multikueue.api.compatibility import Compatibility
-from multikueue.api.workload import ReclaimablePod
+from multikueue.api.kueue.compatibility import Compatibility
+from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.kinds.declared.status import StateRule
 from multikueue.jobs.trees import paths

@@ -12,11 +12,8 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.compatibility import NEWEST
-from multikueue.api.job import AnyJob
-from multikueue.api.kinds import POD_GROUPS, PODS, Kind
-from multikueue.api.meta import Condition, decoder, encode
-from multikueue.api.pod import (
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import (
     GROUP_COUNT_ANNOTATION,
     GROUP_SERVING_ANNOTATION,
     MANAGED_LABEL,
@@ -26,7 +23,10 @@ from multikueue.api.pod import (
     is_of_stateful_set,
     pod_status,
 )
-from multikueue.api.workload import (
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import POD_GROUPS, PODS
+from multikueue.api.kueue.compatibility import NEWEST
+from multikueue.api.kueue.workload import (
     FINISHED,
     QUEUE_LABEL,
     SUCCEEDED,
@@ -35,6 +35,7 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
+from multikueue.api.meta import Condition, decoder, encode
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority

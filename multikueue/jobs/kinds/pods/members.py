@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from multikueue.api.job import AnyJob
-from multikueue.api.pod import (
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import (
     FAILED_PHASE,
     GROUP_COUNT_ANNOTATION,
     GROUP_FAST_ANNOTATION,
@@ -16,7 +16,7 @@ from multikueue.api.pod import (
     PodGroup,
     pod_status,
 )
-from multikueue.api.workload import Workload, workload_spec
+from multikueue.api.kueue.workload import Workload, workload_spec
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.kinds.pods.roles import role_of
 

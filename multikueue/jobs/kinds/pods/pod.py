@@ -11,10 +11,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from multikueue.api.job import AnyJob
-from multikueue.api.kinds import PODS, Kind
-from multikueue.api.meta import Condition, decoder
-from multikueue.api.pod import (
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import (
     ADMISSION_GATE,
     FAILED_PHASE,
     GROUP_LABEL,
@@ -29,7 +27,10 @@ from multikueue.api.pod import (
     pod_spec,
     pod_status,
 )
-from multikueue.api.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import PODS
+from multikueue.api.kueue.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish
+from multikueue.api.meta import Condition, decoder
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter

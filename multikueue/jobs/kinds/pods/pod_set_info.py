@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from multikueue.api.job import AnyJob
-from multikueue.api.pod import PodGroup
-from multikueue.api.workload import Workload
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import PodGroup
+from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.framework.pod_set_info import PodSetInfo, placed
 from multikueue.jobs.kinds.pods.roles import role_of
 from multikueue.jobs.trees.canonical import merge_patch

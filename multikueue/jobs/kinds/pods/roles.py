@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
+from multikueue.api.jobs.pod import ROLE_HASH_ANNOTATION, Pod
 from multikueue.api.meta import encode
-from multikueue.api.pod import ROLE_HASH_ANNOTATION, Pod
 from multikueue.jobs.trees.templates import part, tree_of
 
 __all__ = ["role_hash", "role_of"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.canonical import canonical
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import PENDING, pod_status
 from multikueue.api.meta import encode
-from multikueue.api.pod import PENDING, pod_status
+from multikueue.api.values.canonical import canonical
 
 __all__ = ["HELD", "at_home", "is_fresh", "news"]
 

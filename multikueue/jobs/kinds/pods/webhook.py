@@ -6,9 +6,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.kinds import STATEFUL_SETS
-from multikueue.api.meta import OwnerReference
-from multikueue.api.pod import (
+from multikueue.api.jobs.pod import (
     ADMISSION_GATE,
     GROUP_COUNT_ANNOTATION,
     GROUP_FAST_ANNOTATION,
@@ -25,7 +23,9 @@ from multikueue.api.pod import (
     TOPOLOGY_GATE,
     SchedulingGate,
 )
-from multikueue.api.workload import PREBUILT_LABEL
+from multikueue.api.kinds import STATEFUL_SETS
+from multikueue.api.kueue.workload import PREBUILT_LABEL
+from multikueue.api.meta import OwnerReference
 from multikueue.jobs.framework.webhook import Metadata, Patch, SubmittedObject, is_name, prebuilt_marks, refusal_of_any
 from multikueue.jobs.framework.workloads import positive, stateful_set_workload_name
 from multikueue.jobs.kinds.pods.roles import role_hash

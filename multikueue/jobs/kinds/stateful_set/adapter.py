@@ -12,18 +12,19 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from multikueue.api.job import AnyJob
-from multikueue.api.kinds import STATEFUL_SETS, Kind
-from multikueue.api.meta import Condition
-from multikueue.api.pod import PARENT_ANNOTATION
-from multikueue.api.pod import STATEFUL_SET as FRAMEWORK
-from multikueue.api.stateful_set import stateful_set_spec, stateful_set_status
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import PARENT_ANNOTATION
+from multikueue.api.jobs.pod import STATEFUL_SET as FRAMEWORK
+from multikueue.api.jobs.stateful_set import stateful_set_spec, stateful_set_status
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import STATEFUL_SETS
+from multikueue.api.kueue.workload import (
     JOB_OWNER_GVK_ANNOTATION,
     JOB_OWNER_NAME_ANNOTATION,
     QUEUE_LABEL,
     Finish,
 )
+from multikueue.api.meta import Condition
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.priority import Priority

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from multikueue.api.pod import PARENT_ANNOTATION
-from multikueue.api.pod import STATEFUL_SET as FRAMEWORK
-from multikueue.api.workload import QUEUE_LABEL
+from multikueue.api.jobs.pod import PARENT_ANNOTATION
+from multikueue.api.jobs.pod import STATEFUL_SET as FRAMEWORK
+from multikueue.api.kueue.workload import QUEUE_LABEL
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.webhook import Patch, prebuilt_marks
 from multikueue.jobs.kinds.deployment import SubmittedDeployment, marked, refusal_of_template

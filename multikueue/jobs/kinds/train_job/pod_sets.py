@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from multikueue.api.workload import ReclaimablePod
+from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.jobs.kinds.declared.pod_sets import number, pod_set, reclaimed
 from multikueue.jobs.kinds.train_job.template import INITIALIZERS, NODE, TRAINER, template_of
 from multikueue.jobs.trees import paths

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import AnyJob, CustomJob, JobKey, job_type
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import AnyJob, CustomJob, JobKey, job_type
+from multikueue.api.kind import Kind
 from multikueue.jobs.trees.templates import part, tree_of
 
 __all__ = ["TrainingRuntimes"]

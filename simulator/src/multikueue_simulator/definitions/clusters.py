@@ -17,12 +17,13 @@ from fakekube.notation import (
     table,
     text,
 )
-from multikueue.api import multikueue
+from multikueue.api.kueue import admission_checks
+from multikueue.api.multikueue import clusters
 from multikueue_simulator.definitions import rules
 
 __all__ = ["ADMISSION_CHECK", "MULTIKUEUE_CLUSTER", "MULTIKUEUE_CONFIG", "PROVISIONING_REQUEST_CONFIG"]
 
-_STATUS = of(multikueue.ConditionedStatus, conditions=conditions(16))
+_STATUS = of(admission_checks.ConditionedStatus, conditions=conditions(16))
 
 ADMISSION_CHECK = Kind(
     group="kueue.x-k8s.io",
@@ -34,11 +35,11 @@ ADMISSION_CHECK = Kind(
             storage=True,
             schema=record(
                 spec=of(
-                    multikueue.AdmissionCheckSpec,
+                    admission_checks.AdmissionCheckSpec,
                     needs=("controllerName",),
                     controllerName=text(253, shortest=1, rules=rules.FIXED),
                     parameters=of(
-                        multikueue.Parameters,
+                        admission_checks.Parameters,
                         needs=("apiGroup", "kind", "name"),
                         apiGroup=text(253, SUBDOMAIN, shortest=1),
                         kind=text(63, "^(?i)[a-z]([-a-z0-9]*[a-z0-9])?$", shortest=1),
@@ -62,7 +63,7 @@ MULTIKUEUE_CONFIG = Kind(
             status=False,
             schema=record(
                 spec=of(
-                    multikueue.MultiKueueConfigSpec,
+                    clusters.MultiKueueConfigSpec,
                     needs=("clusters",),
                     clusters=array(text(256), kind="set", least=1, most=20),
                 )
@@ -81,18 +82,18 @@ MULTIKUEUE_CLUSTER = Kind(
             storage=True,
             schema=record(
                 spec=of(
-                    multikueue.MultiKueueClusterSpec,
+                    clusters.MultiKueueClusterSpec,
                     needs=("clusterSource",),
                     clusterSource=of(
-                        multikueue.ClusterSource,
+                        clusters.ClusterSource,
                         rules=rules.CLUSTER_SOURCE,
                         kubeConfig=of(
-                            multikueue.KubeConfigSource,
+                            clusters.KubeConfigSource,
                             needs=("location",),
                             location=text(256, shortest=1),
                             locationType=text(one_of=("Secret", "Path"), default="Secret"),
                         ),
-                        clusterProfileRef=of(multikueue.ClusterProfileRef, needs=("name",), name=text(256, shortest=1)),
+                        clusterProfileRef=of(clusters.ClusterProfileRef, needs=("name",), name=text(256, shortest=1)),
                     ),
                 ),
                 status=_STATUS,

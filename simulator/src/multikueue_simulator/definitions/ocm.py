@@ -19,7 +19,8 @@ from fakekube.notation import (
     text,
     time,
 )
-from multikueue.api import ocm, queues
+from multikueue.api.kueue import queues
+from multikueue.api.multikueue import ocm
 
 __all__ = ["CLUSTER", "CLUSTER_SET", "CLUSTER_SET_BINDING", "PLACEMENT", "PLACEMENT_DECISION"]
 

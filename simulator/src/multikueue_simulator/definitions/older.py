@@ -22,7 +22,7 @@ from fakekube.notation import (
     text,
     time,
 )
-from multikueue.api import multikueue
+from multikueue.api.multikueue import clusters
 from multikueue_simulator.definitions import rules
 from multikueue_simulator.definitions.queues import CONSUMED, USAGE_OF_LOCAL_QUEUE
 
@@ -193,11 +193,11 @@ _MULTIKUEUE_CLUSTER: Mapping[str, Change] = {
     ".spec": {"required": ["kubeConfig"]},
     ".spec.clusterSource": None,
     ".spec.kubeConfig": of(
-        multikueue.KubeConfigSource,
+        clusters.KubeConfigSource,
         needs=("location", "locationType"),
         locationType=text(one_of=("Secret", "Path"), default="Secret"),
     ),
-    ".spec.clusterProfileRef": of(multikueue.ClusterProfileRef, needs=("name",), name=text(256, shortest=1)),
+    ".spec.clusterProfileRef": of(clusters.ClusterProfileRef, needs=("name",), name=text(256, shortest=1)),
     ".status.conditions": _NO_MOST,
 }
 

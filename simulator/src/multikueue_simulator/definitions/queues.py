@@ -18,7 +18,7 @@ from fakekube.notation import (
     text,
     time,
 )
-from multikueue.api import queues
+from multikueue.api.kueue import queues
 from multikueue_simulator.definitions import rules
 
 __all__ = ["CLUSTER_QUEUE", "COHORT", "CONSUMED", "LOCAL_QUEUE", "RESOURCE_FLAVOR", "USAGE_OF_LOCAL_QUEUE"]

@@ -19,7 +19,7 @@ from fakekube.notation import (
     table,
     text,
 )
-from multikueue.api import queues, workload
+from multikueue.api.kueue import queues, workload
 from multikueue_simulator.definitions import rules
 
 __all__ = ["PRIORITY_CLASS", "WORKLOAD"]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fakekube.wire import Object
+from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 
 __all__ = [
     "attempt",

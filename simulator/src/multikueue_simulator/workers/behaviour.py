@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,

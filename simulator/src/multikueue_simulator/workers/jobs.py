@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 import anyio
 from anyio.abc import TaskStatus
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import Conflict, NotFound

@@ -21,7 +21,8 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
+from multikueue.api.kind import Kind
 from multikueue.api.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -31,13 +32,10 @@ from multikueue.api.kinds import (
     PRIORITY_CLASSES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
-    Kind,
 )
-from multikueue.api.meta import Condition, ObjectKey, find_condition, is_true, with_condition
-from multikueue.api.multikueue import ACTIVE
-from multikueue.api.queues import ClusterQueue, LocalQueue, QueueStatus
-from multikueue.api.render import difference, status_patch
-from multikueue.api.workload import (
+from multikueue.api.kueue.admission_checks import ACTIVE
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, QueueStatus
+from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATION_TARGET,
     EVICTED_ON_MANAGER,
@@ -47,6 +45,8 @@ from multikueue.api.workload import (
     Workload,
     WorkloadStatus,
 )
+from multikueue.api.meta import Condition, ObjectKey, find_condition, is_true, with_condition
+from multikueue.api.values.render import difference, status_patch
 from multikueue.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from multikueue.jobs.framework.actions import (
     CreateWorkload,

@@ -12,12 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from multikueue.api.job import Job, job_status
+from multikueue.api.jobs.job import Job, job_status
 from multikueue.api.kinds import JOBS
-from multikueue.api.meta import ObjectKey, controller_of
-from multikueue.api.queues import ResourceFlavor
-from multikueue.api.slices import is_elastic
-from multikueue.api.workload import (
+from multikueue.api.kueue.queues import ResourceFlavor
+from multikueue.api.kueue.slices import is_elastic
+from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
@@ -28,6 +27,7 @@ from multikueue.api.workload import (
     Workload,
     workload_spec,
 )
+from multikueue.api.meta import ObjectKey, controller_of
 from multikueue.jobs.framework import pod_set_info
 from multikueue.jobs.framework.actions import (
     Action,

@@ -9,14 +9,22 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from multikueue.api import kinds
-from multikueue.api.compatibility import Compatibility, Release
-from multikueue.api.core import Namespace, PriorityClass
-from multikueue.api.job import Job
-from multikueue.api.kinds import Kind
+from multikueue.api.jobs.job import Job
+from multikueue.api.kind import Kind
+from multikueue.api.kubernetes.builtins import Namespace, PriorityClass
+from multikueue.api.kueue.admission_checks import AdmissionCheck
+from multikueue.api.kueue.compatibility import Compatibility, Release
+from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.kueue.workload import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    QUOTA_RESERVED,
+    Workload,
+    WorkloadStatus,
+    queue_of,
+)
 from multikueue.api.meta import Object, ObjectKey, controller_of
-from multikueue.api.multikueue import AdmissionCheck
-from multikueue.api.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus, queue_of
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import prebuilt_name
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB

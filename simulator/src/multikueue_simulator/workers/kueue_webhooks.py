@@ -13,7 +13,7 @@ from typing import Any
 
 from fakekube.model.refusals import Problem, invalid_value, required, unsupported_value
 from fakekube.wire import Json, Object
-from multikueue.api.quantity import amount, parse
+from multikueue.api.values.quantity import amount, parse
 
 __all__ = ["HOST", "configuration", "review"]
 

@@ -8,8 +8,9 @@ from datetime import datetime
 from hashlib import sha1
 from typing import Any
 
-from multikueue.api.job import Job, job_spec
-from multikueue.api.kinds import JOBS, Kind
+from multikueue.api.jobs.job import Job, job_spec
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import JOBS
 from multikueue.api.meta import Object, ObjectKey, decoder, render_time
 from multikueue.errors import AlreadyExists, NotFound
 from multikueue.jobs.framework.workloads import owner_reference

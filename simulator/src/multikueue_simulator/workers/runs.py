@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import Job
+from multikueue.api.jobs.job import Job
 from multikueue.api.meta import Value, decoder, render_time
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 
 from anyio.abc import TaskGroup
 
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
 from multikueue.runtime import Backoff

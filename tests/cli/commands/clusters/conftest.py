@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.kinds import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-)
+from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES
 from multikueue.testing import (
     admission_check,
     cluster_queue,

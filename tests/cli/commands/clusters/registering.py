@@ -8,9 +8,7 @@ from typing import Any
 
 import yaml
 
-from multikueue.api.kinds import (
-    SECRETS,
-)
+from multikueue.api.kinds import SECRETS
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from tests.cli.cluster import NOW, json_web_token
 from tests.cli.conftest import World

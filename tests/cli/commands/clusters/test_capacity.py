@@ -15,9 +15,9 @@ from multikueue.api.kinds import (
     MULTIKUEUE_CONFIGS,
     SECRETS,
 )
+from multikueue.api.kueue.queues import FOLLOW_ANNOTATION
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import CORDON_ANNOTATION
-from multikueue.api.queues import FOLLOW_ANNOTATION
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from multikueue.testing import (

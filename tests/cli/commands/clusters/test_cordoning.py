@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.api.multikueue import CORDON_ANNOTATION
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from testbed.client import eventually
 from testbed.objects import MULTIKUEUE_CLUSTER, WORKLOAD
 from tests.cli.field import Field

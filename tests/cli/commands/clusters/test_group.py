@@ -11,12 +11,8 @@ import anyio
 import pytest
 import yaml
 
-from multikueue.api.kinds import (
-    MULTIKUEUE_CLUSTERS,
-    MULTIKUEUE_CONFIGS,
-    SECRETS,
-)
-from multikueue.api.multikueue import CORDON_ANNOTATION
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.commands.clusters.group import watch_clusters
 from multikueue.registration.plan import CLUSTER_ROLES

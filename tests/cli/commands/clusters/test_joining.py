@@ -9,12 +9,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from multikueue.api.kinds import (
-    MULTIKUEUE_CLUSTERS,
-    NAMESPACES,
-    SECRETS,
-    WORKLOADS,
-)
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, SECRETS, WORKLOADS
 from multikueue.registration.plan import CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from multikueue.testing import (

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from multikueue.api.kinds import (
-    MULTIKUEUE_CLUSTERS,
-    SECRETS,
-    WORKLOADS,
-)
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.registration.plan import CLUSTER_ROLES
 from multikueue.testing import (

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.kubernetes.printed import PrintedPod
 from multikueue.api.meta import decoder
-from multikueue.api.pods import PrintedPod
 from multikueue.cli.commands.workloads.pods import row, status
 from tests.cli.cluster import NOW
 from tests.cli.field import Field

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.kueue.workload import FAILED_ON
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import FAILED_ON
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED

@@ -17,8 +17,8 @@ import pytest
 
 from fakekube.wire import Request
 from multikueue.api import kinds
+from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError
 from multikueue.runtime import run_controller
 from multikueue_simulator.time import VirtualLoop

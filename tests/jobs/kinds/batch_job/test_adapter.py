@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.job import Job
-from multikueue.api.meta import encode
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     PREBUILT_ANNOTATION,
     PREBUILT_LABEL,
@@ -21,6 +20,7 @@ from multikueue.api.workload import (
     ReclaimablePod,
     Workload,
 )
+from multikueue.api.meta import encode
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.testing import NOW, job

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.job import Job
-from multikueue.api.workload import Workload
+from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
 from multikueue.jobs.framework.pod_set_info import BadPodSetInfo, placement
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB

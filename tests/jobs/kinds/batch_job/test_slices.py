@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.job import Job
-from multikueue.api.pod import Pod
-from multikueue.api.workload import (
+from multikueue.api.jobs.job import Job
+from multikueue.api.jobs.pod import Pod
+from multikueue.api.kueue.workload import (
     ATTEMPT_ANNOTATION,
     ELASTIC_ANNOTATION,
     PREBUILT_ANNOTATION,

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multikueue.api.compatibility import Compatibility, Release
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kueue.compatibility import Compatibility, Release
+from multikueue.api.kueue.workload import Finish
 from multikueue.api.meta import Condition, encode
-from multikueue.api.workload import Finish
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.declarations import DECLARATIONS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob

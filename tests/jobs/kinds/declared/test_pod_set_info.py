@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import encode
-from multikueue.api.workload import Workload
 from multikueue.jobs.framework.actions import PatchJob
 from multikueue.jobs.framework.pod_set_info import BadPodSetInfo, placement
 from multikueue.jobs.framework.priority import Priority

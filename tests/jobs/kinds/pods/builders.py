@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.meta import decoder, encode
-from multikueue.api.pod import (
+from multikueue.api.jobs.pod import (
     ADMISSION_GATE,
     GROUP_COUNT_ANNOTATION,
     GROUP_LABEL,
@@ -18,7 +17,8 @@ from multikueue.api.pod import (
     Pod,
     PodGroup,
 )
-from multikueue.api.workload import QUEUE_LABEL
+from multikueue.api.kueue.workload import QUEUE_LABEL
+from multikueue.api.meta import decoder, encode
 
 Tree = dict[str, Any]
 

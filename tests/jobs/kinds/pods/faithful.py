@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from fakekube.patching.patches import json_patch
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, Pod, PodGroup
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.api.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, Pod, PodGroup
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.group import POD_GROUP
 from multikueue.jobs.kinds.pods.members import missing, parts, replaceable

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.pod import (
+from multikueue.api.jobs.pod import (
     GROUP_FAST_ANNOTATION,
     GROUP_SERVING_ANNOTATION,
     RETRIABLE_ANNOTATION,
     ROLE_HASH_ANNOTATION,
     PodGroup,
 )
-from multikueue.api.workload import QUEUE_LABEL, Workload
+from multikueue.api.kueue.workload import QUEUE_LABEL, Workload
 from multikueue.jobs.framework.actions import CreateWorkload, DeleteJob, PatchJob, PatchJobStatus
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.group import POD_GROUP

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from multikueue.api.jobs.pod import GROUP_LABEL, MANAGED_LABEL, POD_FINALIZER
+from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.api.meta import Condition
-from multikueue.api.pod import GROUP_LABEL, MANAGED_LABEL, POD_FINALIZER
-from multikueue.api.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.jobs.framework.actions import CreateWorkload, DeleteJob, PatchJob, PatchJobStatus
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from multikueue.api.jobs.pod import ROLE_HASH_ANNOTATION, Pod
 from multikueue.api.meta import encode
-from multikueue.api.pod import ROLE_HASH_ANNOTATION, Pod
 from multikueue.jobs.framework.actions import PatchJob
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority

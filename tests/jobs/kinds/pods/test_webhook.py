@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.meta import encode
-from multikueue.api.pod import (
+from multikueue.api.jobs.pod import (
     ADMISSION_GATE,
     GROUP_COUNT_ANNOTATION,
     GROUP_LABEL,
@@ -18,7 +17,8 @@ from multikueue.api.pod import (
     ROLE_HASH_ANNOTATION,
     TOPOLOGY_GATE,
 )
-from multikueue.api.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL, QUEUE_LABEL
+from multikueue.api.kueue.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL, QUEUE_LABEL
+from multikueue.api.meta import encode
 from multikueue.jobs.kinds.pods.webhook import SubmittedPod, default_pod, read_pod, refusal
 from tests.jobs.kinds.pods import builders as pods
 

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.meta import decoder, encode
-from multikueue.api.pod import (
+from multikueue.api.jobs.pod import (
     ADMISSION_GATE,
     GROUP_LABEL,
     GROUP_SERVING_ANNOTATION,
@@ -18,8 +17,9 @@ from multikueue.api.pod import (
     ROLE_HASH_ANNOTATION,
     PodGroup,
 )
-from multikueue.api.stateful_set import StatefulSet
-from multikueue.api.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, QUEUE_LABEL, Workload, owner_of
+from multikueue.api.jobs.stateful_set import StatefulSet
+from multikueue.api.kueue.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, QUEUE_LABEL, Workload, owner_of
+from multikueue.api.meta import decoder, encode
 from multikueue.jobs.framework.actions import (
     Action,
     CreateWorkload,

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.jobs.pod import PARENT_ANNOTATION
+from multikueue.api.kueue.workload import PREBUILT_LABEL, QUEUE_LABEL
 from multikueue.api.meta import encode
-from multikueue.api.pod import PARENT_ANNOTATION
-from multikueue.api.workload import PREBUILT_LABEL, QUEUE_LABEL
 from multikueue.jobs.kinds.deployment import SubmittedDeployment
 from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
 from tests.jobs.kinds.stateful_set.test_adapter import MARK, body, made

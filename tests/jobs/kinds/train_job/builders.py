@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.meta import encode
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.declarations import TRAIN_JOB

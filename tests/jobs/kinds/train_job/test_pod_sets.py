@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
 from multikueue.jobs.framework.actions import CreateWorkload
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.reconciler.decide import JobView, decide

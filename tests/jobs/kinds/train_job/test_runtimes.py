@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.job import AnyJob, JobKey
+from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.jobs.integrations.declarations import TRAIN_JOB
 from tests.jobs.kinds.train_job.builders import BARE, pod_sets, train_job
 

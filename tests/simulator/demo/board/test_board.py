@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fakekube.wire import Object
-from multikueue.api.workload import SLICE_REPLACED
+from multikueue.api.kueue.workload import SLICE_REPLACED
 from multikueue_simulator.demo.board.board import Board
 from multikueue_simulator.world import MANAGER
 

@@ -14,7 +14,7 @@ import pytest
 from fakekube.model.storage import Change, Version
 from fakekube.wire import Object, Request, Response
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
 from multikueue.settings import InForce, Settings
 from multikueue_simulator import objects
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from fakekube.wire import Object
 from multikueue.api import kinds
+from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, PRIORITY_CLASS_LABEL
 from multikueue.api.meta import ObjectKey
-from multikueue.api.ocm import PLACEMENT_LABEL
-from multikueue.api.workload import ELASTIC_ANNOTATION, PRIORITY_CLASS_LABEL
+from multikueue.api.multikueue.ocm import PLACEMENT_LABEL
 from multikueue.runtime import Clock
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue_simulator import definitions, objects

@@ -19,12 +19,12 @@ from fakekube.model.storage import ADDED, Change, key_of
 from fakekube.network.transport import Handler
 from fakekube.wire import Object, Request, Response, Watch
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
-from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import (
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.workload import (
     QUEUE_LABEL,
     QUOTA_RESERVED,
 )
+from multikueue.api.meta import ObjectKey
 from multikueue.jobs.framework.workloads import owner_reference, workload_name
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue.store.state import CLUSTER_UID_ANNOTATION

@@ -16,9 +16,9 @@ from fakekube.model.storage import Backup
 from fakekube.network.link import State
 from fakekube.wire import Object, Refused
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.workload import QUEUE_LABEL
 from multikueue.api.meta import ObjectKey, render_time
-from multikueue.api.workload import QUEUE_LABEL
 from multikueue_simulator import objects
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_log import EVERYBODY, Fault, FaultLog

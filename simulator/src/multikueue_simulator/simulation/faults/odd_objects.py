@@ -8,8 +8,7 @@ import msgspec
 
 from fakekube.wire import Object, Request, Response
 from multikueue.api import kinds
-from multikueue.api.meta import ObjectMeta
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ADMITTED,
     ATTEMPT_ANNOTATION,
     ELASTIC_ANNOTATION,
@@ -19,6 +18,7 @@ from multikueue.api.workload import (
     PREBUILT_LABEL,
     QUOTA_RESERVED,
 )
+from multikueue.api.meta import ObjectMeta
 from multikueue.controllers.reconcile.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue_simulator import objects

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 from fakekube.model.storage import ADDED, DELETED, Change
 from fakekube.wire import Object, Request, Response
-from multikueue.api import kinds, quantity
-from multikueue.api.meta import ObjectKey
-from multikueue.api.workload import (
+from multikueue.api import kinds
+from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
     FAILED,
@@ -23,6 +22,8 @@ from multikueue.api.workload import (
     QUOTA_RESERVED,
     SUCCEEDED,
 )
+from multikueue.api.meta import ObjectKey
+from multikueue.api.values import quantity
 from multikueue_simulator.objects import CHECK
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector

@@ -9,10 +9,10 @@ from typing import Any
 
 from fakekube.wire import Object
 from multikueue.api import kinds
-from multikueue.api.kinds import Kind
+from multikueue.api.kind import Kind
+from multikueue.api.kueue.admission_checks import ACTIVE
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue import ACTIVE
-from multikueue.api.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
 from multikueue_simulator.objects import CHECK
 from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation import seen

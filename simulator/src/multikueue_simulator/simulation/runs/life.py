@@ -13,7 +13,7 @@ from typing import get_args
 
 import anyio
 
-from multikueue.api.compatibility import Release
+from multikueue.api.kueue.compatibility import Release
 from multikueue.runtime.controller.failures import describe, is_expected
 from multikueue.settings import (
     BESIDE_KUEUE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.slices import is_elastic, is_past, replaced_key, slice_name
-from multikueue.api.workload import (
+from multikueue.api.kueue.slices import is_elastic, is_past, replaced_key, slice_name
+from multikueue.api.kueue.workload import (
     ELASTIC_ANNOTATION,
     FAILED,
     OUT_OF_SYNC,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from multikueue.api.canonical import canonical, terse
-from tests.api.trees import OBJECTS
+from multikueue.api.values.canonical import canonical, terse
+from tests.api.values.trees import OBJECTS
 
 
 @pytest.mark.parametrize(

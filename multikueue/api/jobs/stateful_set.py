@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from multikueue.api.job import AnyJob
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.meta import Int64, ObjectMeta, Value, decoder
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from multikueue.api.render import difference, status_patch
-from multikueue.api.workload import RequeueState, WorkloadStatus
+from multikueue.api.kueue.workload import RequeueState, WorkloadStatus
+from multikueue.api.values.render import difference, status_patch
 from multikueue.testing import NOW, workload
 
 

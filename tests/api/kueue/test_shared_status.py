@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.kueue.shared_status import OUR_CONDITIONS, SHARED_CONDITIONS, applied, our_part, shared_part
+from multikueue.api.kueue.workload import PodSetRequest, RequeueState, Workload, WorkloadStatus
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.api.shared import OUR_CONDITIONS, SHARED_CONDITIONS, applied, our_part, shared_part
-from multikueue.api.workload import PodSetRequest, RequeueState, Workload, WorkloadStatus
 from multikueue.testing import NOW, workload
 from multikueue.testing.workloads import WorkloadBuilder
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from multikueue.api.kinds import EVENTS, Kind
+from multikueue.api.kind import Kind
 from multikueue.api.meta import Int64, Object, Time, Value
 
 __all__ = [
@@ -123,5 +123,5 @@ class PrintedEvent(Object):
 
 
 PODS = Kind("", "v1", "pods", "Pod", True, PrintedPod)
-PRINTED_EVENTS = Kind(EVENTS.group, EVENTS.version, EVENTS.plural, EVENTS.kind, EVENTS.namespaced, PrintedEvent)
+PRINTED_EVENTS = Kind("", "v1", "events", "Event", True, PrintedEvent)
 """Events with the fields that people look at."""

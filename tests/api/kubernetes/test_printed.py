@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.kubernetes.printed import PRINTED_EVENTS, PrintedEvent, PrintedPod
 from multikueue.api.meta import decoder, render_time
-from multikueue.api.pods import PRINTED_EVENTS, PrintedEvent, PrintedPod
 
 
 def event(**fields: Any) -> PrintedEvent:

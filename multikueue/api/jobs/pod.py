@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multikueue.api.job import AnyJob, JobCondition
+from multikueue.api.jobs.job import AnyJob, JobCondition
 from multikueue.api.meta import Time, Value, decoder
 
 MANAGED_LABEL = "kueue.x-k8s.io/managed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from multikueue.api.unreadable import why_unreadable
+from multikueue.api.values.unreadable import why_unreadable
 from multikueue.errors import InvalidObject
 
 

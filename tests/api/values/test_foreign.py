@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.foreign import answer_or, bounded, excerpt, moment
+from multikueue.api.kueue.workload import WorkloadSpec
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, decoder
-from multikueue.api.workload import WorkloadSpec
+from multikueue.api.values.foreign import answer_or, bounded, excerpt, moment
 from multikueue.testing import NOW
 
 IMPOSSIBLE = (

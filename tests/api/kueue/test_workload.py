@@ -7,8 +7,7 @@ import tracemalloc
 import msgspec
 import pytest
 
-from multikueue.api.meta import ObjectMeta, OwnerReference, encode
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     JOB_OWNER_GVK_ANNOTATION,
     JOB_OWNER_NAME_ANNOTATION,
     EvictionCount,
@@ -20,6 +19,7 @@ from multikueue.api.workload import (
     owner_of,
     workload_spec,
 )
+from multikueue.api.meta import ObjectMeta, OwnerReference, encode
 
 
 def test_what_the_api_demands_is_written_even_when_empty() -> None:

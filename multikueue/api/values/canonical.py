@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from multikueue.api.quantity import parse
+from multikueue.api.values.quantity import parse
 from multikueue.errors import InvalidObject
 
 __all__ = ["QUANTITIES", "canonical", "terse"]

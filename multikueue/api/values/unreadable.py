@@ -6,7 +6,7 @@ from traceback import extract_tb
 
 import msgspec
 
-from multikueue.api.foreign import excerpt
+from multikueue.api.values.foreign import excerpt
 from multikueue.errors import MultiKueueError
 
 __all__ = ["why_unreadable"]

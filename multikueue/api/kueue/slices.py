@@ -6,8 +6,7 @@ once there is quota for it.
 
 from __future__ import annotations
 
-from multikueue.api.meta import Object, ObjectKey, controller_of
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ELASTIC_ANNOTATION,
     FINISHED,
     OUT_OF_SYNC,
@@ -16,6 +15,7 @@ from multikueue.api.workload import (
     SLICE_REPLACED,
     Workload,
 )
+from multikueue.api.meta import Object, ObjectKey, controller_of
 
 __all__ = ["is_elastic", "is_past", "job_of", "replaced_key", "slice_name"]
 

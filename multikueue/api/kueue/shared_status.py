@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from multikueue.api.workload import (
+from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATION_TARGET,
     EVICTED,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from multikueue.api.quantity import MOST, NANO, amount, parse, render
+from multikueue.api.values.quantity import MOST, NANO, amount, parse, render
 from multikueue.errors import InvalidObject
 
 

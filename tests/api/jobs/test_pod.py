@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from multikueue.api.jobs.pod import ADMISSION_GATE, TOPOLOGY_GATE, Pod, pod_spec, pod_status
 from multikueue.api.meta import decoder, encode
-from multikueue.api.pod import ADMISSION_GATE, TOPOLOGY_GATE, Pod, pod_spec, pod_status
 
 BODY = {
     "spec": {"schedulingGates": [{"name": ADMISSION_GATE}], "priorityClassName": "high", "containers": []},

@@ -1,0 +1,1 @@
+"""The workers: clusters and configurations of MultiKueue, the profiles and placements they may come from."""

@@ -1,0 +1,1 @@
+"""Parts of objects that are read or written in a way of their own: quantities, canonical trees, patches, foreign data."""
