@@ -23,11 +23,11 @@ import msgspec
 
 from fakekube import cluster as fakekube
 from fakekube.model.storage import DELETED, Change, key_of
+from fakekube.model.wire import JSON, Object, Request, Response, User, Watch
 from fakekube.network.interceptor import Interceptor
 from fakekube.network.transport import Handler
-from fakekube.patching.patches import merge_patch
+from fakekube.server.patching.patches import merge_patch
 from fakekube.server.server import Timer
-from fakekube.wire import JSON, Object, Request, Response, User, Watch
 from multikueue.api.kind import Kind
 from multikueue.api.meta import Object as Value
 from multikueue.api.meta import ObjectKey, encode

@@ -13,13 +13,13 @@ import anyio
 
 from benchmarks.sharing.crowd import Crowd, Submission
 from benchmarks.sharing.figures import Record
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import JOB_UID_LABEL
 from multikueue.settings import Cluster, Dispatch, InForce, Quota, Settings
-from multikueue_simulator import objects
 from multikueue_simulator.time import EPOCH, VirtualClock, run
-from multikueue_simulator.world import NAMESPACE, Layout, Share, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 
 __all__ = ["POLICIES", "WORKERS", "Policy", "Stuck", "play"]
 

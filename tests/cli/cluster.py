@@ -22,7 +22,7 @@ from fakekube.front_end.authority import Authority
 from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.http import FrontEnd
 from fakekube.front_end.rbac import MASTERS
-from fakekube.wire import Refused, Request, Response, Watch
+from fakekube.model.wire import Refused, Request, Response, Watch
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import NAMESPACES
 from multikueue.api.meta import Object, ObjectKey

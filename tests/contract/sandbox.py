@@ -17,14 +17,14 @@ from fakekube.cluster import Cluster
 from fakekube.front_end.authority import Authority
 from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.http import FrontEnd
+from fakekube.model.wire import Request, Response, User, Watch
 from fakekube.network.transport import Network
-from fakekube.wire import Request, Response, User, Watch
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue_simulator import definitions
-from multikueue_simulator.transport import over
+from multikueue_simulator.world.transport import over
 from tests.cluster import InProcessClient
 from tests.contract import builders
 from tests.contract.server import JSON, PATIENCE, Answer, OverHttp, Server, Stream, decoded, headers_of, payload

@@ -17,7 +17,7 @@ from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, SHARED_CONDITION
 from multikueue.api.meta import ObjectKey, decoder, encode
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
-from multikueue_simulator.world import ClusterHandle
+from multikueue_simulator.world.world import ClusterHandle
 from tests.cluster import plain
 from tests.controllers.table import CHECK, NAMESPACE, Body, Table
 

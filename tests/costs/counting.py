@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
+from fakekube.model.wire import Request, Response, Watch
 from fakekube.network.transport import Line, is_write
-from fakekube.wire import Request, Response, Watch
 from multikueue.api import meta
 from multikueue.api.kueue.workload import WorkloadSpec
 from multikueue_simulator.time import process_now
-from multikueue_simulator.world import MANAGER
+from multikueue_simulator.world.world import MANAGER
 
 __all__ = ["COUNTED", "DECODES", "FUNCTIONS", "Calls", "Counts", "counted", "functions_counted"]
 

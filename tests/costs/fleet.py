@@ -22,9 +22,9 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.runtime.concurrency import deadline_pool
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
-from multikueue_simulator import objects
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import NAMESPACE, PLACEMENT, Layout, Share, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import NAMESPACE, PLACEMENT, Layout, Share, World
 from tests.costs.counting import FUNCTIONS, Calls, Counts, counted, functions_counted
 from tests.strategies.distributions import HEADER, LAST_ONLY, distribution
 

@@ -12,15 +12,15 @@ from unittest.mock import patch
 import anyio
 import msgspec
 
+from fakekube.model.wire import Request, Response, Watch
 from fakekube.network.transport import Line
-from fakekube.wire import Request, Response, Watch
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.runtime import WorkQueue
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
-from multikueue_simulator import objects
 from multikueue_simulator.time import VirtualClock, process_now
-from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, Share, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, Layout, Share, World
 from tests.costs.counting import Counts, counted
 
 __all__ = ["OTHERS", "Play", "playing"]

@@ -11,7 +11,7 @@ from fakekube.network.link import Weather
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue_simulator.time import run
-from multikueue_simulator.world import MANAGER, NAMESPACE
+from multikueue_simulator.world.world import MANAGER, NAMESPACE
 from tests.costs.fleet import quickly
 from tests.costs.pressure import NAME, OTHERS, Play, playing
 

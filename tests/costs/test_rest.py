@@ -10,14 +10,14 @@ from functools import cache
 import anyio
 import anyio.abc
 
+from fakekube.model.wire import Request, Response, Watch
 from fakekube.network.link import Weather
 from fakekube.network.transport import Line
-from fakekube.wire import Request, Response, Watch
 from multikueue.controllers.reconcile.context import BEGINNINGS
 from multikueue.controllers.workers.connection.heartbeat import SIGNS_PER_SECOND
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import MANAGER, Layout, Share, World
+from multikueue_simulator.world.world import MANAGER, Layout, Share, World
 from tests.costs.fleet import quickly
 
 START, MINUTES = 60.0, 5

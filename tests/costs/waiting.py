@@ -11,14 +11,14 @@ from typing import Any
 
 import anyio
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
-from multikueue_simulator import objects
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import NAMESPACE, Layout, Share, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 from tests.costs.counting import Counts, counted, functions_counted
 from tests.costs.fleet import quickly
 

@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 
 from fakekube.cluster import Cluster
+from fakekube.model.wire import JSON, Object, Request, Response, User, Watch
 from fakekube.network.transport import on_the_spot
-from fakekube.wire import JSON, Object, Request, Response, User, Watch
 
 MERGE = "application/merge-patch+json"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fakekube.model.resources import Column, Registry, Resource
 from fakekube.model.storage import Storage, key_of
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

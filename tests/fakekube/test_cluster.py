@@ -9,10 +9,10 @@ import msgspec
 
 from fakekube.builtins.kinds import DEFAULT_NAMESPACES
 from fakekube.cluster import Cluster
+from fakekube.model.wire import Request, Response, User
 from fakekube.network.transport import on_the_spot
 from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server
-from fakekube.wire import Request, Response, User
 from tests.fakekube.builders import MAPS, Bench, config_map, job
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from tests.fakekube.builders import DEFINITIONS, JOBS, MAPS, MERGE, TOYS, Bench, config_map, job, owned_by, told, toy
 
 HOLD = "example.com/hold"

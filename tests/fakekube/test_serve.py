@@ -17,9 +17,9 @@ import anyio.to_thread
 import pytest
 import yaml
 
-from fakekube.notation import Kind, Version, defined, number, record
+from fakekube.model.wire import Refused
+from fakekube.schemas.notation import Kind, Version, defined, number, record
 from fakekube.serve import serve
-from fakekube.wire import Refused
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from fakekube.patching.patches import merge_patch
+from fakekube.server.patching.patches import merge_patch
 from multikueue.api.kueue.queues import ResourceFlavor
 from multikueue.api.kueue.workload import Admission, AdmissionCheckState, PodSetAssignment, Workload, workload_spec
 from multikueue.api.meta import encode

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from fakekube.wire import Refused
+from fakekube.model.wire import Refused
 from multikueue.kube.definitions import Definitions, definitions, lost
 from multikueue.registration.preflight import Finding, preflight
 from tests.cli.cluster import Cluster, Fake, Tree

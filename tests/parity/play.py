@@ -30,10 +30,10 @@ from multikueue.api.values.render import difference, status_patch
 from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.lifecycle import Facts
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
-from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation.runs.recorder import Trace, logs_heard
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import ClusterHandle, Layout, World
+from multikueue_simulator.world.processes import ManagerProcess
+from multikueue_simulator.world.world import ClusterHandle, Layout, World
 from tests.parity import seen
 from tests.parity.compare import Disagreement, disagreements
 from tests.parity.deviations import reason

@@ -21,9 +21,9 @@ from anyio.abc import TaskStatus
 from multikueue.api.kubernetes.printed import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL
 from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client as KubeClient
-from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
-from multikueue_simulator.workers.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION, JobRunner
-from multikueue_simulator.workers.kueue import SimulatedKueue
+from multikueue_simulator.workers.jobs.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION, JobRunner
+from multikueue_simulator.workers.kueue.behaviour import PROMPT, Behaviour
+from multikueue_simulator.workers.kueue.kueue import SimulatedKueue
 from testbed import objects
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.kubeconfig import dump

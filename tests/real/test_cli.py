@@ -17,7 +17,7 @@ import anyio.to_thread
 import pytest
 import yaml
 
-from multikueue_simulator.serve import merged
+from multikueue_simulator.serving.serve import merged
 from testbed import objects, queues
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually

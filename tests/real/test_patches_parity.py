@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fakekube.patching import managed, patches
-from fakekube.wire import Refused
+from fakekube.model.wire import Refused
+from fakekube.server.patching import managed, patches
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from tests.fakekube.gadgets import CRD, GROUP, VERSIONS

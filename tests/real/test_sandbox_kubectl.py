@@ -20,7 +20,7 @@ import anyio
 import pytest
 import yaml
 
-from multikueue_simulator.serve import MANAGER, Plan, Sandbox
+from multikueue_simulator.serving.serve import MANAGER, Plan, Sandbox
 from testbed import programs
 from testbed.bed import Testbed, unique
 from testbed.client import eventually

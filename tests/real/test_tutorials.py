@@ -20,7 +20,7 @@ import anyio
 import pytest
 import yaml
 
-from multikueue_simulator.serve import merged
+from multikueue_simulator.serving.serve import merged
 from testbed import objects, queues
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from fakekube.wire import Request, Response, Watch
+from fakekube.model.wire import Request, Response, Watch
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, Forbidden
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fakekube.wire import Request, Response, Watch
+from fakekube.model.wire import Request, Response, Watch
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized

@@ -13,21 +13,21 @@ import anyio
 from anyio.abc import TaskGroup
 
 from fakekube.cluster import Cluster
+from fakekube.model.wire import Object, Request, Response, Watch
 from fakekube.network.transport import Network
-from fakekube.wire import Object, Request, Response, Watch
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
-from multikueue_simulator import objects
 from multikueue_simulator.definitions import kueue as kueue_definitions
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.transport import over
-from multikueue_simulator.workers.behaviour import PROMPT, Behaviour
-from multikueue_simulator.workers.jobs import JobRunner, Lives
-from multikueue_simulator.workers.kueue import SimulatedKueue
-from multikueue_simulator.world import ClusterHandle
+from multikueue_simulator.workers.jobs.jobs import JobRunner, Lives
+from multikueue_simulator.workers.kueue.behaviour import PROMPT, Behaviour
+from multikueue_simulator.workers.kueue.kueue import SimulatedKueue
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.transport import over
+from multikueue_simulator.world.world import ClusterHandle
 
 P = TypeVar("P", SimulatedKueue, JobRunner)
 

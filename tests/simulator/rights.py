@@ -10,9 +10,9 @@ from fakekube.cluster import Cluster
 from fakekube.front_end.attributes import attributes
 from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.rbac import MASTERS, Authorizer
+from fakekube.model.wire import Request, Response, User, Watch
 from fakekube.network.transport import Host
-from fakekube.wire import Request, Response, User, Watch
-from multikueue_simulator.processes import Process
+from multikueue_simulator.world.processes import Process
 
 __all__ = ["Asked", "Verb", "account", "guard", "verbs", "without"]
 

@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import Layout, World
+from multikueue_simulator.world.world import Layout, World
 
 __all__ = ["perform"]
 

@@ -16,7 +16,7 @@ from multikueue.api.kinds import DEFINITIONS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.settings import Cluster, InForce, Integrations, Settings
-from multikueue_simulator.world import NAMESPACE, Layout, Share, World
+from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 from tests.simulator.stage import perform
 from tests.simulator.test_job_kinds import definition, until
 

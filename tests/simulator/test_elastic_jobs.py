@@ -23,9 +23,9 @@ from multikueue.api.meta import ObjectKey, render_time
 from multikueue.settings import STANDALONE, Cluster, InForce, Role, Settings
 from multikueue.settings.tree import BESIDE_KUEUE, Integrations
 from multikueue.testing import NOW
-from multikueue_simulator import objects
-from multikueue_simulator.processes import Process
-from multikueue_simulator.world import NAMESPACE, Layout, Share, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.processes import Process
+from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 from tests.simulator.stage import perform
 
 LAYOUT = Layout(queues=(Share("main", 8),), workers=(Share("w1", 6), Share("w2", 6)))

@@ -18,7 +18,7 @@ from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.trees import paths
 from multikueue.settings import Cluster, InForce, Integrations, Settings
-from multikueue_simulator.world import NAMESPACE, Layout, Share, World
+from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 from tests.jobs.all_kinds import RUNTIME, body, running, succeeded
 from tests.simulator.stage import perform
 

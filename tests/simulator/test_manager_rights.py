@@ -18,8 +18,8 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import STANDALONE, CapacityFollow, Cluster, InForce, Quota, Role, Settings
 from multikueue.settings.tree import BESIDE_KUEUE
-from multikueue_simulator import objects
-from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, Share, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, Layout, Share, World
 from tests.project.files import ROOT
 from tests.simulator.rights import Asked, Verb, account, guard, verbs, without
 from tests.simulator.stage import perform

@@ -12,8 +12,8 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
 from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
-from multikueue_simulator import objects
-from multikueue_simulator.world import NAMESPACE, Layout, Share, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 from tests.simulator.stage import perform
 from tests.simulator.test_job_kinds import until
 

@@ -13,7 +13,7 @@ from multikueue.api.kinds import PODS, STATEFUL_SETS
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.jobs.kinds.pods.webhook import default_pod, read_pod
 from multikueue.settings import Cluster, InForce, Integrations, PodsReady, Quota, Settings
-from multikueue_simulator.world import NAMESPACE, Layout, Share, World
+from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 from tests.jobs.kinds.stateful_set.test_adapter import body, new_pod
 from tests.simulator.stage import perform
 from tests.simulator.test_job_kinds import definition, until

@@ -36,8 +36,8 @@ from multikueue.registration.plan import (
 from multikueue.settings import CapacityFollow, Cluster, InForce, Integrations, Settings
 from multikueue.store.workers.expectations import CONFLICT_MEMORY
 from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
-from multikueue_simulator import objects
-from multikueue_simulator.world import NAMESPACE, Layout, Share, Worker, World, token
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import NAMESPACE, Layout, Share, Worker, World, token
 from tests.jobs.all_kinds import body as body_of
 from tests.jobs.kinds.pods.builders import body as pod_body
 from tests.jobs.kinds.stateful_set.test_adapter import body as stateful_set_body

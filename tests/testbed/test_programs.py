@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fakekube.printers.discovery import VERSION
+from fakekube.server.printers.discovery import VERSION
 from testbed import programs
 from testbed.programs import DEFAULT_KUEUE, NotInstalledError, Release, releases
 

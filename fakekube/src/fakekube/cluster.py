@@ -17,6 +17,7 @@ from fakekube.model.bodies import parsed
 from fakekube.model.refusals import method_not_allowed
 from fakekube.model.resources import Registry, Resource
 from fakekube.model.storage import Revisions, Storage, key_of
+from fakekube.model.wire import Object, Request, Response
 from fakekube.server.admission.admission import Admission
 from fakekube.server.api import Api
 from fakekube.server.requests.routes import Route
@@ -24,7 +25,6 @@ from fakekube.server.served import Definitions
 from fakekube.server.server import Scheduler, Server
 from fakekube.server.verbs.reads import present
 from fakekube.server.verbs.subresources import Subresource, log
-from fakekube.wire import Object, Request, Response
 
 __all__ = ["Cluster"]
 
@@ -78,7 +78,7 @@ class Cluster:
         self.controllers = ClusterControllers(self._server)
 
     def install(self, definitions: Iterable[Object]) -> None:
-        """Serve the kinds of valid CustomResourceDefinitions; `notation` helps to write them."""
+        """Serve the kinds of valid CustomResourceDefinitions; `schemas.notation` helps to write them."""
         self._definitions.install(definitions)
 
     def resource(self, api_version: str, kind: str) -> Resource:

@@ -14,11 +14,11 @@ from fakekube.builtins.kinds import CRDS
 from fakekube.model.metadata import FOREGROUND, ORPHAN
 from fakekube.model.resources import Resource
 from fakekube.model.storage import DELETED, Change, Version, key_of
+from fakekube.model.wire import Object, Refused
 from fakekube.server.requests.options import DeleteOptions
 from fakekube.server.server import Server, Timer
 from fakekube.server.verbs.deletion import deleted
 from fakekube.server.verbs.places import NAMESPACES
-from fakekube.wire import Object, Refused
 
 __all__ = ["ClusterControllers"]
 

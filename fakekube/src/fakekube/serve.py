@@ -23,7 +23,7 @@ from fakekube.front_end.authority import Authority
 from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.http import FrontEnd
 from fakekube.front_end.rbac import MASTERS
-from fakekube.wire import Object, Request, object_of
+from fakekube.model.wire import Object, Request, object_of
 
 __all__ = ["ADMIN", "Server", "serve"]
 

@@ -29,7 +29,7 @@ import msgspec
 from fakekube.front_end.authority import Authority, Certificate
 from multikueue.settings import Log
 from multikueue.telemetry import logs
-from multikueue_simulator.serve import DEFINITIONS, USERS, Plan, Sandbox, Served
+from multikueue_simulator.serving.serve import DEFINITIONS, USERS, Plan, Sandbox, Served
 
 __all__ = ["main"]
 

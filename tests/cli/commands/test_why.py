@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fakekube.wire import Refused
+from fakekube.model.wire import Refused
 from multikueue.api import kinds
 from multikueue.testing import cluster_queue, flavor, local_queue, namespace, workload
 from tests.cli.conftest import Run, World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakekube.wire import Request, Response
+from fakekube.model.wire import Request, Response
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.workload.explanation import ManagerExplanation, fetch_explanation
 from multikueue.dispatch.nomination.prospects import Prospect

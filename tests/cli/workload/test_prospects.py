@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from fakekube.wire import Refused
+from fakekube.model.wire import Refused
 from multikueue.api import kinds
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.workload import FITS_NO_WORKER, Workload

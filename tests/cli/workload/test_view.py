@@ -11,7 +11,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from fakekube.wire import Refused
+from fakekube.model.wire import Refused
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kubernetes.printed import PODS, WORKLOAD_ANNOTATION, PrintedPod
 from multikueue.cli.access.connection import ContextChoice

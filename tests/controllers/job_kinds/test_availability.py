@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from fakekube import notation
-from fakekube.notation import Version, defined, record
+from fakekube.schemas import notation
+from fakekube.schemas.notation import Version, defined, record
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import JOBS

@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 
 from fakekube.model.storage import DELETED, Change
+from fakekube.model.wire import Request, Response, Watch
 from fakekube.network.transport import on_the_spot
-from fakekube.wire import Request, Response, Watch
 from multikueue.api.kinds import LEASES, NAMESPACES
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ClusterUnreachable

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from fakekube.wire import Request
+from fakekube.model.wire import Request
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.controllers.reconcile.events import AT_MOST, REMEMBERED, SILENCE, Recorder

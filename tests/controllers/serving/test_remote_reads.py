@@ -9,7 +9,7 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from fakekube.wire import Refused as Answer
+from fakekube.model.wire import Refused as Answer
 from multikueue.api.kubernetes.printed import PODS, WORKLOAD_ANNOTATION
 from multikueue.controllers.serving import remote_reads
 from multikueue.controllers.serving.remote_reads import AT_ONCE, AT_ONCE_OF_ONE, AT_ONCE_THERE, InFlight, Reads

@@ -17,7 +17,7 @@ import trustme
 from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 
-from fakekube.wire import Request, Response
+from fakekube.model.wire import Request, Response
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS, SECRETS
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.visibility import (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fakekube.builtins.columns import BUILT_IN, human, since
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from tests.fakekube.front_ends import NOW, ago, item
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fakekube.builtins.kinds import RULES, resources
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from tests.fakekube.builders import MERGE, Bench
 
 SECRETS = "/api/v1/namespaces/t/secrets"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube.front_end.attributes import Attributes, attributes
-from fakekube.wire import Request
+from fakekube.model.wire import Request
 
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
 IN_TEAM = {"group": "batch", "version": "v1", "resource": "jobs", "namespace": "team"}

@@ -8,7 +8,7 @@ import pytest
 
 from fakekube.front_end import audit
 from fakekube.front_end.audit import Call, Event, Log
-from fakekube.wire import Request, User
+from fakekube.model.wire import Request, User
 from testbed.audit import Audit, Mark
 from testbed.audit import Call as RealCall
 from tests.fakekube.front_ends import NOW

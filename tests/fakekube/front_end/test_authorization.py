@@ -7,7 +7,7 @@ from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.rbac import Authorizer
 from fakekube.front_end.users import ANONYMOUS, AUTHENTICATED
 from fakekube.model.storage import Storage
-from fakekube.wire import Refused, Request, Response, User, Watch
+from fakekube.model.wire import Refused, Request, Response, User, Watch
 from tests.fakekube.front_ends import item, stored
 
 pytestmark = pytest.mark.anyio

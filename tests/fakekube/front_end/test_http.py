@@ -25,7 +25,7 @@ from fakekube.front_end.audit import Event
 from fakekube.front_end.authority import Authority
 from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.http import FrontEnd
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from multikueue.kube.auth.credentials import from_kubeconfig
 from multikueue.kube.client import Client
 from multikueue.runtime.clock import SystemClock

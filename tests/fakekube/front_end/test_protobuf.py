@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube.front_end.protobuf import _MESSAGES, _messages, decoded
-from fakekube.wire import Refused
+from fakekube.model.wire import Refused
 
 RECORDED = (
     "azhzAAoPCghiYXRjaC92MRIDSm9iEnoKEgoCajISABoAIgAqADIAOABCABJaMlgKEAoAEgAaACIAKgAyADgAQgASRBIhCgJqMhIHYnVzeWJveCoAQgBq"

@@ -8,7 +8,7 @@ from fakekube.front_end.attributes import Attributes
 from fakekube.front_end.rbac import Authorizer, refusal
 from fakekube.front_end.users import ANONYMOUS, AUTHENTICATED
 from fakekube.model.storage import Storage
-from fakekube.wire import Object, User
+from fakekube.model.wire import Object, User
 from tests.fakekube.front_ends import item, stored
 
 GROUP = "rbac.authorization.k8s.io"

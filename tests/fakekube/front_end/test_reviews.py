@@ -8,7 +8,7 @@ from fakekube.front_end.rbac import Authorizer
 from fakekube.front_end.reviews import AUTHENTICATION, AUTHORIZATION, reviews, token_request
 from fakekube.front_end.users import AUTHENTICATED, Users
 from fakekube.model.storage import Storage
-from fakekube.wire import Object, Refused, Request, User
+from fakekube.model.wire import Object, Refused, Request, User
 from tests.fakekube.front_ends import NOW, item, stored
 
 RBAC = "rbac.authorization.k8s.io"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fakekube.front_end.authority import Authority, Certificate
 from fakekube.front_end.users import ANONYMOUS, AUTHENTICATED, Users, certified, kubeconfig
 from fakekube.model.storage import Storage
-from fakekube.wire import Object, Refused, User
+from fakekube.model.wire import Object, Refused, User
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from tests.fakekube.front_ends import NOW, item, stored
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fakekube.model.bodies import BODY_LIMIT, body_object, media_type, parsed, parsed_yaml, repeated_fields
-from fakekube.wire import Refused, Request
+from fakekube.model.wire import Refused, Request
 from tests.fakekube.front_ends import CONFIG_MAPS, TOYS
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fakekube.model.metadata import cleaned, problems, unknown_fields, update_problems, warnings
-from fakekube.model.names import dns_subdomain
-from fakekube.wire import Refused
+from fakekube.model.values.names import dns_subdomain
+from fakekube.model.wire import Refused
 from tests.fakekube.front_ends import CONFIG_MAPS
 
 

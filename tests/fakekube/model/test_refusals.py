@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fakekube.model import refusals
-from fakekube.wire import Refused, status_body
+from fakekube.model.wire import Refused, status_body
 from tests.fakekube.front_ends import PODS, TOYS
 
 

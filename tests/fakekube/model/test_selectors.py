@@ -14,7 +14,7 @@ from fakekube.model.selectors import (
     label_selector,
     selector_of,
 )
-from fakekube.wire import Refused
+from fakekube.model.wire import Refused
 
 LABELS = {"app": "web", "tier": "", "count": "5", "example.com/x": "y"}
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fakekube.cluster import Cluster
+from fakekube.model.wire import Refused, Request, Response
 from fakekube.network.interceptor import Interceptor
-from fakekube.wire import Refused, Request, Response
 
 pytestmark = pytest.mark.anyio
 

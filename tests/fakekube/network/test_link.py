@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from fakekube.model.wire import Request
 from fakekube.network.link import Fate, Link, State, Weather
-from fakekube.wire import Request
 
 GET = Request(method="GET", path="/api")
 

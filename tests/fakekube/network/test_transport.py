@@ -11,15 +11,15 @@ import anyio
 import msgspec
 import pytest
 
+from fakekube.model.wire import Request, Response, User, Watch
 from fakekube.network.link import State, Weather
 from fakekube.network.transport import Line, Network
-from fakekube.wire import Request, Response, User, Watch
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.tokens import FixedToken
 from multikueue.kube.client import Client, Stream
 from multikueue_simulator.time import process, run, the_loop
-from multikueue_simulator.transport import over
+from multikueue_simulator.world.transport import over
 
 HOST = "worker1"
 

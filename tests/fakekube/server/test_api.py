@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakekube.wire import Response
+from fakekube.model.wire import Response
 from tests.fakekube.builders import CORE, JOBS, MAPS, MERGE, PODS, TOYS, Bench, config_map, job, pod_spec, toy
 
 

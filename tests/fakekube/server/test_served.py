@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fakekube.model.wire import Object
 from fakekube.schemas.schema import Schema
-from fakekube.wire import Object
 from multikueue_simulator import definitions
 from tests.fakekube.builders import DEFINITIONS, TOYS, Bench, toy, toys
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakekube.patching import patches
+from fakekube.server.patching import patches
 from multikueue.api.kueue.workload import QUEUE_LABEL
 from multikueue.api.meta import encode
 from multikueue.jobs.framework.adapter import MANAGED

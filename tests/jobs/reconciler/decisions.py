@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from fakekube.patching.patches import merge_patch
+from fakekube.server.patching.patches import merge_patch
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import (
     CLUSTER_LABEL,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakekube.patching.patches import merge_patch
+from fakekube.server.patching.patches import merge_patch
 from multikueue.api.kueue.workload import (
     UNDISPATCHABLE_ANNOTATION,
     Workload,

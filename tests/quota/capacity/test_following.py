@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakekube.patching.patches import json_patch as patched
+from fakekube.server.patching.patches import json_patch as patched
 from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.quota.capacity.following import (
     Figure,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from multikueue.api.meta import ObjectKey
 from multikueue_simulator.simulation import seen
 

@@ -11,8 +11,8 @@ from multikueue.api.kubernetes.builtins import Namespace
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.client import Client
 from multikueue.store.caches.cache import Cache
-from multikueue_simulator.transport import over
 from multikueue_simulator.workers.watching import reflect, retries
+from multikueue_simulator.world.transport import over
 from tests.simulator.bench import Bench, on_bench
 
 

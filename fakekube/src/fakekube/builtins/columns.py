@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from fakekube.wire import Json, Object
+from fakekube.model.wire import Json, Object
 
 __all__ = ["BUILT_IN", "NONE", "UNKNOWN", "Cell", "human", "since"]
 

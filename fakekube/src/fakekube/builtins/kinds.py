@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fakekube.builtins import core_rules, group_rules
 from fakekube.builtins.builtin_schemas import schema_of
-from fakekube.builtins.group_rules import SYSTEM_PRIORITIES
-from fakekube.builtins.job_rules import CronJobRules, JobRules
-from fakekube.builtins.pod_rules import PodRules
-from fakekube.builtins.rules import Rules
+from fakekube.builtins.rules import core as core_rules
+from fakekube.builtins.rules import groups as group_rules
+from fakekube.builtins.rules.groups import SYSTEM_PRIORITIES
+from fakekube.builtins.rules.jobs import CronJobRules, JobRules
+from fakekube.builtins.rules.pods import PodRules
+from fakekube.builtins.rules.rules import Rules
 from fakekube.model.resources import Resource
 
 __all__ = ["CRDS", "DEFAULT_NAMESPACES", "RULES", "SYSTEM_PRIORITIES", "resources"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fakekube.model.selectors import field_selector
-from fakekube.wire import Refused, Request
+from fakekube.model.wire import Refused, Request
 
 __all__ = ["Attributes", "attributes"]
 

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from fakekube.front_end.attributes import Attributes, attributes
-from fakekube.wire import Request
+from fakekube.model.wire import Request
 
 __all__ = ["Call", "Event", "Log", "Record", "event"]
 

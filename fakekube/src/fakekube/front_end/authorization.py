@@ -12,7 +12,7 @@ from typing import Protocol
 from fakekube.front_end.attributes import Attributes, attributes
 from fakekube.front_end.rbac import Authorizer, refusal
 from fakekube.front_end.users import ANONYMOUS, AUTHENTICATED
-from fakekube.wire import Refused, Request, Response, User, Watch
+from fakekube.model.wire import Refused, Request, Response, User, Watch
 
 __all__ = ["AuthorizationFilter", "Handler"]
 

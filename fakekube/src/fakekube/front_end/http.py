@@ -31,7 +31,7 @@ from fakekube.front_end.protobuf import PROTOBUF, decoded
 from fakekube.front_end.users import Users, kubeconfig
 from fakekube.model.bodies import BODY_LIMIT
 from fakekube.model.refusals import too_large
-from fakekube.wire import JSON, Object, Refused, Request, Response, User, Watch
+from fakekube.model.wire import JSON, Object, Refused, Request, Response, User, Watch
 
 __all__ = ["FrontEnd"]
 

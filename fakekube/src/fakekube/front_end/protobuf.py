@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from fakekube.wire import Json, Object, Refused
+from fakekube.model.wire import Json, Object, Refused
 
 __all__ = ["PROTOBUF", "decoded"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fakekube.front_end.attributes import Attributes
 from fakekube.model.storage import Storage, key_of
-from fakekube.wire import Object, Refused, User
+from fakekube.model.wire import Object, Refused, User
 
 __all__ = ["MASTERS", "Authorizer", "Decision", "refusal"]
 

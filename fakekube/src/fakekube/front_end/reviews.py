@@ -13,8 +13,8 @@ from fakekube.front_end.attributes import Attributes, attributes
 from fakekube.front_end.rbac import Authorizer, Decision
 from fakekube.front_end.users import Users
 from fakekube.model.refusals import bad_request, invalid, invalid_value
+from fakekube.model.wire import Json, Object, Request, User
 from fakekube.server.server import Virtual
-from fakekube.wire import Json, Object, Request, User
 
 __all__ = ["AUTHENTICATION", "AUTHORIZATION", "reviews", "token_request"]
 

@@ -17,7 +17,7 @@ import msgspec
 
 from fakekube.front_end.authority import Certificate
 from fakekube.model.storage import Storage, key_of
-from fakekube.wire import Object, Refused, User
+from fakekube.model.wire import Object, Refused, User
 
 __all__ = ["ANONYMOUS", "AUTHENTICATED", "Users", "certified", "kubeconfig", "unauthorized"]
 

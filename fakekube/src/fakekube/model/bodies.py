@@ -10,7 +10,7 @@ import yaml
 
 from fakekube.model.refusals import bad_request, invalid, invalid_value, too_large
 from fakekube.model.resources import Resource
-from fakekube.wire import Json, Object, Refused, Request
+from fakekube.model.wire import Json, Object, Refused, Request
 
 __all__ = [
     "APPLY_PATCH",

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from fakekube.model.names import NameRule, label_value, qualified_name
 from fakekube.model.refusals import (
     Problem,
     bad_request,
@@ -19,7 +18,8 @@ from fakekube.model.refusals import (
     shown,
 )
 from fakekube.model.resources import Resource
-from fakekube.wire import Json, Object
+from fakekube.model.values.names import NameRule, label_value, qualified_name
+from fakekube.model.wire import Json, Object
 
 __all__ = ["FOREGROUND", "ORPHAN", "cleaned", "problems", "timestamp", "unknown_fields", "update_problems", "warnings"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from fakekube.model.resources import Resource
-from fakekube.wire import Json, Refused
+from fakekube.model.wire import Json, Refused
 
 __all__ = [
     "FieldLike",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from fakekube.model.names import label_value, qualified_name
 from fakekube.model.refusals import bad_request
-from fakekube.wire import Object
+from fakekube.model.values.names import label_value, qualified_name
+from fakekube.model.wire import Object
 
 __all__ = [
     "EVERYTHING",

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 
 __all__ = [
     "ADDED",

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from fakekube.model.wire import Refused, Request, Response, Watch
 from fakekube.network.transport import Handler
-from fakekube.wire import Refused, Request, Response, Watch
 
 __all__ = ["After", "Before", "Interceptor"]
 

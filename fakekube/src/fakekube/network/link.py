@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fakekube.wire import Refused, Request, Response
+from fakekube.model.wire import Refused, Request, Response
 
 __all__ = ["Fate", "Link", "State", "Weather"]
 

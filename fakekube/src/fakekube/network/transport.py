@@ -25,8 +25,8 @@ import anyio.lowlevel
 from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
+from fakekube.model.wire import JSON, Refused, Request, Response, User, Watch
 from fakekube.network.link import Link
-from fakekube.wire import JSON, Refused, Request, Response, User, Watch
 
 __all__ = ["Handler", "Line", "Network", "Observer", "Session", "is_write", "on_the_spot"]
 

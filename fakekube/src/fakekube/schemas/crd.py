@@ -16,9 +16,9 @@ from fakekube.model.refusals import Problem as FieldProblem
 from fakekube.model.refusals import invalid_value, required, unsupported_value
 from fakekube.model.remembered import Remembered
 from fakekube.model.resources import Column, Resource
+from fakekube.model.wire import Object
 from fakekube.schemas import cel_library as cel
 from fakekube.schemas.schema import Schema
-from fakekube.wire import Object
 
 __all__ = ["accepted", "defaulted", "problems", "resources_of"]
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from fakekube.model.refusals import Problem as FieldProblem
 from fakekube.model.refusals import shown
+from fakekube.model.wire import Json
 from fakekube.schemas import cel_library as cel
 from fakekube.schemas.structure import Path
-from fakekube.wire import Json
 
 __all__ = ["ABSENT", "MapKey", "Rule", "render_cel_path", "unchanged"]
 

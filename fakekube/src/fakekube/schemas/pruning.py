@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+from fakekube.model.wire import Json, Object
 from fakekube.schemas.structure import OBJECT_META, Path, is_embedded, keeps_unknown, render_path
-from fakekube.wire import Json, Object
 
 __all__ = ["Pruner"]
 

@@ -17,10 +17,10 @@ from fakekube.model.refusals import Problem as FieldProblem
 from fakekube.model.refusals import shown
 from fakekube.model.remembered import Remembered
 from fakekube.model.resources import Resource
+from fakekube.model.wire import Json, Object
 from fakekube.schemas.expressions import ABSENT, MapKey, Rule
 from fakekube.schemas.pruning import Pruner
 from fakekube.schemas.structure import Found, Path, Structure, render_path
-from fakekube.wire import Json, Object
 
 __all__ = ["FieldProblem", "Schema"]
 

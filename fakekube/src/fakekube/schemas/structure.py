@@ -19,7 +19,7 @@ import jsonschema_rs
 
 from fakekube.model.refusals import Problem as FieldProblem
 from fakekube.model.refusals import shown
-from fakekube.wire import Json, Object
+from fakekube.model.wire import Json, Object
 
 __all__ = ["OBJECT_META", "Found", "Path", "Structure", "is_embedded", "keeps_unknown", "render_path"]
 

@@ -9,8 +9,9 @@ from datetime import datetime
 from fakekube.model.refusals import bad_request, method_not_allowed, not_found, unknown_path
 from fakekube.model.resources import Registry
 from fakekube.model.storage import Storage
-from fakekube.printers import discovery, openapi
+from fakekube.model.wire import Refused, Request, Response, Watch
 from fakekube.server.admission.admission import Admission
+from fakekube.server.printers import discovery, openapi
 from fakekube.server.requests.options import is_true
 from fakekube.server.requests.routes import Route, Router
 from fakekube.server.server import LoopScheduler, Scheduler, Server, Virtual
@@ -18,7 +19,6 @@ from fakekube.server.verbs import deletion, patching, reads, subresources, write
 from fakekube.server.verbs.scale import scale
 from fakekube.server.verbs.subresources import Subresource
 from fakekube.server.verbs.watches import Watches
-from fakekube.wire import Refused, Request, Response, Watch
 
 __all__ = ["Api"]
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from fakekube.builtins.kinds import CRDS
 from fakekube.model.resources import Resource
 from fakekube.model.storage import DELETED, Change, Version
+from fakekube.model.wire import Object
 from fakekube.schemas import crd
 from fakekube.server.server import Server
-from fakekube.wire import Object
 
 __all__ = ["Definitions"]
 

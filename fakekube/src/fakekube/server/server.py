@@ -10,14 +10,14 @@ from datetime import datetime
 from typing import Protocol
 
 from fakekube.builtins import kinds as builtins
-from fakekube.builtins import rules
-from fakekube.builtins.rules import Rules
+from fakekube.builtins.rules import rules
+from fakekube.builtins.rules.rules import Rules
 from fakekube.model.metadata import timestamp
 from fakekube.model.resources import Registry, Resource
 from fakekube.model.storage import Storage
+from fakekube.model.wire import Object, Request
 from fakekube.schemas.schema import Schema
 from fakekube.server.admission.admission import Admission
-from fakekube.wire import Object, Request
 
 __all__ = ["LoopScheduler", "Scheduler", "Server", "Timer", "Virtual"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from fakekube.notation import Kind, defined
+from fakekube.schemas.notation import Kind, defined
 from multikueue_simulator.definitions import clusters, profiles, queues, topology, workloads
 from multikueue_simulator.definitions import ocm as ocm_kinds
 from multikueue_simulator.definitions.older import with_v1beta1

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fakekube.notation import (
+from fakekube.schemas.notation import (
     SUBDOMAIN,
     Kind,
     Schema,

@@ -8,8 +8,8 @@ more, which is not here.
 
 from __future__ import annotations
 
-from fakekube.notation import rule
 from fakekube.schemas.expressions import unchanged
+from fakekube.schemas.notation import rule
 
 __all__ = [
     "CLUSTER_QUEUE", "CLUSTER_SOURCE", "DISTINCT", "FIXED", "FUNGIBILITY", "LEVELS", "OLD_CLUSTER_QUEUE",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakekube.notation import QUALIFIED, Kind, Version, array, record, text
+from fakekube.schemas.notation import QUALIFIED, Kind, Version, array, record, text
 from multikueue_simulator.definitions import rules
 
 __all__ = ["TOPOLOGY"]

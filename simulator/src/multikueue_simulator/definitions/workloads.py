@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakekube.notation import (
+from fakekube.schemas.notation import (
     LABEL,
     SUBDOMAIN,
     UNTYPED,

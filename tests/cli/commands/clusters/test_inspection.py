@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fakekube.wire import Refused
+from fakekube.model.wire import Refused
 from multikueue.api.kinds import DEFINITIONS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS
 from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from fakekube.wire import Request
+from fakekube.model.wire import Request
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey

@@ -13,8 +13,8 @@ import pytest
 
 from fakekube.model.resources import Resource
 from fakekube.model.storage import Storage
+from fakekube.model.wire import Object, Refused, User
 from fakekube.server.admission.admission import Admission, Write, warning_header
-from fakekube.wire import Object, Refused, User
 from tests.fakekube.front_ends import CONFIG_MAPS, JOBS, NAMESPACES, TOYS, item, registry, resource, stored
 
 pytestmark = pytest.mark.anyio

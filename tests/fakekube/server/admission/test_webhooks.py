@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from fakekube.front_end.authority import Authority
+from fakekube.model.wire import Object
 from fakekube.server.admission.webhooks import CallFailed, Webhooks
-from fakekube.wire import Object
 from multikueue.web.serving import Serving, load_chain
 
 pytestmark = pytest.mark.anyio

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fakekube.model.wire import Refused, Request
 from fakekube.server.requests.options import (
     DeleteOptions,
     ListOptions,
@@ -16,7 +17,6 @@ from fakekube.server.requests.options import (
     resource_version,
     write_options,
 )
-from fakekube.wire import Refused, Request
 
 
 def asked(body: bytes = b"", content_type: str = "application/json", **query: str) -> Request:

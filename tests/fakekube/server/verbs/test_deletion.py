@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from tests.fakekube.builders import (
     JOBS,
     MAPS,

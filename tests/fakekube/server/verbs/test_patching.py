@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from tests.fakekube.builders import JOBS, MAPS, MERGE, TOYS, Bench, config_map, job, toy
 
 JSON_PATCH = "application/json-patch+json"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fakekube.wire import Watch
+from fakekube.model.wire import Watch
 from tests.fakekube.builders import MAPS, TOYS, Bench, config_map, events, told, toy
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from tests.fakekube.builders import JOBS, MAPS, NOW, TOYS, Bench, config_map, events, job, toy
 from tests.fakekube.builders import toys as definition
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from fakekube.patching.patches import json_patch
+from fakekube.server.patching.patches import json_patch
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.jobs.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, Pod, PodGroup
 from multikueue.api.meta import Condition, decoder, encode

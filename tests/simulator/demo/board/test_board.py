@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from multikueue.api.kueue.workload import SLICE_REPLACED
 from multikueue_simulator.demo.board.board import Board
-from multikueue_simulator.world import MANAGER
+from multikueue_simulator.world.world import MANAGER
 
 QUEUE, ORIGIN = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/multikueue-origin"
 

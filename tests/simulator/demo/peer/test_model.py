@@ -18,7 +18,7 @@ from multikueue_simulator.demo.scripts.values import (
     Step,
     Submission,
 )
-from multikueue_simulator.world import Layout, Share
+from multikueue_simulator.world.world import Layout, Share
 
 
 def play(*acts: tuple[float, Step], jobs: int = 12, seconds: float = 2.0) -> Play:

@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from multikueue_simulator.demo.board.courses import Moment, Stand
 from multikueue_simulator.demo.screen.keys import HELP
 from multikueue_simulator.demo.screen.picture import LINES, Hand, picture, story, summary
-from multikueue_simulator.world import MANAGER
+from multikueue_simulator.world.world import MANAGER
 from tests.simulator.demo.board.test_board import RESERVED, copy, dispatched, local, remote_job
 
 

@@ -8,7 +8,7 @@ from fakekube.network.link import State
 from multikueue_simulator.demo.scripts.story import story
 from multikueue_simulator.demo.scripts.values import Die, Fill, Hang, KillManager, Recover, Return, Step
 from multikueue_simulator.demo.stage.stage import Stage
-from multikueue_simulator.world import Worker
+from multikueue_simulator.world.world import Worker
 from tests.simulator.demo.stage.on_stage import on_stage
 
 PLAY = story(workers=2, jobs=2, seed=1)

@@ -10,7 +10,7 @@ from multikueue_simulator.demo.scripts.acts import ACTS
 from multikueue_simulator.demo.scripts.story import story
 from multikueue_simulator.demo.scripts.values import Play, Submission
 from multikueue_simulator.demo.stage.scene import body_of, decide, scene
-from multikueue_simulator.world import World
+from multikueue_simulator.world.world import World
 
 
 def furnished(play: Play, *, strategy: str = "all-at-once") -> World:

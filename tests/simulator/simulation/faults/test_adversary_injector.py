@@ -16,7 +16,7 @@ from multikueue_simulator.simulation.plan.adversaries import OddJob, Slander, Sq
 from multikueue_simulator.simulation.plan.draw import drawn
 from multikueue_simulator.simulation.plan.plan import Adversity, Event, JobPlan, Plan
 from multikueue_simulator.simulation.runs.life import live
-from multikueue_simulator.world import MANAGER, NAMESPACE, PLACEMENT, Layout
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, PLACEMENT, Layout
 
 JOBS = tuple(JobPlan(name=f"job{number}", at=5.0 * number, seconds=15.0) for number in range(3))
 

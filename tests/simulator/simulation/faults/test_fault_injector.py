@@ -8,19 +8,19 @@ from typing import Any
 import anyio
 import pytest
 
+from fakekube.model.wire import Refused
 from fakekube.network.link import State, Weather
-from fakekube.wire import Refused
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import InForce
-from multikueue_simulator import objects
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector, attempted
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan
 from multikueue_simulator.simulation.runs.life import settings_of
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, Share, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, Layout, Share, World
 
 JOB = JobPlan(name="job0", seconds=300.0)
 PLAN = Plan(seed=1, layout=Layout(workers=(Share("w1", 4), Share("w2", 4)), placement=("w1",)), jobs=(JOB,))

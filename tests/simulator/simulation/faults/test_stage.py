@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
+from fakekube.model.wire import Request
 from fakekube.network.link import State
-from fakekube.wire import Request
 from multikueue.settings import InForce
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
@@ -17,7 +17,7 @@ from multikueue_simulator.simulation.faults.stage import Stage
 from multikueue_simulator.simulation.plan.plan import Break, Crash, Cut, DeleteJob, Event, Freeze, JobPlan, Plan, Stop
 from multikueue_simulator.simulation.runs.life import settings_of
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import World
+from multikueue_simulator.world.world import World
 
 WRITE, READ = Request(method="POST", path="/api"), Request(method="GET", path="/api")
 

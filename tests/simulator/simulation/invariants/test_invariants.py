@@ -12,17 +12,17 @@ import anyio.lowlevel
 import pytest
 
 from fakekube.model.storage import Change, Version
-from fakekube.wire import Object, Request, Response
+from fakekube.model.wire import Object, Request, Response
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.settings import InForce, Settings
-from multikueue_simulator import objects
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import ROGUE
 from multikueue_simulator.simulation.invariants.invariants import Invariants, Write
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan, Timing
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import MANAGER, NAMESPACE, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, World
 
 PLAN = Plan(seed=1, timing=Timing(lost=20.0, heartbeat=2.0, call=5.0), jobs=(JobPlan(name="job"),))
 RESERVED = "2030-01-01T00:00:05Z"

@@ -10,18 +10,18 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import InForce
-from multikueue_simulator import objects
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.invariants.state_invariants import StateInvariants
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan, Timing
 from multikueue_simulator.simulation.runs.life import settings_of
 from multikueue_simulator.time import VirtualClock, run
-from multikueue_simulator.world import MANAGER, NAMESPACE, Layout, Share, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, Layout, Share, World
 
 PLAN = Plan(
     seed=1,

@@ -10,7 +10,7 @@ from multikueue_simulator.simulation.plan.plan import Crash, JobPlan, Plan, Repl
 from multikueue_simulator.simulation.runs.life import Outcome
 from multikueue_simulator.simulation.runs.recorder import Trace
 from multikueue_simulator.simulation.runs.story import phase_table, story
-from multikueue_simulator.world import Layout, Share
+from multikueue_simulator.world.world import Layout, Share
 
 PLAN = Plan(
     seed=7,

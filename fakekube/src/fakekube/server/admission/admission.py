@@ -21,11 +21,11 @@ from fakekube.model.refusals import bad_request, forbidden
 from fakekube.model.resources import Registry, Resource
 from fakekube.model.selectors import LabelSelector, selector_of
 from fakekube.model.storage import Storage
-from fakekube.patching.patches import json_patch
+from fakekube.model.wire import Object, Refused, User
 from fakekube.schemas import cel_library as cel
 from fakekube.schemas.optionals import without_optionals
 from fakekube.server.admission.webhooks import CallFailed, Local, Webhooks
-from fakekube.wire import Object, Refused, User
+from fakekube.server.patching.patches import json_patch
 
 __all__ = ["Admission", "Write", "warning_header"]
 

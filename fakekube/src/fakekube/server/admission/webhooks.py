@@ -19,7 +19,7 @@ import aiohttp
 import anyio
 import msgspec
 
-from fakekube.wire import JSON, Object
+from fakekube.model.wire import JSON, Object
 
 __all__ = ["CallFailed", "Local", "Webhooks"]
 

@@ -11,9 +11,9 @@ import yaml
 
 from fakekube.model.resources import Resource
 from fakekube.model.storage import Version
-from fakekube.printers.tables import PLAIN, Form, many, one
+from fakekube.model.wire import JSON, Object, Response
+from fakekube.server.printers.tables import PLAIN, Form, many, one
 from fakekube.server.requests.conversion import shown
-from fakekube.wire import JSON, Object, Response
 
 __all__ = ["deleted", "encoded", "head", "item", "listed", "status"]
 

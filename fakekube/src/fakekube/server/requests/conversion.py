@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fakekube.model.resources import Registry, Resource
+from fakekube.model.wire import Object
 from fakekube.schemas.schema import Schema
-from fakekube.wire import Object
 
 __all__ = ["kept", "shown"]
 

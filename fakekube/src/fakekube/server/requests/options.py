@@ -16,7 +16,7 @@ from fakekube.model.refusals import (
     invalid_value,
     unsupported_value,
 )
-from fakekube.wire import Refused, Request
+from fakekube.model.wire import Refused, Request
 
 __all__ = [
     "DeleteOptions",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fakekube.builtins.rules import Rules
+from fakekube.builtins.rules.rules import Rules
 from fakekube.model.refusals import bad_request
 from fakekube.model.resources import Resource
 from fakekube.model.selectors import (
@@ -16,9 +16,9 @@ from fakekube.model.selectors import (
     field_selector,
     label_selector,
 )
+from fakekube.model.wire import Object
 from fakekube.server.requests.options import ListOptions
 from fakekube.server.requests.routes import Route
-from fakekube.wire import Object
 
 __all__ = ["Selection", "selection"]
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fakekube.builtins.rules import Rules, without_nulls
+from fakekube.builtins.rules.rules import Rules, without_nulls
 from fakekube.model import metadata
 from fakekube.model.bodies import repeated_fields
 from fakekube.model.refusals import bad_request
 from fakekube.model.resources import Resource
 from fakekube.model.storage import Version
-from fakekube.patching import managed
-from fakekube.printers.tables import Form
+from fakekube.model.wire import Object, Refused, Request, Response
 from fakekube.server.admission.admission import Write, warning_header
+from fakekube.server.patching import managed
+from fakekube.server.printers.tables import Form
 from fakekube.server.requests import answers
 from fakekube.server.requests.options import WriteOptions
 from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server
-from fakekube.wire import Object, Refused, Request, Response
 
 __all__ = ["Call"]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from fakekube.builtins.rules import Rules
+from fakekube.builtins.rules.rules import Rules
 from fakekube.model.metadata import FOREGROUND, ORPHAN, timestamp
 from fakekube.model.refusals import conflict
 from fakekube.model.resources import Resource
 from fakekube.model.storage import Version
-from fakekube.printers.tables import wanted
+from fakekube.model.wire import Object, Request, Response
 from fakekube.server.admission.admission import Write, warning_header
+from fakekube.server.printers.tables import wanted
 from fakekube.server.requests import answers
 from fakekube.server.requests.conversion import shown
 from fakekube.server.requests.options import DeleteOptions, delete_options, list_options
@@ -19,7 +20,6 @@ from fakekube.server.requests.routes import Route
 from fakekube.server.requests.selection import selection
 from fakekube.server.server import Server
 from fakekube.server.verbs.reads import present
-from fakekube.wire import Object, Request, Response
 
 __all__ = ["Outcome", "delete", "delete_many", "deleted"]
 

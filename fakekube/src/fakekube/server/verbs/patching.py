@@ -17,7 +17,6 @@ from fakekube.model.bodies import (
     parsed_yaml,
     unknown_format,
 )
-from fakekube.model.golang import json_kind
 from fakekube.model.refusals import (
     bad_request,
     immutable,
@@ -29,15 +28,16 @@ from fakekube.model.refusals import (
     required,
 )
 from fakekube.model.resources import Resource
-from fakekube.patching import managed, patches
-from fakekube.printers.tables import wanted
+from fakekube.model.values.golang import json_kind
+from fakekube.model.wire import Json, Object, Refused, Request, Response
+from fakekube.server.patching import managed, patches
+from fakekube.server.printers.tables import wanted
 from fakekube.server.requests.options import write_options
 from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server
 from fakekube.server.verbs.calls import Call
 from fakekube.server.verbs.places import placed
 from fakekube.server.verbs.writes import Make, change, make
-from fakekube.wire import Json, Object, Refused, Request, Response
 
 __all__ = ["patch"]
 

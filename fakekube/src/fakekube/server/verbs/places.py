@@ -5,9 +5,9 @@ from __future__ import annotations
 from fakekube.builtins.kinds import CRDS
 from fakekube.model.refusals import bad_request, forbidden
 from fakekube.model.resources import Resource
+from fakekube.model.wire import Object, Refused
 from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server
-from fakekube.wire import Object, Refused
 
 __all__ = ["NAMESPACES", "check_definition", "check_namespace", "placed"]
 

@@ -11,13 +11,13 @@ import msgspec
 
 from fakekube.model.refusals import bad_request, expired, not_found, too_large_version
 from fakekube.model.storage import Compacted, Version
-from fakekube.printers.tables import wanted
+from fakekube.model.wire import Refused, Request, Response
+from fakekube.server.printers.tables import wanted
 from fakekube.server.requests import answers
 from fakekube.server.requests.options import ListOptions, list_options, resource_version
 from fakekube.server.requests.routes import Route
 from fakekube.server.requests.selection import Selection, selection
 from fakekube.server.server import Server
-from fakekube.wire import Refused, Request, Response
 
 __all__ = ["get", "list_", "present"]
 

@@ -9,8 +9,9 @@ import msgspec
 from fakekube.model.bodies import JSON_PATCH, MERGE_PATCH, media_type, parsed, unknown_format
 from fakekube.model.refusals import bad_request, invalid, invalid_value, method_not_allowed
 from fakekube.model.storage import Version
-from fakekube.patching import patches
-from fakekube.printers.tables import PLAIN
+from fakekube.model.wire import Json, Object, Request, Response
+from fakekube.server.patching import patches
+from fakekube.server.printers.tables import PLAIN
 from fakekube.server.requests.conversion import shown
 from fakekube.server.requests.options import write_options
 from fakekube.server.requests.routes import Route
@@ -18,7 +19,6 @@ from fakekube.server.server import Server
 from fakekube.server.verbs.calls import Call
 from fakekube.server.verbs.reads import present
 from fakekube.server.verbs.writes import change
-from fakekube.wire import Json, Object, Request, Response
 
 __all__ = ["scale"]
 

@@ -8,12 +8,12 @@ import msgspec
 
 from fakekube.model.bodies import body_object
 from fakekube.model.refusals import method_not_allowed
-from fakekube.printers.tables import wanted
+from fakekube.model.wire import Request, Response, Watch
+from fakekube.server.printers.tables import wanted
 from fakekube.server.requests import answers
 from fakekube.server.requests.routes import Route
 from fakekube.server.server import Server, Virtual
 from fakekube.server.verbs.reads import present
-from fakekube.wire import Request, Response, Watch
 
 __all__ = ["Subresource", "answered", "finalize", "log"]
 

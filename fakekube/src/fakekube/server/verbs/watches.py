@@ -10,14 +10,14 @@ import msgspec
 from fakekube.model.refusals import expired
 from fakekube.model.resources import Resource
 from fakekube.model.storage import ADDED, DELETED, MODIFIED, Change, Compacted, Version
-from fakekube.printers.tables import PLAIN, Form, Lines, wanted
+from fakekube.model.wire import Object, Refused, Request, Watch, status_body
+from fakekube.server.printers.tables import PLAIN, Form, Lines, wanted
 from fakekube.server.requests import answers
 from fakekube.server.requests.conversion import shown
 from fakekube.server.requests.options import ListOptions, list_options, resource_version
 from fakekube.server.requests.routes import Route
 from fakekube.server.requests.selection import Selection, selection
 from fakekube.server.server import Server, Timer
-from fakekube.wire import Object, Refused, Request, Watch, status_body
 
 __all__ = ["Watches"]
 

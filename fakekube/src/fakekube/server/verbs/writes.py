@@ -9,8 +9,9 @@ from fakekube.model import metadata
 from fakekube.model.bodies import body_object
 from fakekube.model.refusals import FieldLike, already_exists, conflict, invalid, invalid_value, modified
 from fakekube.model.storage import Version
-from fakekube.patching import managed
-from fakekube.printers.tables import wanted
+from fakekube.model.wire import Object, Refused, Request, Response
+from fakekube.server.patching import managed
+from fakekube.server.printers.tables import wanted
 from fakekube.server.requests.conversion import kept, shown
 from fakekube.server.requests.options import write_options
 from fakekube.server.requests.routes import Route
@@ -18,7 +19,6 @@ from fakekube.server.server import Server
 from fakekube.server.verbs.calls import Call
 from fakekube.server.verbs.places import check_definition, check_namespace, placed
 from fakekube.server.verbs.reads import present
-from fakekube.wire import Object, Refused, Request, Response
 
 __all__ = ["Make", "change", "create", "make", "update"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from multikueue.api.kueue.workload import ORIGIN_LABEL, QUEUE_LABEL, SLICE_REPLACED
 from multikueue.api.values.quantity import NANO, parse
 from multikueue_simulator.demo.board import words
 from multikueue_simulator.demo.board.courses import Course, Moment, Stand
-from multikueue_simulator.world import MANAGER
+from multikueue_simulator.world.world import MANAGER
 
 __all__ = ["Board"]
 

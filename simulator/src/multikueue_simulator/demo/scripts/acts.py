@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from multikueue_simulator.demo.scripts.values import Decide, Play, Scale, Script, ScriptedEvent, Submission
-from multikueue_simulator.world import Layout, Share
+from multikueue_simulator.world.world import Layout, Share
 
 __all__ = ["ACTS"]
 

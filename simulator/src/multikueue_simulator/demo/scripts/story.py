@@ -17,7 +17,7 @@ from multikueue_simulator.demo.scripts.values import (
     ScriptedEvent,
     Submission,
 )
-from multikueue_simulator.world import Layout, Share
+from multikueue_simulator.world.world import Layout, Share
 
 __all__ = ["BURST_AT", "HERO", "QUEUES", "burst", "layout", "script", "story"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from multikueue_simulator.world import Layout, Share
+from multikueue_simulator.world.world import Layout, Share
 
 __all__ = [
     "Decide",

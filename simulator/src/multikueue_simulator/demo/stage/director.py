@@ -12,7 +12,6 @@ from anyio.abc import TaskGroup
 from fakekube.network.link import State
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue_simulator import objects
 from multikueue_simulator.demo.board.board import Board
 from multikueue_simulator.demo.scripts.values import (
     Decide,
@@ -27,8 +26,9 @@ from multikueue_simulator.demo.scripts.values import (
 )
 from multikueue_simulator.demo.stage.scene import decide
 from multikueue_simulator.demo.stage.served import Served
-from multikueue_simulator.processes import ManagerProcess
-from multikueue_simulator.world import NAMESPACE, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.processes import ManagerProcess
+from multikueue_simulator.world.world import NAMESPACE, World
 
 __all__ = ["Director"]
 

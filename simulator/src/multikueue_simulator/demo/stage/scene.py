@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, PRIORITY_CLASS_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.ocm import PLACEMENT_LABEL
 from multikueue.runtime import Clock
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
-from multikueue_simulator import definitions, objects
+from multikueue_simulator import definitions
 from multikueue_simulator.demo.scripts.values import Play, Submission
-from multikueue_simulator.world import NAMESPACE, ClusterHandle, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import NAMESPACE, ClusterHandle, World
 
 __all__ = ["body_of", "decide", "scene"]
 

@@ -20,8 +20,8 @@ from fakekube.front_end.authority import Authority
 from fakekube.front_end.authorization import AuthorizationFilter
 from fakekube.front_end.http import FrontEnd
 from fakekube.front_end.rbac import MASTERS
-from multikueue_simulator.serve import merged
-from multikueue_simulator.world import MANAGER, ClusterHandle, World, token
+from multikueue_simulator.serving.serve import merged
+from multikueue_simulator.world.world import MANAGER, ClusterHandle, World, token
 
 __all__ = ["Served", "serve"]
 

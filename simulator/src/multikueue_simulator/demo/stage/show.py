@@ -26,8 +26,8 @@ from multikueue_simulator.demo.stage.options import Options, play_of, settings_o
 from multikueue_simulator.demo.stage.scene import scene
 from multikueue_simulator.demo.stage.served import Served, serve
 from multikueue_simulator.demo.stage.stage import Stage, board_of
-from multikueue_simulator.processes import ManagerProcess
-from multikueue_simulator.world import ClusterHandle, World
+from multikueue_simulator.world.processes import ManagerProcess
+from multikueue_simulator.world.world import ClusterHandle, World
 
 __all__ = ["NAME", "play"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 
 from fakekube.model.storage import Change
-from fakekube.wire import Refused
+from fakekube.model.wire import Refused
 from multikueue.api import kinds
 from multikueue_simulator.demo.board.board import Board
 from multikueue_simulator.demo.scripts.story import burst
@@ -16,7 +16,7 @@ from multikueue_simulator.demo.scripts.values import Play, ScriptedEvent, Submis
 from multikueue_simulator.demo.stage.director import Director
 from multikueue_simulator.demo.stage.options import Options
 from multikueue_simulator.demo.stage.scene import body_of
-from multikueue_simulator.world import NAMESPACE, World
+from multikueue_simulator.world.world import NAMESPACE, World
 
 __all__ = ["PATIENCE", "Stage", "board_of"]
 

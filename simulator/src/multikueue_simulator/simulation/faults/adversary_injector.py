@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from fakekube.model.storage import ADDED, Change, key_of
+from fakekube.model.wire import Object, Request, Response, Watch
 from fakekube.network.transport import Handler
-from fakekube.wire import Object, Request, Response, Watch
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.workload import (
@@ -28,7 +28,6 @@ from multikueue.api.meta import ObjectKey
 from multikueue.jobs.framework.workloads import owner_reference, workload_name
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue.store.state import CLUSTER_UID_ANNOTATION
-from multikueue_simulator import objects
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector, Undo, attempted
 from multikueue_simulator.simulation.faults.odd_objects import (
@@ -54,7 +53,8 @@ from multikueue_simulator.simulation.faults.odd_objects import (
 from multikueue_simulator.simulation.plan import adversaries as acts
 from multikueue_simulator.simulation.plan.plan import Adversity
 from multikueue_simulator.time import the_loop
-from multikueue_simulator.world import NAMESPACE, ClusterHandle, World
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import NAMESPACE, ClusterHandle, World
 
 __all__ = ["AdversaryInjector"]
 

@@ -13,20 +13,20 @@ from typing import Any, TypeVar
 from anyio.abc import TaskGroup
 
 from fakekube.model.storage import Backup
+from fakekube.model.wire import Object, Refused
 from fakekube.network.link import State
-from fakekube.wire import Object, Refused
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.workload import QUEUE_LABEL
 from multikueue.api.meta import ObjectKey, render_time
-from multikueue_simulator import objects
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_log import EVERYBODY, Fault, FaultLog
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan
 from multikueue_simulator.time import the_loop
-from multikueue_simulator.workers.behaviour import PROMPT, Behaviour, always
-from multikueue_simulator.world import MANAGER, NAMESPACE, World, token
+from multikueue_simulator.workers.kueue.behaviour import PROMPT, Behaviour, always
+from multikueue_simulator.world import objects
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, World, token
 
 __all__ = ["FaultInjector", "Undo", "attempted"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from fakekube.wire import Object, Request, Response
+from fakekube.model.wire import Object, Request, Response
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -21,7 +21,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import ObjectMeta
 from multikueue.controllers.reconcile.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
-from multikueue_simulator import objects
+from multikueue_simulator.world import objects
 
 __all__ = [
     "DEEP",

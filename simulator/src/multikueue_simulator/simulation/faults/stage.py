@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, singledispatchmethod
 
+from fakekube.model.wire import Request
 from fakekube.network.transport import is_write
-from fakekube.wire import Request
-from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector, Undo, attempted
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import MixUp
 from multikueue_simulator.simulation.plan.plan import Adversity, Event, JobPlan, Plan
 from multikueue_simulator.time import the_loop
-from multikueue_simulator.world import World
+from multikueue_simulator.world.processes import ManagerProcess
+from multikueue_simulator.world.world import World
 
 __all__ = ["Stage", "Tell"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fakekube.model.storage import ADDED, DELETED, Change
-from fakekube.wire import Object, Request, Response
+from fakekube.model.wire import Object, Request, Response
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -24,12 +24,12 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.api.values import quantity
-from multikueue_simulator.objects import CHECK
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import ROGUE
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan
-from multikueue_simulator.world import MANAGER, NAMESPACE, World
+from multikueue_simulator.world.objects import CHECK
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, World
 
 __all__ = ["Course", "Invariants", "Violation", "Write", "held_up"]
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from fakekube.wire import Object
+from fakekube.model.wire import Object
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
-from multikueue_simulator.objects import CHECK
-from multikueue_simulator.processes import ManagerProcess
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
@@ -23,7 +21,9 @@ from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import Choose, decided
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan
 from multikueue_simulator.time import EPOCH, the_loop
-from multikueue_simulator.world import MANAGER, NAMESPACE, World
+from multikueue_simulator.world.objects import CHECK
+from multikueue_simulator.world.processes import ManagerProcess
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, World
 
 __all__ = ["StateInvariants"]
 

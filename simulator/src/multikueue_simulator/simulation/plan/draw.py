@@ -15,7 +15,7 @@ from fakekube.network.link import State, Weather
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import beset
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan, Replica, Timing
-from multikueue_simulator.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Share
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Share
 
 __all__ = ["KINDS", "drawn"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fakekube.network.link import CALM, State, Weather
-from multikueue_simulator.world import Layout
+from multikueue_simulator.world.world import Layout
 
 __all__ = [
     "Adversity",

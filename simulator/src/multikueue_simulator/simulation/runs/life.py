@@ -36,7 +36,7 @@ from multikueue_simulator.simulation.plan.adversaries import control
 from multikueue_simulator.simulation.plan.plan import Plan, Replica
 from multikueue_simulator.simulation.runs.recorder import Changes, Phases, RunRecorder, Trace, logs_heard
 from multikueue_simulator.time import NothingLeft, VirtualClock, run
-from multikueue_simulator.world import World
+from multikueue_simulator.world.world import World
 
 __all__ = ["Outcome", "live", "settings_of"]
 

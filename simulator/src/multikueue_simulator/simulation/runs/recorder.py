@@ -13,14 +13,14 @@ from typing import Any
 import structlog
 
 from fakekube.model.storage import Change
+from fakekube.model.wire import Request, Response, Watch
 from fakekube.network.transport import Line, is_write
-from fakekube.wire import Request, Response, Watch
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group.group import Group
 from multikueue_simulator.simulation.faults.stage import Stage
 from multikueue_simulator.simulation.invariants.invariants import Invariants, Write
-from multikueue_simulator.world import MANAGER, World
+from multikueue_simulator.world.world import MANAGER, World
 
 __all__ = ["Changes", "Phases", "RunRecorder", "Trace", "logs_heard"]
 

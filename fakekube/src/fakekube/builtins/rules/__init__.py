@@ -1,0 +1,1 @@
+"""Rules of the built-in kinds: defaults, what the server sets, and validation."""

@@ -1,0 +1,1 @@
+"""Texts that Kubernetes has rules for: names, quantities, and how Go writes a value."""

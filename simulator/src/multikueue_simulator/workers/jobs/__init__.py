@@ -1,0 +1,1 @@
+"""Jobs that run without nodes: their runs, pods and logs."""
