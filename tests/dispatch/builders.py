@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from multikueue.api.jobs.job import Job
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import Workload, WorkloadStatus
 from multikueue.dispatch.consult import Answer, Chosen, again_at, consult
 from multikueue.dispatch.copies.actions import Action
 from multikueue.dispatch.copies.effects import effects
@@ -160,3 +160,23 @@ def consulted(seen: Group, now: datetime = NOW, *, by: Chosen = EVERYWHERE) -> G
 def told(decision: Decided) -> list[str]:
     """The actions in short: `CreateWorkload w1`."""
     return [f"{type(action).__name__} {action.cluster}" for action in decision.actions]
+
+
+def check_of(status: WorkloadStatus | None) -> tuple[str, str]:
+    assert status is not None
+    return status.admission_checks[0].state, status.admission_checks[0].message
+
+
+def unchecked() -> WorkloadBuilder:
+    """A workload that was nominated, and whose ClusterQueue has dropped the check since."""
+    return pending().reserved("cq", at=RESERVED).nominated("w1", "w2")
+
+
+def with_status(local: Workload | None, status: WorkloadStatus | None) -> Workload:
+    assert local is not None
+    assert status is not None
+    return msgspec.structs.replace(local, status=status)
+
+
+BOTH = (worker("w1"), worker("w2"))
+LATE = NOW + timedelta(minutes=16)

@@ -15,9 +15,7 @@ from multikueue.dispatch.group.group import Reach, Remote
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
-from tests.dispatch.builders import EVERYWHERE, away, consulted, group, pending, reserved, won, worker
-
-BOTH = (worker("w1"), worker("w2"))
+from tests.dispatch.builders import BOTH, EVERYWHERE, away, consulted, group, pending, reserved, won, worker
 
 
 def nominated(local: WorkloadBuilder | None, *remotes: Remote, by: Any = None) -> Decision:
