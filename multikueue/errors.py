@@ -55,12 +55,12 @@ class NotLeading(MultiKueueError):
 class ClusterUnreachable(MultiKueueError):
     """No usable answer: refused, reset, timed out, or the connection is known to be down.
 
-    `sent` is False if the request surely was not sent, so that it has no effect.
+    `was_sent` is False if the request surely was not sent, so that it has no effect.
     """
 
-    def __init__(self, cluster: str, why: str, *, sent: bool = True) -> None:
+    def __init__(self, cluster: str, why: str, *, was_sent: bool = True) -> None:
         super().__init__(f"cluster {cluster or 'manager'} is unreachable: {why}")
-        self.cluster, self.why, self.sent = cluster, why, sent
+        self.cluster, self.why, self.was_sent = cluster, why, was_sent
 
 
 class TooLarge(ClusterUnreachable):

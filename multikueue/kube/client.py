@@ -553,7 +553,7 @@ class Client:
                 attempt += 1
                 wait = wait_before_retry(
                     failure,
-                    repeatable=is_repeatable(request.method, request.body),
+                    is_repeatable=is_repeatable(request.method, request.body),
                     attempt=attempt,
                     chance=random.random(),  # noqa: S311  # spreads retries, guards nothing
                 )
@@ -658,7 +658,7 @@ class Client:
         except TRANSPORT_ERRORS as error:
             account.status = ClusterUnreachable.__name__
             why = f"{request.verb} {request.plural}: {explain(error)}"
-            raise ClusterUnreachable(self.cluster, why, sent=not isinstance(error, NOT_SENT)) from error
+            raise ClusterUnreachable(self.cluster, why, was_sent=not isinstance(error, NOT_SENT)) from error
         except RuntimeError as error:
             if not self._calls.closed:
                 raise

@@ -13,7 +13,7 @@ from multikueue.settings import AdmissionSharing, Quota
 __all__ = ["engine_of"]
 
 
-def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
+def engine_of(quota: Quota, *, has_elastic_jobs: bool = False) -> Engine:
     """An empty quota engine with these settings."""
     compatibility = Compatibility.of(quota.compatibility)
     return Engine(
@@ -21,12 +21,14 @@ def engine_of(quota: Quota, *, elastic: bool = False) -> Engine:
         accounting=_accounting(quota),
         fair_sharing=FairPreemption(quota.preemption_strategies) if quota.fair_sharing else None,
         admission_sharing=_decay(quota.admission_fair_sharing, compatibility),
-        ignores_undeclared=quota.check_strategy == "IgnoreUndeclared",
-        block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
-        keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
-        minds_gates=compatibility.minds_admission_gates if quota.admission_gates is None else quota.admission_gates,
-        non_preemptible=quota.non_preemptible,
-        elastic=elastic,
+        should_ignore_undeclared=quota.check_strategy == "IgnoreUndeclared",
+        should_block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
+        should_keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
+        should_check_gates=compatibility.minds_admission_gates
+        if quota.admission_gates is None
+        else quota.admission_gates,
+        has_non_preemptible=quota.non_preemptible,
+        has_elastic_jobs=has_elastic_jobs,
     )
 
 
@@ -37,7 +39,7 @@ def _decay(sharing: AdmissionSharing, compatibility: Compatibility) -> UsageDeca
         half_life=sharing.usage_half_life_time,
         interval=sharing.usage_sampling_interval,
         weights=sharing.resource_weights,
-        present_is_past=not compatibility.histories_begin_empty,
+        may_begin_with_usage=not compatibility.histories_begin_empty,
     )
 
 

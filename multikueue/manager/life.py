@@ -95,7 +95,7 @@ class Manager:
         parts = self.assemble()
         context, runnables = parts.context, parts.runnables
         caches = (watch.kind.plural for watch in runnables.watches)
-        self.readiness = Readiness(caches=caches, webhook=self.settings.webhook.enabled)
+        self.readiness = Readiness(caches=caches, has_webhook=self.settings.webhook.enabled)
         defaults = DefaultQueues(context.store.local_queues) if self.settings.webhook.default_queue else None
         async with Server(
             ready=self._unready,
@@ -146,7 +146,7 @@ class Manager:
 
     def _world(self, queues: WorkQueues, enqueuer: Enqueuer) -> ReconcileContext:
         elastic = self.settings.integrations.elastic_jobs
-        engine = engine_of(self.settings.quota, elastic=elastic)
+        engine = engine_of(self.settings.quota, has_elastic_jobs=elastic)
         namespace = self.settings.cluster.namespace
         store = Store(
             engine,
@@ -191,7 +191,9 @@ class Manager:
         render = self._renderer(context, observer)
         shared = metrics.port is not None and metrics.port == probes.port
         if probes.port is not None:
-            port = await server.serve_plain(probes.host, probes.port, probes=True, metrics=render if shared else None)
+            port = await server.serve_plain(
+                probes.host, probes.port, has_probes=True, metrics=render if shared else None
+            )
             log.info("probes.serving", host=probes.host, port=port)
             if shared:
                 log.info("metrics.serving", host=probes.host, port=port)

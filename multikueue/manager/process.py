@@ -107,7 +107,7 @@ async def manage(
     """Run one life of a manager after the other until stopped. `begun` is called once the manager cluster answers."""
     settings = in_force.settings
     timeout = settings.dispatch.call_timeout.total_seconds()
-    metrics = Metrics(local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
+    metrics = Metrics(has_local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
     recorder = Recorder(environment.clock.now, metrics)
     async with (
         _leadership(settings, credentials, environment) as leadership,

@@ -10,10 +10,10 @@ __all__ = ["Readiness"]
 class Readiness:
     """The conditions of readiness, in the order of the start. `details` maps each name to its problem, or to ""."""
 
-    def __init__(self, *, caches: Iterable[str], webhook: bool) -> None:
+    def __init__(self, *, caches: Iterable[str], has_webhook: bool) -> None:
         self.details = {f"cache-{plural}": "not listed yet" for plural in caches}
         self.details["workers"] = "no first contact yet"
-        if webhook:
+        if has_webhook:
             self.details["webhook"] = "not in place yet"
 
     def reached(self, name: str) -> None:

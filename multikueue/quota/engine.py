@@ -46,14 +46,14 @@ Concerned = Iterable[str]
 class Engine:
     """Takes in objects in the order in which they are seen. Each `now` has a time zone and never goes back.
 
-    `compatibility` says where it decides as an older Kueue. With `ignores_undeclared` resources of which a ClusterQueue has
-    no flavor are not counted. With `fair_sharing` heads are ordered, and workloads preempted, by dominant resource share.
-    With `admission_sharing` the LocalQueues of ClusterQueues that ask for it are ordered by usage. With `block_admission` no
-    workload gets quota while pods of a workload with quota are not ready. With `keep_place` a workload evicted for
-    PodsReadyTimeout keeps its creation as its queue time. With `non_preemptible` workloads that ask for it by annotation are
-    not preempted. With `elastic` a slice of an elastic job takes the quota of the slice it replaces; with `copies` also one
-    of another job, since copies on a worker have no owner. With `minds_gates` work does not queue before its admission gates
-    are open.
+    `compatibility` says where it decides as an older Kueue. With `should_ignore_undeclared` resources of which a
+    ClusterQueue has no flavor are not counted. With `fair_sharing` heads are ordered, and workloads preempted, by dominant
+    resource share. With `admission_sharing` the LocalQueues of ClusterQueues that ask for it are ordered by usage. With
+    `should_block_admission` no workload gets quota while pods of a workload with quota are not ready. With
+    `should_keep_place` a workload evicted for PodsReadyTimeout keeps its creation as its queue time. With
+    `has_non_preemptible` workloads that ask for it by annotation are not preempted. With `has_elastic_jobs` a slice of an
+    elastic job takes the quota of the slice it replaces; with `has_copies` also one of another job, since copies on a worker
+    have no owner. With `should_check_gates` work does not queue before its admission gates are open.
     """
 
     def __init__(
@@ -63,24 +63,24 @@ class Engine:
         accounting: Accounting = AS_IT_IS,
         fair_sharing: FairPreemption | None = None,
         admission_sharing: UsageDecay | None = None,
-        ignores_undeclared: bool = False,
-        block_admission: bool = False,
-        keep_place: bool = False,
-        non_preemptible: bool = False,
-        elastic: bool = False,
-        copies: bool = False,
-        minds_gates: bool = True,
+        should_ignore_undeclared: bool = False,
+        should_block_admission: bool = False,
+        should_keep_place: bool = False,
+        has_non_preemptible: bool = False,
+        has_elastic_jobs: bool = False,
+        has_copies: bool = False,
+        should_check_gates: bool = True,
     ) -> None:
-        self.minds_gates = minds_gates
+        self.should_check_gates = should_check_gates
         self._cache = QuotaCache(
-            fair_sharing=fair_sharing is not None,
+            is_fair_sharing=fair_sharing is not None,
             admission_sharing=admission_sharing,
-            block_admission=block_admission,
-            keep_place=keep_place,
-            non_preemptible=non_preemptible,
-            slice_replacements=SliceReplacements(is_trusting=copies) if elastic else None,
+            should_block_admission=should_block_admission,
+            should_keep_place=should_keep_place,
+            has_non_preemptible=has_non_preemptible,
+            slice_replacements=SliceReplacements(is_trusting=has_copies) if has_elastic_jobs else None,
             compatibility=compatibility,
-            ignores_undeclared=ignores_undeclared,
+            should_ignore_undeclared=should_ignore_undeclared,
         )
         self._queues = QueueManager(self._cache, accounting)
         self.scheduler = Scheduler(self._cache, self._queues, fair_sharing)
@@ -123,7 +123,7 @@ class Engine:
             if self._cache.remove_cluster_queue(name):
                 self._queues.remove_queue(name)
         elif self._cache.set_cluster_queue(new):
-            self._queues.set_queue(name, strict=new.spec.queueing_strategy == "StrictFIFO", now=now)
+            self._queues.set_queue(name, is_strict=new.spec.queueing_strategy == "StrictFIFO", now=now)
             self._queues.wake(name, now)
             if is_leaving(new) or new.spec.stop_policy != "None":
                 self.scheduler.drop_assumptions(now, cluster_queue=name)
@@ -242,13 +242,13 @@ class Engine:
     def _hold(self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime) -> None:
         """The status has a reservation: one that we assumed, or one that another process made."""
         evicted = self.scheduler.is_to_go(workload.key)
-        new = self._cache.reservation_of(workload, spec, admission, now, evicted=evicted)
+        new = self._cache.reservation_of(workload, spec, admission, now, is_evicted=evicted)
         self.scheduler.confirm(workload)
         self._queues.leave(workload.key)
         if self._is_succeeded(workload, now):
             self._release(workload.key, now)
             return
-        self._cache.note_pods(workload.key, ready=workload.has(PODS_READY))
+        self._cache.note_pods(workload.key, are_ready=workload.has(PODS_READY))
         old = self._cache.replace(new, now)
         if old is not None and old.traits != new.traits:
             self._queues.wake_after(old, now)
@@ -273,7 +273,7 @@ class Engine:
         waiting = self._queues.waiting_of(workload, spec)
         self.scheduler.forget_all_of(workload.key)
         self._release(workload.key, now)
-        is_gated = self.minds_gates and admission_gates(workload.metadata)
+        is_gated = self.should_check_gates and admission_gates(workload.metadata)
         if workload.metadata.deletion_timestamp is None and not is_gated:
             self._queues.add_or_update(waiting, now)
         else:

@@ -100,7 +100,7 @@ async def join(
     await _refuse_second_name(request, worker.client, manager.client)
     await _refuse_missing_namespaces(registration, worker)
     account = worker_objects(
-        registration, with_user=request.credential is CredentialKind.CERTIFICATE, manager_uid=manager_uid
+        registration, has_user=request.credential is CredentialKind.CERTIFICATE, manager_uid=manager_uid
     )
     await worker.refuse_foreign(account)
     await manager.refuse_foreign(manager_objects(registration))
@@ -291,7 +291,7 @@ async def _issue(request: Request, worker: Side, say: Callable[[str], None]) -> 
                 raise
             say(f"{worker.where} gives no token ({refusal}); asking for a client certificate instead")
             bindings = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
-            await _ensure_all(worker, (o for o in worker_objects(registration, with_user=True) if o.kind in bindings))
+            await _ensure_all(worker, (o for o in worker_objects(registration, has_user=True) if o.kind in bindings))
     return await request_certificate(worker.client, registration.user, request.validity)
 
 

@@ -240,12 +240,12 @@ class Wanted:
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **_without_none(self.body)}
 
 
-def worker_objects(registration: Registration, *, with_user: bool = False, manager_uid: str = "") -> tuple[Wanted, ...]:
-    """The account on the worker, its rights, and the manager cluster it is for, if known; `with_user` adds the user of
+def worker_objects(registration: Registration, *, has_user: bool = False, manager_uid: str = "") -> tuple[Wanted, ...]:
+    """The account on the worker, its rights, and the manager cluster it is for, if known; `has_user` adds the user of
     a client certificate."""
     namespace, name = registration.account
     subjects = [{"kind": SERVICE_ACCOUNTS.kind, "name": name, "namespace": namespace}]
-    if with_user:
+    if has_user:
         subjects.append({"kind": "User", "name": registration.user, "apiGroup": RBAC})
     mark = {"annotations": {MANAGER_UID_ANNOTATION: manager_uid}} if manager_uid else {}
     account = Wanted(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": namespace, "labels": LABELS}})

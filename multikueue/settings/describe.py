@@ -37,7 +37,7 @@ class SettingRow:
     value: Any
     source: str
     default: Any
-    live: bool
+    is_live: bool
 
 
 def in_force(loaded: Loaded) -> tuple[SettingRow, ...]:

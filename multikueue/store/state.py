@@ -199,7 +199,7 @@ class State:
         if adapter.pod_set_info is None or not workload.has(ADMITTED):
             return None
         patch, dispatched = adapter.start_patch(job), self.multikueue_check(workload) is not None
-        if patch is None or not is_local(adapter, job, workload, dispatched=dispatched):
+        if patch is None or not is_local(adapter, job, workload, is_dispatched=dispatched):
             return None
         if job.metadata.deletion_timestamp is not None or not adapter.is_equivalent(job, workload):
             return None

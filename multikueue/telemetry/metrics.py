@@ -169,17 +169,17 @@ class QueueInstruments:
 class Metrics:
     """All instruments. One event loop counts; `render` may run in another thread.
 
-    `role` is the value of the label `replica_role`: standalone, leader or follower, as in Kueue. `local_queues` enables
+    `role` is the value of the label `replica_role`: standalone, leader or follower, as in Kueue. `has_local_queues` enables
     the instruments per LocalQueue, which Kueue has behind a feature gate. `told` has the prefixes of Kueue's metrics
     that we expose: beside a Kueue, that one exposes most of them itself.
     """
 
-    def __init__(self, *, local_queues: bool = False, told: tuple[str, ...] = (KUEUE,)) -> None:
+    def __init__(self, *, has_local_queues: bool = False, told: tuple[str, ...] = (KUEUE,)) -> None:
         self.role, self._told = "standalone", told
         self.registry = registry = CollectorRegistry()
         self.queues = QueueInstruments.of(registry, "", ("cluster_queue",), most=16)
         self.local_queues = (
-            QueueInstruments.of(registry, "local_queue_", ("name", "namespace"), most=14) if local_queues else None
+            QueueInstruments.of(registry, "local_queue_", ("name", "namespace"), most=14) if has_local_queues else None
         )
         self.evicted_once = LabelledInstrument(
             Counter(

@@ -158,7 +158,7 @@ def _defaults(
     adapter: Admitting, job: Submission, namespace: str, known: AdmissionLookups, first: list[Patch]
 ) -> dict[str, Any]:
     dispatched = known.dispatches(namespace, job.queue)
-    patch = first + adapter.defaults(job, queue_uses_multikueue=bool(dispatched))
+    patch = first + adapter.defaults(job, is_multikueue_queue=bool(dispatched))
     found: dict[str, Any] = {}
     if patch:
         found = {"patchType": "JSONPatch", "patch": b64encode(encode(patch)).decode()}

@@ -87,14 +87,16 @@ Answerer = Callable[[ApiRequest], Awaitable[tuple[int, bytes | Stream]]]
 class _Tls:
     """A TLS context whose certificate can be exchanged while it serves."""
 
-    def __init__(self, certificate: Serving, *, client_ca: str = "", insists: bool = False) -> None:
+    def __init__(
+        self, certificate: Serving, *, client_ca: str = "", must_have_client_certificate: bool = False
+    ) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.client_ca = client_ca
         if client_ca:
             self.context.load_verify_locations(cadata=client_ca)
             # Optional: a client without a certificate gets its refusal as an HTTP answer.
-            self.context.verify_mode = ssl.CERT_REQUIRED if insists else ssl.CERT_OPTIONAL
+            self.context.verify_mode = ssl.CERT_REQUIRED if must_have_client_certificate else ssl.CERT_OPTIONAL
         self._loaded: Serving | None = None
         self.load(certificate)
 
@@ -140,16 +142,18 @@ class Server:
         self._visibility: _Listener | None = None
         self._answer: Answerer  # set by serve_visibility
 
-    async def serve_plain(self, host: str, port: int, *, probes: bool = False, metrics: Render | None = None) -> int:
+    async def serve_plain(
+        self, host: str, port: int, *, has_probes: bool = False, metrics: Render | None = None
+    ) -> int:
         """Serves the probes, or /metrics, or both; returns the port it listens on."""
         app = web.Application()
-        if probes:
+        if has_probes:
             app.router.add_get("/healthz", self._healthz)
             app.router.add_get("/readyz", self._readyz)
             app.router.add_get("/readyz/{check}", self._readyz_of)
         if metrics is not None:
             app.router.add_get("/metrics", _exposing(metrics))
-        return (await self._listen(app, host, port, group="probes" if probes else "metrics")).port
+        return (await self._listen(app, host, port, group="probes" if has_probes else "metrics")).port
 
     async def serve_webhook(self, host: str, port: int, certificate: Serving, *, client_ca: str = "") -> int:
         """Serves the admission webhook over TLS; returns the port it listens on. A second call only loads the
@@ -160,7 +164,7 @@ class Server:
         if self._webhook is None:
             app = web.Application()
             app.router.add_post(WEBHOOK_PATH, self._review)
-            tls = _Tls(certificate, client_ca=client_ca, insists=True)
+            tls = _Tls(certificate, client_ca=client_ca, must_have_client_certificate=True)
             self._webhook = await self._listen(app, host, port, group="webhook", tls=tls)
         else:
             self.load(certificate)

@@ -46,7 +46,9 @@ Place = Callable[[Store], Cache[Any]]
 
 def honest() -> Store:
     """A manager over two workers with two queues, and a workload of each that waits."""
-    engine = Engine(admission_sharing=UsageDecay(half_life=timedelta(minutes=5)), non_preemptible=True, elastic=True)
+    engine = Engine(
+        admission_sharing=UsageDecay(half_life=timedelta(minutes=5)), has_non_preemptible=True, has_elastic_jobs=True
+    )
     store = Store(engine, Nowhere(), lambda: NOW, elastic=True, minds_pods=True)
     store.namespaces.upsert(namespace("default").build())
     store.flavors.upsert(flavor().build())

@@ -202,7 +202,7 @@ def _is_submitted(adapter: Adapter, made: Tree) -> None:
     wanted = json.loads(bytes(raw))
     put(wanted, suspend, True)
     patched = json.loads(bytes(raw))
-    for change in json.loads(encode(adapter.defaults(job, queue_uses_multikueue=True))):
+    for change in json.loads(encode(adapter.defaults(job, is_multikueue_queue=True))):
         *way, last = change["path"].removeprefix("/").split("/")
         there = patched
         for key in way:

@@ -54,4 +54,4 @@ def test_requests_count_as_the_settings_say(settings: dict[str, Any], counted: d
 def test_admission_gates_hold_work_back_as_in_the_release_unless_told_otherwise(
     settings: dict[str, Any], minded: bool
 ) -> None:
-    assert engine_of(Quota.model_validate(settings)).minds_gates == minded
+    assert engine_of(Quota.model_validate(settings)).should_check_gates == minded

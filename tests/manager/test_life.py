@@ -33,7 +33,7 @@ async def test_a_webhook_does_not_start_without_the_authority_that_it_was_told_o
 async def test_workers_that_were_not_reached_yet_and_a_webhook_that_does_not_stand_are_told_as_such() -> None:
     contact = anyio.Event()
     manager = Manager(InForce(Settings(webhook=Webhook(enabled=True))), Cluster("manager", lambda: NOW))
-    manager.readiness = Readiness(caches=[], webhook=True)
+    manager.readiness = Readiness(caches=[], has_webhook=True)
     runnables = Runnables(watches=(), cluster_loops=(), contact=contact.wait, loops=())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(manager._connect, tasks, runnables)

@@ -6,7 +6,7 @@ from multikueue.manager.readiness import Readiness
 
 
 def test_the_first_that_is_missing_is_named_and_the_others_are_listed() -> None:
-    readiness = Readiness(caches=["jobs", "workloads"], webhook=True)
+    readiness = Readiness(caches=["jobs", "workloads"], has_webhook=True)
     told = [readiness.problem]
     for name in ("cache-workloads", "cache-jobs", "workers", "webhook"):
         readiness.reached(name)
@@ -22,4 +22,4 @@ def test_the_first_that_is_missing_is_named_and_the_others_are_listed() -> None:
 
 
 def test_without_a_webhook_none_is_waited_for() -> None:
-    assert "webhook" not in Readiness(caches=["jobs"], webhook=False).details
+    assert "webhook" not in Readiness(caches=["jobs"], has_webhook=False).details

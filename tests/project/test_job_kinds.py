@@ -115,7 +115,7 @@ def test_a_kind_without_a_manager_is_always_ours() -> None:
     assert copy["spec"] == SPARK
     raw = encode({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "main"}}, "spec": {}})
     submitted = adapter.submitted(raw)  # type: ignore[arg-type]
-    assert adapter.defaults(submitted, queue_uses_multikueue=True) == [
+    assert adapter.defaults(submitted, is_multikueue_queue=True) == [
         {"op": "add", "path": "/spec/suspend", "value": True}
     ]
 

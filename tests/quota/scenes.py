@@ -117,7 +117,7 @@ class Scene:
         return found
 
     def view(self, queue: str) -> QueueSnapshot:
-        return snapshot(self.queues[queue], self.node(queue), FLAVORS, fair_sharing=self.fair is not None)
+        return snapshot(self.queues[queue], self.node(queue), FLAVORS, is_fair_sharing=self.fair is not None)
 
     def usage(self) -> dict[tuple[str, FlavorResource], int]:
         """Of every node."""

@@ -16,7 +16,7 @@ def play(*, block: bool = True, cpu: int = 10) -> Play:
     """Two queues with room for all."""
     queues = [cluster_queue(name).quota("default", cpu=cpu).build() for name in ("cq", "other")]
     lines = local_queue("lq", "cq").build(), local_queue("theirs", "other").build()
-    return Play(*queues, *lines, engine=Engine(block_admission=block))
+    return Play(*queues, *lines, engine=Engine(should_block_admission=block))
 
 
 def ready(scene: Play, name: str) -> None:

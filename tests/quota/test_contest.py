@@ -80,14 +80,14 @@ def test_qe_268_two_who_need_the_same_free_quota_besides_their_victims() -> None
     holders = [held("a-low", "a", 2, -1), held("b-low", "b", 2, -1)]
     found = play(tree, holders, a=wants("x", cpu=3, age=2), b=wants("y", cpu=3, age=1))
     assert outcome(found) == {"x": ["a-low"], "y": NO_LONGER}
-    assert [each.lost for each in found if isinstance(each, Refuse)] == [False, True]
+    assert [each.has_lost_targets for each in found if isinstance(each, Refuse)] == [False, True]
 
 
 def test_qe_270_two_who_need_the_same_victim() -> None:
     tree = [queue("a", 3), queue("b", 3), queue("c", 0)]
     found = play(tree, [held("c-low", "c", 6, -1)], a=wants("x", cpu=3, age=2), b=wants("y", cpu=3, age=1))
     assert outcome(found) == {"x": ["c-low"], "y": OVERLAP}
-    assert [each.lost for each in found if isinstance(each, Refuse)] == [False, True]
+    assert [each.has_lost_targets for each in found if isinstance(each, Refuse)] == [False, True]
 
 
 def test_what_is_on_its_way_out_does_not_stand_in_the_way_of_a_later_head() -> None:

@@ -66,7 +66,7 @@ def test_a_gated_workload_holds_nobody_up_and_queues_once_its_gates_are_open() -
 
 
 def test_a_gate_means_nothing_where_gates_are_off() -> None:
-    play = Play.with_queue(Engine(minds_gates=False), cpu=4)
+    play = Play.with_queue(Engine(should_check_gates=False), cpu=4)
     play.submit(wants("gated", cpu=4).annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a"}))
     assert play.run() == ["gated"]
 

@@ -484,4 +484,4 @@ CLAIMS = {
 
 @pytest.mark.parametrize(("wanted", "going"), CLAIMS.values(), ids=CLAIMS.keys())
 def test_qe_111_a_head_has_others_go_for(wanted: WorkloadBuilder, going: int) -> None:
-    assert len(crowded(wanted, engine=Engine(elastic=True))) == going
+    assert len(crowded(wanted, engine=Engine(has_elastic_jobs=True))) == going

@@ -149,7 +149,7 @@ def test_pods_may_be_looked_at_only_if_that_was_asked_for() -> None:
 
 
 def test_a_certificate_speaks_for_a_user_who_is_bound_beside_the_account() -> None:
-    binding = worker_objects(Registration(cluster="w1", origin="prod"), with_user=True)[-1].body
+    binding = worker_objects(Registration(cluster="w1", origin="prod"), has_user=True)[-1].body
 
     assert [subject["name"] for subject in binding["subjects"]] == ["multikueue-prod", "multikueue:prod"]
 

@@ -87,11 +87,11 @@ def test_nothing_is_exposed_about_creation_times() -> None:
 
 @pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "not wanted"])
 def test_local_queues_have_instruments_where_they_are_wanted(wanted: bool) -> None:
-    assert (Metrics(local_queues=wanted).local_queues is not None) is wanted
+    assert (Metrics(has_local_queues=wanted).local_queues is not None) is wanted
 
 
 def test_what_is_gone_has_no_series() -> None:
-    metrics = Metrics(local_queues=True)
+    metrics = Metrics(has_local_queues=True)
     assert metrics.local_queues is not None
     for name in ("one", "two"):
         metrics.dispatched("cq", name).inc()

@@ -78,7 +78,9 @@ async def test_who_never_comes_to_ask_is_hung_up_on(
 ) -> None:
     monkeypatch.setattr("multikueue.web.door.HEAD_TIMEOUT", timedelta(milliseconds=20))
     async with server() as listening:
-        port = await (listening.serve_webhook(HOST, 0, SERVED) if tls else listening.serve_plain(HOST, 0, probes=True))
+        port = await (
+            listening.serve_webhook(HOST, 0, SERVED) if tls else listening.serve_plain(HOST, 0, has_probes=True)
+        )
         async with called(port, tls) as wire:
             wire[1].write(sent)
             await hung_up(wire)
@@ -92,7 +94,7 @@ async def test_who_says_nothing_at_all_where_tls_is_spoken_is_hung_up_on(monkeyp
 
 @pytest.mark.parametrize("sent", [b"x" * 2**20, b"x\r\nX-Odd: " * 2**17], ids=["in one line", "in many"])
 async def test_a_head_without_an_end_is_hung_up_on_and_leaves_nothing(sent: bytes) -> None:
-    async with server() as listening, called(await listening.serve_plain(HOST, 0, probes=True)) as wire:
+    async with server() as listening, called(await listening.serve_plain(HOST, 0, has_probes=True)) as wire:
         assert await answer(wire, GET[:-2] + b"X-Odd: " + sent) == b""
 
 
@@ -115,7 +117,7 @@ async def test_a_head_may_come_in_pieces_and_a_body_be_larger_than_a_head(size: 
 @pytest.mark.parametrize("more", [b"", GET[:-2]], ids=["nothing more", "half of another question"])
 async def test_who_asks_nothing_more_is_hung_up_on_later(more: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multikueue.web.door.IDLE_TIMEOUT", timedelta(milliseconds=20))
-    async with server() as listening, called(await listening.serve_plain(HOST, 0, probes=True)) as wire:
+    async with server() as listening, called(await listening.serve_plain(HOST, 0, has_probes=True)) as wire:
         assert b"200 OK" in await answer(wire, GET)
         wire[1].write(more)
         await hung_up(wire)
@@ -130,7 +132,7 @@ async def test_what_was_to_end_one_wait_does_not_end_the_next(monkeypatch: pytes
         return timers[seconds]
 
     monkeypatch.setattr(loop, "call_later", call_later)
-    async with server() as listening, called(await listening.serve_plain(HOST, 0, probes=True)) as wire:
+    async with server() as listening, called(await listening.serve_plain(HOST, 0, has_probes=True)) as wire:
         assert b"200 OK" in await answer(wire, GET)
         head, idle = timers[HEAD_TIMEOUT.total_seconds()], timers[IDLE_TIMEOUT.total_seconds()]
         assert (head.cancelled(), idle.cancelled()) == (True, False)
@@ -163,7 +165,7 @@ async def test_a_body_that_is_none_is_refused(sent: bytes, status: bytes, monkey
 async def test_nobody_shuts_a_port_by_holding_connections_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multikueue.web.door.MOST_CALLERS", 3)
     async with server() as listening:
-        port = await listening.serve_plain(HOST, 0, probes=True)
+        port = await listening.serve_plain(HOST, 0, has_probes=True)
         async with called(port) as honest, called(port) as first, called(port) as second:
             assert b"200 OK" in await answer(honest, GET), "so that it waits since later than the others"
             async with called(port) as late, called(port) as later:
@@ -246,7 +248,7 @@ def test_both_event_loops_answer_and_hang_up(
 
 async def test_leaving_ends_connections_that_wait() -> None:
     async with server() as listening:
-        port = await listening.serve_plain(HOST, 0, probes=True)
+        port = await listening.serve_plain(HOST, 0, has_probes=True)
         waiting = socket.create_connection((HOST, port))
         await anyio.lowlevel.checkpoint()
     with waiting, anyio.fail_after(5), suppress(OSError):

@@ -123,7 +123,7 @@ async def test_a_certificate_needs_a_webhook() -> None:
 )
 async def test_probes(problem: str | None, path: str, status: int, text: str) -> None:
     async with server(problem) as listening, aiohttp.ClientSession() as session:
-        port = await listening.serve_plain(HOST, 0, probes=True)
+        port = await listening.serve_plain(HOST, 0, has_probes=True)
         async with session.get(f"http://{HOST}:{port}{path}") as response:
             assert (response.status, await response.text()) == (status, text)
 
@@ -131,7 +131,7 @@ async def test_probes(problem: str | None, path: str, status: int, text: str) ->
 async def test_leaving_closes_both_ports() -> None:
     served = certificate()
     async with server() as listening:
-        ports = [await listening.serve_plain(HOST, 0, probes=True), await listening.serve_webhook(HOST, 0, served)]
+        ports = [await listening.serve_plain(HOST, 0, has_probes=True), await listening.serve_webhook(HOST, 0, served)]
     async with aiohttp.ClientSession() as session:
         for port in ports:
             with pytest.raises(aiohttp.ClientConnectorError):
@@ -145,7 +145,7 @@ async def render() -> bytes:
 @pytest.mark.parametrize(
     ("group", "serve"),
     [
-        pytest.param("probes", lambda at, port: at.serve_plain(HOST, port, probes=True), id="probes"),
+        pytest.param("probes", lambda at, port: at.serve_plain(HOST, port, has_probes=True), id="probes"),
         pytest.param("metrics", lambda at, port: at.serve_plain(HOST, port, metrics=render), id="metrics"),
         pytest.param("webhook", lambda at, port: at.serve_webhook(HOST, port, certificate()), id="webhook"),
         pytest.param(
@@ -193,7 +193,7 @@ CHECKS = {"cache-jobs": "", "cache-workloads": "not listed yet"}
 async def test_readiness_in_detail(problem: str | None, path: str, status: int, lines: list[str]) -> None:
     made = Server(ready=lambda: problem, known=AdmissionLookups(dispatches=lambda *_: True), details=lambda: CHECKS)
     async with made as listening, aiohttp.ClientSession() as session:
-        port = await listening.serve_plain(HOST, 0, probes=True)
+        port = await listening.serve_plain(HOST, 0, has_probes=True)
         async with session.get(f"http://{HOST}:{port}{path}") as response:
             assert (response.status, (await response.text()).splitlines()) == (status, lines)
 
@@ -201,7 +201,7 @@ async def test_readiness_in_detail(problem: str | None, path: str, status: int, 
 @pytest.mark.parametrize(("probes", "status"), [(True, 200), (False, 404)], ids=["with probes", "alone"])
 async def test_metrics_are_served_with_the_probes_or_alone(probes: bool, status: int) -> None:
     async with server() as listening, aiohttp.ClientSession() as session:
-        port = await listening.serve_plain(HOST, 0, probes=probes, metrics=render)
+        port = await listening.serve_plain(HOST, 0, has_probes=probes, metrics=render)
         async with session.get(f"http://{HOST}:{port}/metrics") as response:
             assert (response.status, await response.read()) == (200, b"some_total 1\n")
             assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"

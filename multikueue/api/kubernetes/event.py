@@ -15,5 +15,5 @@ class Event:
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
-    of_each: bool = False
+    is_routine: bool = False
     """Whether every workload gets this event in normal operation."""

@@ -129,7 +129,7 @@ class Workloads:
             retry_backoff=self._backoff(local),
             patience=self._patience(),
             may_fit_now=self._may_fit_now(local, group),
-            minds_gates=store.engine.minds_gates,
+            should_check_gates=store.engine.should_check_gates,
         )
         return lifecycle.step(local, facts)
 
@@ -353,7 +353,7 @@ def _with_hint(context: ReconcileContext, group: Group, decision: Decision) -> D
 
 def _record_events(context: ReconcileContext, local: Workload, events: Iterable[Event]) -> None:
     for event in events:
-        quiet = event.of_each and not context.settings.dispatch.tell_wins
+        quiet = event.is_routine and not context.settings.dispatch.tell_wins
         if event.reason not in ROUTINE and not quiet:
             context.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 

@@ -92,7 +92,7 @@ def record_win(v: View, desired: Iterable[Desired]) -> Outcome:
     if v.local.status.cluster_name not in (None, v.won.cluster):
         stale = msgspec.structs.replace(v.local.status, cluster_name=None)
         return replace(unchanged(v, desired=desired, after=timedelta()), status=stale)
-    told = Event("Normal", "MultiKueue", words.won(v.group, v.won.cluster), of_each=True)
+    told = Event("Normal", "MultiKueue", words.won(v.group, v.won.cluster), is_routine=True)
     return replace(unchanged(v, desired=desired), status=status_of_win(v), events=(told,))
 
 

@@ -76,7 +76,7 @@ class Admitting(Protocol):
         """Why the job, new or changed from `old`, is refused; None if it is allowed (quota-engine 6.1)."""
         ...
 
-    def defaults(self, job: Any, *, queue_uses_multikueue: bool) -> list[dict[str, Any]]:
+    def defaults(self, job: Any, *, is_multikueue_queue: bool) -> list[dict[str, Any]]:
         """The JSON patch that suspends a new job, and sets managedBy where its queue is dispatched."""
         ...
 
@@ -218,9 +218,9 @@ class Adapter(Admitting, Protocol):
         ...
 
 
-def is_local(adapter: Adapter, job: AnyJob, workload: Workload, *, dispatched: bool) -> bool:
+def is_local(adapter: Adapter, job: AnyJob, workload: Workload, *, is_dispatched: bool) -> bool:
     """Whether the pods of an admitted job run on the manager cluster. A job managed by us never does, even if it is not
     dispatched: the kind's own controller ignores it."""
-    if dispatched or workload.status.cluster_name:
+    if is_dispatched or workload.status.cluster_name:
         return False
     return not adapter.may_resume or adapter.is_held_by_suspension(job) or adapter.unmanaged_reason(job) is not None

@@ -81,7 +81,8 @@ class DefaultAdapter(Adapter):
             return False
         ours, admitted = self.pod_sets(job), workload.has("Admitted")
         return len(ours) == len(spec.pod_sets) and all(
-            _is_same(own, seen, ignore_tolerations=admitted) for own, seen in zip(ours, spec.pod_sets, strict=True)
+            _is_same(own, seen, should_ignore_tolerations=admitted)
+            for own, seen in zip(ours, spec.pod_sets, strict=True)
         )
 
     def remote_body(
@@ -109,7 +110,7 @@ class DefaultAdapter(Adapter):
         return None
 
 
-def _is_same(own: Tree, seen: PodSet, *, ignore_tolerations: bool) -> bool:
+def _is_same(own: Tree, seen: PodSet, *, should_ignore_tolerations: bool) -> bool:
     if (own["count"], own.get("minCount")) != (seen.count, seen.min_count):
         return False
-    return is_same_template(encode(own["template"]), bytes(seen.template), ignore_tolerations)
+    return is_same_template(encode(own["template"]), bytes(seen.template), should_ignore_tolerations)

@@ -163,14 +163,12 @@ def read_custom(raw: msgspec.Raw, *, suspend: Keys, managed_by: Keys, managers: 
     )
 
 
-def default_custom(
-    job: SubmittedCustom, *, suspend: Keys, managed_by: Keys, queue_uses_multikueue: bool
-) -> list[Patch]:
+def default_custom(job: SubmittedCustom, *, suspend: Keys, managed_by: Keys, is_multikueue_queue: bool) -> list[Patch]:
     """As `default_job`, for a declared kind. Objects missing on the way to a field are created."""
     if not job.queue:
         return []
     wanted: list[tuple[Keys, Any]] = [] if job.is_suspended else [(suspend, True)]
-    if queue_uses_multikueue and job.is_managed_by_default:
+    if is_multikueue_queue and job.is_managed_by_default:
         wanted.append((managed_by, MANAGED))
     patches, tree = [], {"spec": job.spec}
     for path, value in wanted:
@@ -189,7 +187,7 @@ def _addition(tree: msgspec.Raw, keys: Keys, value: Any) -> Patch:
     return {"op": "add", "path": "/" + "/".join(keys), "value": value}
 
 
-def default_job(job: Submitted | bytes, *, queue_uses_multikueue: bool) -> list[Patch]:
+def default_job(job: Submitted | bytes, *, is_multikueue_queue: bool) -> list[Patch]:
     """The JSON patch that suspends a new job, and sets managedBy where its queue is dispatched.
 
     Empty for a job without a queue, and for one that has both already. A managedBy that the user chose stays.
@@ -198,7 +196,7 @@ def default_job(job: Submitted | bytes, *, queue_uses_multikueue: bool) -> list[
     if not job.queue:
         return []
     wanted: Patch = {} if job.fields.suspend else {"suspend": True}
-    if queue_uses_multikueue and job.fields.managed_by in DEFAULT_MANAGERS:
+    if is_multikueue_queue and job.fields.managed_by in DEFAULT_MANAGERS:
         wanted["managedBy"] = MANAGED
     if job.spec is None:
         return [{"op": "add", "path": "/spec", "value": wanted}] if wanted else []

@@ -77,7 +77,7 @@ class Deployment:
     def refusal(self, job: SubmittedDeployment, old: SubmittedDeployment | None = None) -> str | None:
         return refusal_of_template(job, old)
 
-    def defaults(self, job: SubmittedDeployment, *, queue_uses_multikueue: bool) -> list[Patch]:  # noqa: ARG002
+    def defaults(self, job: SubmittedDeployment, *, is_multikueue_queue: bool) -> list[Patch]:  # noqa: ARG002
         """The JSON patch that puts its Pods into the queue, by the labels by which the webhook gates them."""
         wanted = {MANAGED_LABEL: "true", QUEUE_LABEL: job.queue}
         if job.labels.get(PRIORITY_CLASS_LABEL):

@@ -46,7 +46,7 @@ def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecisi
     """Starts the job. Only a job that runs here gets pod set info from us: a dispatched job gets it from its worker's
     Kueue. A job that contradicts its pod set info waits until its Workload is finished."""
     writer = case.adapter.pod_set_info
-    if writer is None or not is_local(case.adapter, case.view.job, workload, dispatched=case.view.is_dispatched):
+    if writer is None or not is_local(case.adapter, case.view.job, workload, is_dispatched=case.view.is_dispatched):
         labelled = where.with_cluster_label(patch, workload.status.cluster_name)
         return JobDecision(actions=(PatchJob(labelled, is_all=_is_all(case)),))
     try:

@@ -79,25 +79,25 @@ _answers: dict[tuple[bytes, bytes, bool], bool] = {}
 """Cached by digest: the templates may be large, and of jobs that are long gone."""
 
 
-def is_same_template(job: bytes, workload: bytes, ignore_tolerations: bool) -> bool:
+def is_same_template(job: bytes, workload: bytes, should_ignore_tolerations: bool) -> bool:
     """Whether two templates, as JSON, have the same containers, and the same tolerations unless ignored.
 
     Cached: the same few pairs are compared again and again.
     """
     ours, theirs = _template(job).spec, _template(workload).spec
-    key = (sha256(ours).digest(), sha256(theirs).digest(), ignore_tolerations)
+    key = (sha256(ours).digest(), sha256(theirs).digest(), should_ignore_tolerations)
     answer = _answers.get(key)
     if answer is None:
         if len(_answers) >= _MOST_ANSWERS:
             _answers.clear()
-        answer = _answers[key] = _has_same_containers(ours, theirs, ignore_tolerations=ignore_tolerations)
+        answer = _answers[key] = _has_same_containers(ours, theirs, should_ignore_tolerations=should_ignore_tolerations)
     return answer
 
 
-def _has_same_containers(job: msgspec.Raw, workload: msgspec.Raw, *, ignore_tolerations: bool) -> bool:
+def _has_same_containers(job: msgspec.Raw, workload: msgspec.Raw, *, should_ignore_tolerations: bool) -> bool:
     ours = canonical(_with_defaults(with_single_variables(_pod_spec(job))))
     theirs = canonical(_with_defaults(_pod_spec(workload)))
-    if not ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
+    if not should_ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
         return False
     return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))
 

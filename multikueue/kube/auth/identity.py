@@ -119,6 +119,6 @@ def _context(credentials: Credentials, grant: Grant) -> ssl.SSLContext | bool:
         authority=credentials.authority,
         certificate=own[0],
         key=own[1],
-        verify=credentials.should_verify,
-        strict=credentials.is_strict,
+        should_verify=credentials.should_verify,
+        is_strict=credentials.is_strict,
     )

@@ -19,22 +19,27 @@ _shared: WeakValueDictionary[bytes, ssl.SSLContext] = WeakValueDictionary()
 
 
 def shared_tls_context(
-    *, authority: bytes, certificate: bytes, key: bytes, verify: bool, strict: bool
+    *, authority: bytes, certificate: bytes, key: bytes, should_verify: bool, is_strict: bool
 ) -> ssl.SSLContext:
     """As `tls_context`, but one for all clusters with the same certificates: each takes its trust store in memory, and
     milliseconds. May be called from several threads: at worst one context too many is made."""
-    parts = (authority, certificate, key, b"%d%d" % (verify, strict))
+    parts = (authority, certificate, key, b"%d%d" % (should_verify, is_strict))
     digest = sha256(b"".join(b"%d:%s" % (len(part), part) for part in parts)).digest()
     found = _shared.get(digest)
     if found is None:
         found = _shared[digest] = tls_context(
-            authority=authority, certificate=certificate, key=key, verify=verify, strict=strict
+            authority=authority, certificate=certificate, key=key, should_verify=should_verify, is_strict=is_strict
         )
     return found
 
 
 def tls_context(
-    *, authority: bytes = b"", certificate: bytes = b"", key: bytes = b"", verify: bool = True, strict: bool = True
+    *,
+    authority: bytes = b"",
+    certificate: bytes = b"",
+    key: bytes = b"",
+    should_verify: bool = True,
+    is_strict: bool = True,
 ) -> ssl.SSLContext:
     """A client context. `authority`, `certificate` and `key` are PEM; without `authority`: the system's trust store.
 
@@ -46,10 +51,10 @@ def tls_context(
         context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
     except (ssl.SSLError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"certificate-authority: expected certificates in PEM: {error}") from error
-    if not verify:
+    if not should_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if not strict:
+    if not is_strict:
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate or key:
         _load_certificate(context, certificate, key)

@@ -61,7 +61,7 @@ def _has_precondition(body: bytes) -> bool:
     return wanted is not None and bool(wanted.uid or wanted.resource_version)
 
 
-def wait_before_retry(failure: MultiKueueError, *, repeatable: bool, attempt: int, chance: float) -> float | None:
+def wait_before_retry(failure: MultiKueueError, *, is_repeatable: bool, attempt: int, chance: float) -> float | None:
     """Seconds to wait before the retry after failure number `attempt` (from 1); None: no retry.
 
     `chance` in [0, 1) is the jitter. A Retry-After is a lower bound.
@@ -71,7 +71,7 @@ def wait_before_retry(failure: MultiKueueError, *, repeatable: bool, attempt: in
     wait = _FIRST_WAIT * attempt * (0.5 + chance / 2)
     if isinstance(failure, ApiError) and failure.status in (429, 503) and failure.after is not None:
         return failure.after + wait
-    if isinstance(failure, Throttled) or not repeatable:
+    if isinstance(failure, Throttled) or not is_repeatable:
         return None
     if isinstance(failure, ServerError):
         return max(wait, failure.after or 0.0)

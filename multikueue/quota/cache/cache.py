@@ -34,14 +34,14 @@ class QuotaCache:
     def __init__(
         self,
         *,
-        fair_sharing: bool = False,
+        is_fair_sharing: bool = False,
         admission_sharing: UsageDecay | None = None,
-        block_admission: bool = False,
-        keep_place: bool = False,
-        non_preemptible: bool = False,
+        should_block_admission: bool = False,
+        should_keep_place: bool = False,
+        has_non_preemptible: bool = False,
         slice_replacements: SliceReplacements | None = None,
         compatibility: Compatibility = NEWEST,
-        ignores_undeclared: bool = False,
+        should_ignore_undeclared: bool = False,
     ) -> None:
         self.catalog = Catalog()
         self.forest = Forest()
@@ -49,16 +49,16 @@ class QuotaCache:
         self.budgets = Budgets(self.catalog.place)
         self.history = ConsumedResources(admission_sharing) if admission_sharing else None
         self.slice_replacements = slice_replacements
-        self.fair_sharing = fair_sharing
-        self.keep_place = keep_place
+        self.is_fair_sharing = is_fair_sharing
+        self.should_keep_place = should_keep_place
         self.compatibility = compatibility
-        self._ignores_undeclared = ignores_undeclared
+        self._ignores_undeclared = should_ignore_undeclared
         self.not_ready: set[ObjectKey] = set()
         """Workloads with quota whose pods are not all ready, where that keeps others from getting quota."""
         self.settled: set[str] = set()
         """Trees whose heads were refused, without a change since: another look would end the same way."""
-        self._block_admission = block_admission
-        self._non_preemptible = non_preemptible
+        self._block_admission = should_block_admission
+        self._non_preemptible = has_non_preemptible
         self._snapshots: dict[str, QueueSnapshot] = {}
         self._generations: dict[str, int] = {}
 
@@ -141,9 +141,9 @@ class QuotaCache:
                 self.catalog.queues[name],
                 node,
                 self.catalog.flavors,
-                fair_sharing=self.fair_sharing,
+                is_fair_sharing=self.is_fair_sharing,
                 compatibility=self.compatibility,
-                ignores_undeclared=self._ignores_undeclared,
+                should_ignore_undeclared=self._ignores_undeclared,
             )
         return known
 
@@ -200,7 +200,7 @@ class QuotaCache:
 
     def assume(self, reservation: Reservation, demand: Demand, replaced: Reservation | None) -> None:
         """The scheduler gave a workload quota; in place of the slice `replaced`, if there is one."""
-        self.note_pods(reservation.key, ready=False)
+        self.note_pods(reservation.key, are_ready=False)
         if self.history is not None:
             self.history.charge(reservation.local_queue, reservation.key, demand)
         if replaced is not None and self.slice_replacements is not None:
@@ -220,19 +220,19 @@ class QuotaCache:
     def _renew_generation(self, name: str) -> None:
         self._generations[name] = self.generation(name) + 1
 
-    def note_pods(self, key: ObjectKey, *, ready: bool) -> None:
+    def note_pods(self, key: ObjectKey, *, are_ready: bool) -> None:
         """Whether all pods of a workload with quota are ready."""
-        if ready:
+        if are_ready:
             self.not_ready.discard(key)
         elif self._block_admission:
             self.not_ready.add(key)
 
     def reservation_of(
-        self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime, *, evicted: bool
+        self, workload: Workload, spec: WorkloadSpec, admission: Admission, now: datetime, *, is_evicted: bool
     ) -> Reservation:
         """The reservation in a workload's status.
 
-        `evicted`: it is to be evicted, though its status does not show that yet. Raises InvalidObject if a quantity
+        `is_evicted`: it is to be evicted, though its status does not show that yet. Raises InvalidObject if a quantity
         cannot be parsed.
         """
         counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
@@ -245,9 +245,9 @@ class QuotaCache:
             priority=spec.priority,
             is_admitted=workload.has(ADMITTED),
             uid=workload.metadata.uid,
-            since=queue_time(workload, keeping_place=self.keep_place),
+            since=queue_time(workload, should_keep_place=self.should_keep_place),
             reserved_at=whole_second((reserved and reserved.last_transition_time) or now),
-            is_evicted=evicted or workload.has(EVICTED),
+            is_evicted=is_evicted or workload.has(EVICTED),
             is_protected=self.is_protected(workload),
             ends_by=min(filter(None, (time_is_up(workload.status, spec), end_of(workload.status))), default=None),
             job=self.job_of(workload),

@@ -26,13 +26,13 @@ Thousandths = Mapping[str, int]
 class UsageDecay:
     """Half of the consumed resources decays in each `half_life`; 0: all of it at each sampling, every `interval`.
 
-    `weights` are factors by resource, 1 by default. `present_is_past`: a new history begins with the present usage.
+    `weights` are factors by resource, 1 by default. `may_begin_with_usage`: a new history begins with the present usage.
     """
 
     half_life: timedelta
     interval: timedelta = timedelta(minutes=5)
     weights: Mapping[str, float] = field(default_factory=dict)
-    present_is_past: bool = False
+    may_begin_with_usage: bool = False
 
     def forgotten(self, elapsed: timedelta) -> float:
         """The part that decays in that time, from 0 to 1; 0 without a half-life, so that there are no penalties."""
@@ -143,7 +143,7 @@ class ConsumedResources:
         if record is not None and is_told and now - record.at < self._decay.interval:
             return self._decay.interval - (now - record.at)
         if self._decay.half_life:
-            before = record or _Record(_by_resource(used) if self._decay.present_is_past else {}, now)
+            before = record or _Record(_by_resource(used) if self._decay.may_begin_with_usage else {}, now)
             self._note(queue.key, self._decayed(before, used, now), now)
         else:
             self._note(queue.key, {}, now)

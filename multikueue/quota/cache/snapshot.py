@@ -32,7 +32,7 @@ class QueueSnapshot:
     """One ClusterQueue, ready for a cycle. `node` is live: its usage is the present one.
 
     `may_preempt_while_borrowing`: its heads may preempt even in order to borrow. `is_topology_only`: all of its flavors have
-    a topology. `ignores_undeclared`: resources of which it has no flavor are not counted.
+    a topology. `should_ignore_undeclared`: resources of which it has no flavor are not counted.
     """
 
     name: str
@@ -43,7 +43,7 @@ class QueueSnapshot:
     flavors: Mapping[str, ResourceFlavor]
     may_preempt_while_borrowing: bool = False
     is_topology_only: bool = False
-    ignores_undeclared: bool = False
+    should_ignore_undeclared: bool = False
 
     @property
     def is_counting_pods(self) -> bool:
@@ -55,9 +55,9 @@ def snapshot(
     node: Node,
     flavors: Mapping[str, ResourceFlavor],
     *,
-    fair_sharing: bool = False,
+    is_fair_sharing: bool = False,
     compatibility: Compatibility = NEWEST,
-    ignores_undeclared: bool = False,
+    should_ignore_undeclared: bool = False,
 ) -> QueueSnapshot:
     rules = queue.spec.preemption
     groups = tuple(_group(group, flavors, compatibility) for group in queue.spec.resource_groups)
@@ -69,9 +69,9 @@ def snapshot(
         group_of={resource: group for group in groups for resource in group.resources},
         flavors=flavors,
         may_preempt_while_borrowing=rules.borrow_within_cohort.policy != "Never"
-        or (fair_sharing and rules.reclaim_within_cohort != "Never"),
+        or (is_fair_sharing and rules.reclaim_within_cohort != "Never"),
         is_topology_only=is_topology_only(flavors.get(name) for group in groups for name in group.flavors),
-        ignores_undeclared=ignores_undeclared,
+        should_ignore_undeclared=should_ignore_undeclared,
     )
 
 

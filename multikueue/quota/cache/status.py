@@ -134,13 +134,13 @@ def local_queue_status(
     queue_usage: QueueUsage,
     *,
     pending: int,
-    active: bool,
+    is_active: bool,
     now: datetime,
     history: AdmissionFairSharingStatus | None = None,
 ) -> QueueStatus:
-    """As `cluster_queue_status`, for a LocalQueue. `active`: its ClusterQueue is; `history`: its consumed resources,
+    """As `cluster_queue_status`, for a LocalQueue. `is_active`: its ClusterQueue is; `history`: its consumed resources,
     where they count."""
-    condition = _local_queue_condition(local_queue, exists=queue is not None, active=active)
+    condition = _local_queue_condition(local_queue, exists=queue is not None, active=is_active)
     return QueueStatus(
         conditions=with_condition(local_queue.status.conditions, condition, now),
         flavors_reservation=_flavors(queue, queue_usage.reservation, None),

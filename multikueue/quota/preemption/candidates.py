@@ -45,11 +45,11 @@ class PreemptionRequest:
     def node(self) -> Node:
         return self.queue.node
 
-    def can_fit(self, *, borrowing: bool) -> bool:
-        """Whether the needs fit at current usage; without `borrowing`, within the queue's own quota."""
+    def can_fit(self, *, may_borrow: bool) -> bool:
+        """Whether the needs fit at current usage; without `may_borrow`, within the queue's own quota."""
         for fr, amount in self.needs.items():
             cell = self.node.cell(fr)
-            if amount > max(0, cell.available()) or not (borrowing or not cell.is_borrowing_with(amount)):
+            if amount > max(0, cell.available()) or not (may_borrow or not cell.is_borrowing_with(amount)):
                 return False
         return True
 
@@ -103,10 +103,10 @@ def are_within(allowance: Allowance, *targets: Target) -> bool:
     return all(count <= allowance(queue) for queue, count in new.items())
 
 
-def candidate_order(reservation: Reservation, *, own: bool) -> tuple[bool, bool, int, float, str, ObjectKey]:
+def candidate_order(reservation: Reservation, *, is_own: bool) -> tuple[bool, bool, int, float, str, ObjectKey]:
     """The order of candidates of all queues: evicted ones, then those of other queues (quota-engine 3.5)."""
     stays, priority, late, uid, key = reservation.eviction_rank
-    return stays, own, priority, late, uid, key
+    return stays, is_own, priority, late, uid, key
 
 
 def fill_back(targets: list[Target], fits: Callable[[], bool], log: UndoLog) -> None:

@@ -119,7 +119,7 @@ class _Search:
         if not self._is_enough(lists, own, borrowing=borrowing):
             return []
         targets: list[Target] = []
-        fits = partial(self._request.can_fit, borrowing=borrowing)
+        fits = partial(self._request.can_fit, may_borrow=borrowing)
         for reservation, group in _in_candidate_order(lists):
             cause = self._cause(reservation, group)
             if (cause is None and borrowing) or not group.is_borrowing(self._request.short):

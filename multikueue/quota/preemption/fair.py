@@ -95,7 +95,7 @@ class _Search:
         if not self._by_first(candidates, _STRATEGIES[first]) and not (more and self._by_second()):
             return []
         self._node.remove(self._request.needs, self._log)
-        fill_back(self._targets, partial(self._request.can_fit, borrowing=True), self._log)
+        fill_back(self._targets, partial(self._request.can_fit, may_borrow=True), self._log)
         return self._targets
 
     def _by_first(self, candidates: CandidatesByQueue, allows: Strategy) -> bool:
@@ -132,7 +132,7 @@ class _Search:
         return False
 
     def _order(self, candidates: CandidatesByQueue) -> _Order:
-        return _Order(self._node, candidates, by_share=not self._compatibility.fair_by_flavor)
+        return _Order(self._node, candidates, is_by_share=not self._compatibility.fair_by_flavor)
 
     def _take(self, candidates: CandidatesByQueue, queue: Node, cause: Cause) -> bool:
         """Take the first candidate of a queue. Returns whether the head fits now."""
@@ -141,7 +141,7 @@ class _Search:
         self._targets.append(target)
         mark = self._log.mark()
         self._node.remove(self._request.needs, self._log)
-        fits = self._request.can_fit(borrowing=True)
+        fits = self._request.can_fit(may_borrow=True)
         self._log.roll_back(mark)
         return fits
 
@@ -179,12 +179,12 @@ def _steps(node: Node) -> Iterator[tuple[Node, Node]]:
 class _Order:
     """The queues to take from, one at a time: down the tree to the largest share at that moment.
 
-    Whoever borrows nothing is out; with `by_share`, whoever has no share. Iteration ends when no candidates are left. A
+    Whoever borrows nothing is out; with `is_by_share`, whoever has no share. Iteration ends when no candidates are left. A
     queue or cohort that is out stays out, whatever its share becomes.
     """
 
-    def __init__(self, own: Node, candidates: CandidatesByQueue, *, by_share: bool) -> None:
-        self._own, self._candidates, self._by_share = own, candidates, by_share
+    def __init__(self, own: Node, candidates: CandidatesByQueue, *, is_by_share: bool) -> None:
+        self._own, self._candidates, self._by_share = own, candidates, is_by_share
         self._way_up = frozenset(own.ancestors())
         self._out: set[Node] = set()
 
@@ -238,4 +238,4 @@ class _Order:
         return its.is_zero if self._by_share else not node.borrows_any()
 
     def _candidate_order(self, queue: Node) -> tuple[bool, bool, int, float, str, ObjectKey]:
-        return candidate_order(self._candidates[queue][0], own=queue is self._own)
+        return candidate_order(self._candidates[queue][0], is_own=queue is self._own)

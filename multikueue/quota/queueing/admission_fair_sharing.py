@@ -20,9 +20,9 @@ class AdmissionFairSharingQueue:
     """A PendingQueue made of one per LocalQueue. Usage changes at any time, so nothing is sorted by it: the head is
     found among one workload per LocalQueue."""
 
-    def __init__(self, usage: Usage, *, strict: bool = False) -> None:
+    def __init__(self, usage: Usage, *, is_strict: bool = False) -> None:
         self._usage = usage
-        self._is_strict = strict
+        self._is_strict = is_strict
         self._lines: dict[ObjectKey, PendingQueue] = {}
         self._line_of: dict[ObjectKey, ObjectKey] = {}
         self._favoured: ObjectKey | None = None
@@ -127,7 +127,7 @@ class AdmissionFairSharingQueue:
         self._line_of[waiting.key] = local_queue
         line = self._lines.get(local_queue)
         if line is None:
-            line = self._lines[local_queue] = PendingQueue(strict=self._is_strict, unfit=self._unfit)
+            line = self._lines[local_queue] = PendingQueue(is_strict=self._is_strict, unfit=self._unfit)
         return line
 
     def _line_with(self, key: ObjectKey) -> PendingQueue | None:

@@ -92,8 +92,8 @@ class EquivalenceClass:
     def verdict(self, waiting: PendingWorkload) -> Verdict | None:
         return waiting.verdict if waiting.key in self._others else self.common
 
-    def join(self, waiting: PendingWorkload, *, active: bool) -> None:
-        (self.active if active else self.inadmissible).put(waiting)
+    def join(self, waiting: PendingWorkload, *, is_active: bool) -> None:
+        (self.active if is_active else self.inadmissible).put(waiting)
         self._note(waiting, waiting.verdict)
 
     def replace(self, waiting: PendingWorkload) -> None:

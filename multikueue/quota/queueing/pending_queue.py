@@ -39,8 +39,8 @@ class PendingQueue:
     ClusterQueue may share it.
     """
 
-    def __init__(self, *, strict: bool = False, unfit: dict[Hashable, Verdict] | None = None) -> None:
-        self.is_strict = strict
+    def __init__(self, *, is_strict: bool = False, unfit: dict[Hashable, Verdict] | None = None) -> None:
+        self.is_strict = is_strict
         self._unfit: dict[Hashable, Verdict] = {} if unfit is None else unfit
         self._held: dict[ObjectKey, PendingWorkload] = {}
         self._classes: dict[Hashable, EquivalenceClass] = {}
@@ -252,7 +252,7 @@ class PendingQueue:
             equivalence_class = EquivalenceClass(ask, waiting.key.namespace, waiting.shape())
             self._classes[ask] = self._alike.setdefault(equivalence_class.shape, {})[ask] = equivalence_class
         self._class_of[waiting.key] = equivalence_class
-        equivalence_class.join(waiting, active=active)
+        equivalence_class.join(waiting, is_active=active)
         if active:
             self._offer(equivalence_class)
 

@@ -59,7 +59,7 @@ class QueueManager:
     def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS) -> None:
         self._cache = cache
         self._accounting = accounting
-        self._limits = LimitsByNamespace(for_pods=accounting.compatibility.limits_of_pods)
+        self._limits = LimitsByNamespace(has_pod_defaults=accounting.compatibility.limits_of_pods)
         self._lines: dict[str, AnyPendingQueue] = {}
         self._routes: dict[ObjectKey, str] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, PendingWorkload]] = {}
@@ -75,15 +75,17 @@ class QueueManager:
 
     # --- queues ---
 
-    def set_queue(self, name: str, *, strict: bool, now: datetime) -> None:
-        """A ClusterQueue exists; `strict`: with the queueing strategy StrictFIFO."""
+    def set_queue(self, name: str, *, is_strict: bool, now: datetime) -> None:
+        """A ClusterQueue exists; `is_strict`: with the queueing strategy StrictFIFO."""
         line, history = self._lines.get(name), self._cache.history
         usage = history.usage if history is not None and self._cache.is_usage_based(name) else None
         if line is not None and isinstance(line, AdmissionFairSharingQueue) == (usage is not None):
-            line.is_strict = strict
+            line.is_strict = is_strict
             return
         self._lines[name] = (
-            PendingQueue(strict=strict) if usage is None else AdmissionFairSharingQueue(usage, strict=strict)
+            PendingQueue(is_strict=is_strict)
+            if usage is None
+            else AdmissionFairSharingQueue(usage, is_strict=is_strict)
         )
         for local_queue, queue in self._routes.items():
             if queue == name:
@@ -164,7 +166,7 @@ class QueueManager:
 
     def waiting_of(self, workload: Workload, spec: WorkloadSpec) -> PendingWorkload:
         """The pending workload of an object. Raises InvalidObject if a quantity cannot be parsed."""
-        rank = queue_rank(workload, spec.priority, keeping_place=self._cache.keep_place)
+        rank = queue_rank(workload, spec.priority, should_keep_place=self._cache.should_keep_place)
         replaces = self._cache.replaced_by(workload)
         return PendingWorkload(workload, spec, self._demand(workload, spec), rank, replaces=replaces)
 

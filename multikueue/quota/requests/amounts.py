@@ -318,8 +318,9 @@ def rendered(requests: Mapping[str, int]) -> dict[str, str]:
     return {name: quantity.render(name, value) for name, value in requests.items()}
 
 
-def resource_requests(pod_sets: Iterable[PodSetDemand], *, count_pods: bool) -> tuple[PodSetRequest, ...]:
+def resource_requests(pod_sets: Iterable[PodSetDemand], *, should_count_pods: bool) -> tuple[PodSetRequest, ...]:
     """`status.resourceRequests` of a pending workload."""
     return tuple(
-        PodSetRequest(name=p.name, resources=rendered(p.with_pods() if count_pods else p.requests)) for p in pod_sets
+        PodSetRequest(name=p.name, resources=rendered(p.with_pods() if should_count_pods else p.requests))
+        for p in pod_sets
     )

@@ -33,12 +33,12 @@ _UNBOUNDED = LimitRangeItem()
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The combined LimitRanges of a namespace, and the overhead of pods by RuntimeClass: the `PodRules` of
-    `amounts`. `for_pods`: defaults for pods count."""
+    `amounts`. `has_pod_defaults`: defaults for pods count."""
 
     container: LimitRangeItem = _UNBOUNDED
     pod: LimitRangeItem = _UNBOUNDED
     overheads: Mapping[str, Quantities] = field(default_factory=dict)
-    for_pods: bool = True
+    has_pod_defaults: bool = True
 
     def completed(self, pod: CountedPodSpec) -> CountedPodSpec:
         """The pod as it is after creation: with the overhead of its class, default limits and default requests."""
@@ -54,7 +54,7 @@ class Limits:
 
     def _of_pod(self, resources: Resources | None) -> Resources | None:
         """Defaults for pods count for those that have resources of their own."""
-        if resources is None or not self.for_pods:
+        if resources is None or not self.has_pod_defaults:
             return resources
         return Resources(
             requests={**self.pod.default_request, **resources.requests},
@@ -83,8 +83,8 @@ class Limits:
 class LimitsByNamespace:
     """The LimitRanges of all namespaces and the RuntimeClasses, as last seen. Owned by the queue manager."""
 
-    def __init__(self, *, for_pods: bool = True) -> None:
-        self._for_pods = for_pods
+    def __init__(self, *, has_pod_defaults: bool = True) -> None:
+        self._for_pods = has_pod_defaults
         self._ranges: dict[str, dict[str, LimitRange]] = {}
         self._overheads: dict[str, Quantities] = {}
         self._known: dict[str, Limits] = {}
@@ -108,7 +108,7 @@ class LimitsByNamespace:
         return self._known[namespace]
 
     def _combined(self, ranges: Mapping[str, LimitRange]) -> Limits:
-        return replace_field(combined(ranges.values(), self._overheads), for_pods=self._for_pods)
+        return replace_field(combined(ranges.values(), self._overheads), has_pod_defaults=self._for_pods)
 
 
 def _put(known: dict[str, T], name: str, value: T | None) -> None:

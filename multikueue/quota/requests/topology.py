@@ -39,11 +39,11 @@ def is_topology_only(flavors: Iterable[ResourceFlavor | None]) -> bool:
     return bool(known) and all(flavor is not None and flavor.spec.topology_name for flavor in known)
 
 
-def mismatch(flavor: ResourceFlavor, *, explicit: bool, only: bool) -> str:
+def mismatch(flavor: ResourceFlavor, *, is_explicit: bool, is_only_topology: bool) -> str:
     """Why a flavor does not suit pods that ask for a topology, or pods that do not; empty: it does."""
     has_topology = bool(flavor.spec.topology_name)
-    if explicit and not has_topology:
+    if is_explicit and not has_topology:
         return f'Flavor "{flavor.metadata.name}" does not support TopologyAwareScheduling'
-    if not explicit and has_topology and not only:
+    if not is_explicit and has_topology and not is_only_topology:
         return f'Flavor "{flavor.metadata.name}" supports only TopologyAwareScheduling'
     return ""

@@ -57,7 +57,7 @@ class Reserve:
 class Refuse:
     """The head goes back to its queue. `evictions` are new: they make room for it, once they are carried out.
 
-    `lost`: it had preemption targets, but lost to another head.
+    `has_lost_targets`: it had preemption targets, but lost to another head.
     """
 
     head: Head
@@ -65,7 +65,7 @@ class Refuse:
     message: str
     resource_requests: tuple[PodSetRequest, ...]
     evictions: tuple[Eviction, ...] = ()
-    lost: bool = False
+    has_lost_targets: bool = False
 
     @property
     def fits_nowhere(self) -> bool:
@@ -244,7 +244,7 @@ def _preempt(entry: _Entry) -> Refuse:
 
 
 def _lose(entry: _Entry, message: str) -> Refuse:
-    return _refuse(entry.head, message, reason=Reason.FAILED_AFTER_NOMINATION, lost=bool(entry.targets))
+    return _refuse(entry.head, message, reason=Reason.FAILED_AFTER_NOMINATION, has_lost_targets=bool(entry.targets))
 
 
 def _refuse(
@@ -253,7 +253,7 @@ def _refuse(
     *,
     reason: Reason = Reason.GENERIC,
     evictions: tuple[Eviction, ...] = (),
-    lost: bool = False,
+    has_lost_targets: bool = False,
 ) -> Refuse:
-    requests = resource_requests(head.waiting.demand.pod_sets, count_pods=head.queue.is_counting_pods)
-    return Refuse(head, reason, message, requests, evictions, lost)
+    requests = resource_requests(head.waiting.demand.pod_sets, should_count_pods=head.queue.is_counting_pods)
+    return Refuse(head, reason, message, requests, evictions, has_lost_targets)

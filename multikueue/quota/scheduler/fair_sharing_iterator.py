@@ -27,7 +27,7 @@ class Contender(Protocol):
 class Standing(NamedTuple):
     """Whether a side borrows what the contender asks for, and its share."""
 
-    borrows: bool
+    is_borrowing: bool
     share: Share
 
 
@@ -90,7 +90,7 @@ class _Rounds(Generic[C]):
         """Contenders that do not borrow come first."""
         priority, since, _ = contender.rank
         standing = self._shares_with(contender)[cohort]
-        borrows = standing.borrows if self._by_flavor else contender.borrowing > 0
+        borrows = standing.is_borrowing if self._by_flavor else contender.borrowing > 0
         return borrows, standing.share, (priority, since, contender.node.name)
 
     def _shares_with(self, contender: C) -> dict[Node, Standing]:

@@ -168,7 +168,7 @@ class _Search:
         ]
 
     def _counts(self, resource: str) -> bool:
-        return self._need[resource] > 0 and not self._queue.ignores_undeclared
+        return self._need[resource] > 0 and not self._queue.should_ignore_undeclared
 
     def _outcome(
         self, pod_set: PodSetDemand, requests: Mapping[str, int], choices: dict[str, Choice], reasons: tuple[str, ...]
@@ -209,7 +209,7 @@ class _Search:
             return f"flavor {name} not found"
         only = self._queue.is_topology_only
         whys = (
-            topology.mismatch(flavor, explicit=pod_set.has_topology, only=only)
+            topology.mismatch(flavor, is_explicit=pod_set.has_topology, is_only_topology=only)
             or unsuitable(pod_set.nodes, flavor, group.label_keys.get(name, frozenset()))
             for pod_set in self._pod_sets
         )

@@ -240,7 +240,7 @@ class Scheduler:
         else:
             self._refuse(decision, current, now)
             current.refused.append(decision)
-            if decision.lost:
+            if decision.has_lost_targets:
                 current.done.skips[queue] += 1
             for eviction in decision.evictions:
                 self._evictions[eviction.key] = eviction

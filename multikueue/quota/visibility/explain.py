@@ -214,7 +214,7 @@ class _Inquiry:
             )
             group = self.head.queue.group_of.get(resource)
             if group is None:
-                if amount and not self.head.queue.ignores_undeclared:
+                if amount and not self.head.queue.should_ignore_undeclared:
                     yield lack(flavor="", problem="no flavor of the ClusterQueue has it")
                 continue
             for name in group.flavors:

@@ -136,7 +136,7 @@ class QuotaView:
             self.cluster_queue(name),
             self.local_queue_usage(key),
             pending=self._queues.members(key),
-            active=self.is_active(name),
+            is_active=self.is_active(name),
             now=now,
             history=history.status(key) if history else None,
         )
@@ -155,7 +155,7 @@ class QuotaView:
         return self._share(self._cache.forest.cohort, cohort)
 
     def _share(self, node_of: Callable[[str], Node | None], name: str) -> Share | None:
-        if not self._cache.fair_sharing:
+        if not self._cache.is_fair_sharing:
             return None
         self._cache.build()
         node = node_of(name)

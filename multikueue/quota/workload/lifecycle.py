@@ -143,7 +143,7 @@ class Facts:
 
     `retry_backoff`: the wait after an eviction by a check that asked for a retry, or for late pods; None: none.
     `patience`: how long pods may take; None: nothing waits for them. `may_fit_now`: it is held back since it fits no
-    worker, and that may have changed, so its wait is over. `minds_gates`: admission gates hold work back.
+    worker, and that may have changed, so its wait is over. `should_check_gates`: admission gates hold work back.
     """
 
     now: datetime
@@ -155,7 +155,7 @@ class Facts:
     retry_backoff: timedelta | None = None
     patience: Patience | None = None
     may_fit_now: bool = False
-    minds_gates: bool = True
+    should_check_gates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +350,7 @@ class _Step:
         judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
         if self.facts.patience is None or self.facts.job.ready_pods is None or not judged or self.has(FINISHED):
             return
-        found = readiness.finding(self.status, ready=self.facts.job.ready_pods >= self.pods_wanted)
+        found = readiness.finding(self.status, are_ready=self.facts.job.ready_pods >= self.pods_wanted)
         self.put(PODS_READY, found.status, reason=found.reason, message=found.message)
 
     def look_for_members(self) -> None:
@@ -528,7 +528,7 @@ class _Step:
 
     def check_gates(self) -> bool:
         """A gated workload queues once nobody holds it back any more (Kueue 0.19). Returns whether somebody does."""
-        gates = admission_gates(self.workload.metadata) if self.facts.minds_gates else ""
+        gates = admission_gates(self.workload.metadata) if self.facts.should_check_gates else ""
         told = find_condition(self.status.conditions, QUOTA_RESERVED)
         was_gated = told is not None and told.reason == ADMISSION_GATED
         if gates:

@@ -20,20 +20,20 @@ _TO_THE_BACK = (PODS_READY_TIMEOUT, "AdmissionCheck")
 """Reasons of an eviction that becomes the queue time (quota-engine 2.1)."""
 
 
-def queue_time(workload: Workload, *, keeping_place: bool = False) -> datetime:
+def queue_time(workload: Workload, *, should_keep_place: bool = False) -> datetime:
     """The queue time of a workload: its creation, or its eviction if the workload itself was the cause.
 
-    With `keeping_place` an eviction for PodsReadyTimeout does not count.
+    With `should_keep_place` an eviction for PodsReadyTimeout does not count.
     """
-    to_the_back = _TO_THE_BACK[1:] if keeping_place else _TO_THE_BACK
+    to_the_back = _TO_THE_BACK[1:] if should_keep_place else _TO_THE_BACK
     eviction = workload.condition(EVICTED)
     if eviction and eviction.status == "True" and eviction.reason in to_the_back and eviction.last_transition_time:
         return eviction.last_transition_time
     return workload.metadata.creation_timestamp or EPOCH
 
 
-def queue_rank(workload: Workload, priority: int, *, keeping_place: bool = False) -> Rank:
-    return -priority, queue_time(workload, keeping_place=keeping_place), workload.metadata.uid
+def queue_rank(workload: Workload, priority: int, *, should_keep_place: bool = False) -> Rank:
+    return -priority, queue_time(workload, should_keep_place=should_keep_place), workload.metadata.uid
 
 
 def entry_rank(*, borrowing: int, rank: Rank, queue: str) -> EntryRank:

@@ -49,13 +49,13 @@ _NOT_STARTED = PodsReadyCondition("False", WAIT_FOR_START, "Not all pods are rea
 _NOT_RECOVERED = PodsReadyCondition("False", WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery")
 
 
-def finding(status: WorkloadStatus, *, ready: bool) -> PodsReadyCondition:
+def finding(status: WorkloadStatus, *, are_ready: bool) -> PodsReadyCondition:
     """The condition PodsReady that follows the one in `status`. A workload that is not admitted has not started."""
     if not is_true(status.conditions, ADMITTED):
         return _NOT_STARTED
     before = find_condition(status.conditions, PODS_READY)
     reason = before.reason if before else ""
-    if ready:
+    if are_ready:
         again = reason in (WAIT_FOR_RECOVERY, RECOVERED)
         message = "All pods reached readiness and the workload is running"
         return PodsReadyCondition("True", RECOVERED if again else STARTED, message)

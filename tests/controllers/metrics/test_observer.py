@@ -278,7 +278,7 @@ CONDITIONS = st.dictionaries(
 def test_whatever_states_a_workload_goes_through_the_observer_keeps_quiet(steps: list[Any], per_queue: bool) -> None:
     """An error here would end the watch that it looks on."""
     store = Store(Engine(), Nowhere(), lambda: NOW)
-    observer = Observer(store=store, metrics=Metrics(local_queues=per_queue), now=lambda: NOW, is_acting=True)
+    observer = Observer(store=store, metrics=Metrics(has_local_queues=per_queue), now=lambda: NOW, is_acting=True)
     observer.attach()
     with capture_logs():
         for version, states in enumerate(steps, start=1):

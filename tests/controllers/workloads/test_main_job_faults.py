@@ -64,7 +64,7 @@ async def test_a_job_asked_for_in_vain_keeps_the_others_out() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [ClusterUnreachable("w1", "no connection", sent=False), Unauthorized(401, "Unauthorized", "who are you?")],
+    [ClusterUnreachable("w1", "no connection", was_sent=False), Unauthorized(401, "Unauthorized", "who are you?")],
     ids=["no connection", "our credentials are refused"],
 )
 async def test_a_job_that_surely_was_not_made_goes_elsewhere(error: ApiError | ClusterUnreachable) -> None:

@@ -104,7 +104,7 @@ def test_a_win_is_told_once_with_the_write_that_says_so() -> None:
     """As Kueue's own MultiKueue does (contract 6.2)."""
     won = worker("w1", admitted_copy(), remote_job())
     first = decided(reserved().nominated("w1"), won)
-    assert first.events == (Event("Normal", "MultiKueue", 'The workload was admitted on "w1"', of_each=True),)
+    assert first.events == (Event("Normal", "MultiKueue", 'The workload was admitted on "w1"', is_routine=True),)
     settled = replace(group(reserved().nominated("w1"), won), local=with_status(reserved().build(), first.status))
     assert decide(settled, NOW).events == ()
     stale = decided(reserved().cluster_name("w2"), won, worker("w2"))

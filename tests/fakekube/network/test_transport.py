@@ -113,7 +113,7 @@ async def test_where_nobody_listens_nothing_is_sent(bench: Bench) -> None:
     async with bench.client(call_timeout=2) as client:
         with pytest.raises(ClusterUnreachable) as caught:
             await client.request("POST", "/api", body={})
-    assert not caught.value.sent
+    assert not caught.value.was_sent
     assert "Connection refused" in str(caught.value)
     assert bench.server.requests == []
 
@@ -124,7 +124,7 @@ async def test_a_lost_answer_leaves_open_whether_it_was_done(bench: Bench) -> No
     async with bench.client(call_timeout=2) as client:
         with pytest.raises(ClusterUnreachable) as caught:
             await client.request("POST", "/api", body={})
-    assert caught.value.sent
+    assert caught.value.was_sent
     assert len(bench.server.requests) == 1
 
 

@@ -31,4 +31,4 @@ CASES: dict[str, tuple[Adapter, AnyJob, Workload, bool, bool]] = {
 def test_whose_pods_are_to_run_here(
     adapter: Adapter, seen: AnyJob, its: Workload, dispatched: bool, here: bool
 ) -> None:
-    assert is_local(adapter, seen, its, dispatched=dispatched) is here
+    assert is_local(adapter, seen, its, is_dispatched=dispatched) is here

@@ -35,7 +35,7 @@ class Thing(DefaultAdapter):
     def refusal(self, job: Any, old: Any = None) -> str | None:
         raise NotImplementedError
 
-    def defaults(self, job: Any, *, queue_uses_multikueue: bool) -> list[Tree]:
+    def defaults(self, job: Any, *, is_multikueue_queue: bool) -> list[Tree]:
         raise NotImplementedError
 
     def pod_sets(self, job: AnyJob) -> list[Tree]:

@@ -58,7 +58,7 @@ def submitted(
     ],
 )
 def test_defaults(job: bytes, dispatched: bool, patch: list[dict[str, Any]]) -> None:
-    assert default_job(job, queue_uses_multikueue=dispatched) == patch
+    assert default_job(job, is_multikueue_queue=dispatched) == patch
 
 
 @pytest.mark.parametrize("job", [b"", b"[]", b'{"spec":7}', b'{"metadata":{"labels":{"a":1}}}', b"\xff"])
@@ -71,9 +71,9 @@ def test_what_is_no_job_is_an_error(job: bytes) -> None:
     suspend=st.none() | st.booleans(), manager=st.sampled_from([None, "", MANAGED, "other"]), dispatched=st.booleans()
 )
 def test_defaults_of_a_defaulted_job_are_none(suspend: bool | None, manager: str | None, dispatched: bool) -> None:
-    patch = default_job(raw(suspend=suspend, managedBy=manager), queue_uses_multikueue=dispatched)
+    patch = default_job(raw(suspend=suspend, managedBy=manager), is_multikueue_queue=dispatched)
     spec = {"suspend": suspend, "managedBy": manager} | {op["path"].split("/")[-1]: op["value"] for op in patch}
-    assert default_job(raw(**spec), queue_uses_multikueue=dispatched) == []
+    assert default_job(raw(**spec), is_multikueue_queue=dispatched) == []
 
 
 @pytest.mark.parametrize(

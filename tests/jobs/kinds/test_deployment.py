@@ -24,7 +24,7 @@ def seen(*, ready: int = 0, labels: Tree | None = None, template: Tree | None = 
 
 
 def patched(job: SubmittedDeployment) -> Tree:
-    return {patch["path"]: patch["value"] for patch in DEPLOYMENT.defaults(job, queue_uses_multikueue=True)}
+    return {patch["path"]: patch["value"] for patch in DEPLOYMENT.defaults(job, is_multikueue_queue=True)}
 
 
 def test_its_pods_come_into_the_queue_and_say_whose_they_are() -> None:

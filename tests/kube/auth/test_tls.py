@@ -25,12 +25,12 @@ def test_only_the_given_authority_is_trusted() -> None:
 
 
 def test_verification_can_be_given_up_only_on_demand() -> None:
-    context = tls_context(authority=PEM, verify=False)
+    context = tls_context(authority=PEM, should_verify=False)
     assert context.verify_mode is ssl.CERT_NONE
 
 
 def test_strictness_can_be_given_up() -> None:
-    assert not tls_context(authority=PEM, strict=False).verify_flags & ssl.VERIFY_X509_STRICT
+    assert not tls_context(authority=PEM, is_strict=False).verify_flags & ssl.VERIFY_X509_STRICT
 
 
 def test_no_key_stays_on_a_disk_or_in_an_open_file() -> None:

@@ -52,18 +52,20 @@ def failed(status: int, after: float | None = None) -> ApiError:
 )
 def test_which_failure_is_tried_again(failure: MultiKueueError, read: bool, create: bool) -> None:
     def is_retried(repeatable: bool) -> bool:
-        return wait_before_retry(failure, repeatable=repeatable, attempt=1, chance=0.5) is not None
+        return wait_before_retry(failure, is_repeatable=repeatable, attempt=1, chance=0.5) is not None
 
     assert (is_retried(True), is_retried(False)) == (read, create)
 
 
 def test_it_ends_after_two_retries() -> None:
-    waits = [wait_before_retry(LOST, repeatable=True, attempt=n, chance=0.0) for n in range(1, MAX_RETRIES + 2)]
+    waits = [wait_before_retry(LOST, is_repeatable=True, attempt=n, chance=0.0) for n in range(1, MAX_RETRIES + 2)]
     assert waits == [0.1, 0.2, None]
 
 
 def test_the_servers_time_is_a_lower_bound_and_callers_spread() -> None:
-    low, high = (wait_before_retry(failed(429, 2), repeatable=False, attempt=1, chance=chance) for chance in (0.0, 0.9))
+    low, high = (
+        wait_before_retry(failed(429, 2), is_repeatable=False, attempt=1, chance=chance) for chance in (0.0, 0.9)
+    )
     assert low is not None
     assert high is not None
     assert 2 < low < high < 3

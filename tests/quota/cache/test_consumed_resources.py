@@ -64,7 +64,7 @@ def _with_history(plain: LocalQueue, consumed: dict[str, str], seconds: float = 
 def test_what_was_used_fades(
     half_life: int, minutes: int, past: dict[str, int], present: dict[str, int], expected: dict[str, str]
 ) -> None:
-    history = ConsumedResources(UsageDecay(half_life=half_life * MINUTE, present_is_past=True))
+    history = ConsumedResources(UsageDecay(half_life=half_life * MINUTE, may_begin_with_usage=True))
     history.sample(queue(), used(past), after(0))
     history.sample(queue(), used(present), after(60 * minutes))
     assert told(history) == expected
@@ -76,9 +76,11 @@ def test_qe_343_without_half_life_nothing_is_remembered() -> None:
     assert told(history) == {}
 
 
-@pytest.mark.parametrize(("present_is_past", "seen"), [(True, {"cpu": "3"}), (False, {"cpu": "0"})])
-def test_qe_343_at_first_sight_it_is_nothing_or_what_is_used_now(present_is_past: bool, seen: dict[str, str]) -> None:
-    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE, present_is_past=present_is_past))
+@pytest.mark.parametrize(("may_begin_with_usage", "seen"), [(True, {"cpu": "3"}), (False, {"cpu": "0"})])
+def test_qe_343_at_first_sight_it_is_nothing_or_what_is_used_now(
+    may_begin_with_usage: bool, seen: dict[str, str]
+) -> None:
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE, may_begin_with_usage=may_begin_with_usage))
     assert history.status(A) is None
     assert history.sample(queue("lq-a"), {}, after(0)) == 5 * MINUTE
     assert history.sample(queue("lq-b"), used({"cpu": 3000}), after(0)) == 5 * MINUTE

@@ -221,13 +221,15 @@ def test_qe_326_a_local_queue_is(
     local: LocalQueueBuilder, exists: bool, active: bool, expected: tuple[str, str, str]
 ) -> None:
     queue = PLAIN.build() if exists else None
-    (condition,) = local_queue_status(local.build(), queue, QueueUsage(), pending=0, active=active, now=NOW).conditions
+    (condition,) = local_queue_status(
+        local.build(), queue, QueueUsage(), pending=0, is_active=active, now=NOW
+    ).conditions
 
     assert (condition.status, condition.reason, condition.message) == expected
 
 
 def test_qe_326_a_local_queue_shows_totals_only() -> None:
-    status = local_queue_status(local_queue("lq").build(), PLAIN.build(), TALLY, pending=7, active=True, now=NOW)
+    status = local_queue_status(local_queue("lq").build(), PLAIN.build(), TALLY, pending=7, is_active=True, now=NOW)
 
     assert (status.pending_workloads, status.reserving_workloads, status.admitted_workloads) == (7, 3, 1)
     assert status.flavors_usage == (FlavorUsage(name="default", resources=(ResourceUsage(name="cpu", total="1500m"),)),)

@@ -52,7 +52,7 @@ def test_qe_188_the_order_to_go() -> None:
         (Held("a", "q", needs(cpu=1)), True),
         (Held("b", "q", needs(cpu=1)), True),
     ]
-    ranks = [candidate_order(each.build(), own=own) for each, own in ordered]
+    ranks = [candidate_order(each.build(), is_own=own) for each, own in ordered]
     assert ranks == sorted(ranks)
     assert len(set(ranks)) == len(ranks)
 
@@ -65,7 +65,7 @@ def test_those_who_are_not_needed_after_all_come_back_the_last_in_their_place() 
     for target in targets:
         target.simulate_removal(log)
 
-    fill_back(targets, partial(request.can_fit, borrowing=True), log)
+    fill_back(targets, partial(request.can_fit, may_borrow=True), log)
 
     assert [each.reservation.key.name for each in targets] == ["four"]
     log.roll_back()

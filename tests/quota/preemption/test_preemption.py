@@ -114,7 +114,7 @@ def test_a_search_changes_nothing_and_what_it_finds_makes_room(
 ) -> None:
     before = scene.usage()
     request = scene.request(name, needs(cpu=cpu), priority)
-    assume(not request.can_fit(borrowing=True))
+    assume(not request.can_fit(may_borrow=True))
     targets = find_targets(request, scene.preemption)
     assert scene.usage().items() >= before.items()
     assert len({target.reservation.key for target in targets}) == len(targets)
@@ -123,11 +123,11 @@ def test_a_search_changes_nothing_and_what_it_finds_makes_room(
     log = UndoLog()
     for target in targets:
         target.simulate_removal(log)
-    assert request.can_fit(borrowing=True)
+    assert request.can_fit(may_borrow=True)
     for target in targets:  # who could stay, stays; but one who must not borrow may need more to go
         mark = log.mark()
         target.restore(log)
-        assert not (request.can_fit(borrowing=True) and request.can_fit(borrowing=False))
+        assert not (request.can_fit(may_borrow=True) and request.can_fit(may_borrow=False))
         log.roll_back(mark)
     log.roll_back()
     assert scene.usage().items() >= before.items()

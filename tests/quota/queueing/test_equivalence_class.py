@@ -27,7 +27,7 @@ def people(count: int = 3) -> list[PendingWorkload]:
 def equivalence_class(*active: PendingWorkload) -> EquivalenceClass:
     made = EquivalenceClass("the same", "default")
     for each in active:
-        made.join(each, active=True)
+        made.join(each, is_active=True)
     return made
 
 
@@ -86,7 +86,7 @@ def test_it_is_news_to_who_came_later() -> None:
     made.mark_inadmissible(FULL)
     made.requeue_inadmissible()
     late = waiting(wants("late"))
-    made.join(late, active=True)
+    made.join(late, is_active=True)
     assert made.verdict(late) is None
     assert names(made.mark_inadmissible(FULL)) == ["late"]
 
@@ -95,7 +95,7 @@ def test_who_sleeps_does_not_hear_it() -> None:
     *sleepers, active = people(4)
     made = equivalence_class(*sleepers)
     made.mark_inadmissible(FULL)
-    made.join(active, active=True)
+    made.join(active, is_active=True)
     assert names(made.mark_inadmissible(FULLER)) == [active.key.name]
     assert [made.verdict(each) for each in (*sleepers, active)] == [FULL] * 3 + [FULLER]
 
@@ -162,7 +162,7 @@ def test_a_crowd_is_as_if_each_were_treated_alone(steps: list[tuple[object, ...]
         match what, *arguments:
             case "join", int(number), heard, bool(is_active) if number not in alone:
                 OLDEST_FIRST[number].verdict = heard  # type: ignore[assignment]
-                made.join(OLDEST_FIRST[number], active=is_active)
+                made.join(OLDEST_FIRST[number], is_active=is_active)
                 alone[number] = is_active, heard  # type: ignore[assignment]
             case "leave", int(number) if number in alone:
                 assert made.leave(OLDEST_FIRST[number].key).verdict == alone.pop(number)[1]
@@ -196,5 +196,5 @@ def test_a_new_one_has_heard_what_it_brings_along(seen: Verdict | None) -> None:
     made.mark_inadmissible(FULL)
     new: PendingWorkload = waiting(wants("new"))
     new.verdict = seen
-    made.join(new, active=True)
+    made.join(new, is_active=True)
     assert made.verdict(new) == seen

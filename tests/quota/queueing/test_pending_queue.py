@@ -20,7 +20,7 @@ EVERYBODY = lambda namespace: True  # noqa: E731
 
 
 def line(*builders: WorkloadBuilder, strict: bool = False, now: datetime = NOW) -> PendingQueue:
-    queue = PendingQueue(strict=strict)
+    queue = PendingQueue(is_strict=strict)
     for builder in builders:
         queue.push_or_update(waiting(builder), now)
     return queue

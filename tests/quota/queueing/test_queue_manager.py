@@ -28,7 +28,7 @@ def cache(known: str = "default") -> QuotaCache:
 def manager(*names: str, selects: str = "default") -> QueueManager:
     """One ClusterQueue cq reached by LocalQueue lq, with these workloads."""
     whole = QueueManager(cache(selects))
-    whole.set_queue("cq", strict=False, now=NOW)
+    whole.set_queue("cq", is_strict=False, now=NOW)
     whole.set_route(key_of("lq"), "cq", NOW)
     for name in names:
         whole.add_or_update(waiting(wants(name)), NOW)
@@ -82,7 +82,7 @@ def test_a_route_to_a_queue_that_is_yet_to_come_offers_nothing() -> None:
     whole.set_route(key_of("lq"), "cq", NOW)
     assert whole.busy() == []
 
-    whole.set_queue("cq", strict=False, now=NOW)
+    whole.set_queue("cq", is_strict=False, now=NOW)
     assert whole.busy() == ["cq"]
 
 
@@ -107,7 +107,7 @@ def test_removing_forgets_a_workload_everywhere() -> None:
 
 def test_a_workload_that_moves_leaves_its_old_line() -> None:
     whole = manager("a")
-    whole.set_queue("other", strict=True, now=NOW)
+    whole.set_queue("other", is_strict=True, now=NOW)
     whole.set_route(key_of("lq2"), "other", NOW)
 
     whole.add_or_update(waiting(wants("a", queue="lq2")), NOW)
@@ -173,7 +173,7 @@ def test_a_removed_queue_is_not_busy_and_comes_back_with_its_work() -> None:
     whole.remove_queue("cq")
     assert whole.busy() == []
 
-    whole.set_queue("cq", strict=False, now=NOW)
+    whole.set_queue("cq", is_strict=False, now=NOW)
 
     assert whole.busy() == ["cq"]
 

@@ -230,10 +230,10 @@ def test_pod_sets_of_one_group_are_known() -> None:
 def test_resource_requests_are_rendered_canonically_and_count_pods_where_asked() -> None:
     pod_sets = found(workload("wl").request(cpu="1500m", memory="2048Mi").count(2)).pod_sets
 
-    assert resource_requests(pod_sets, count_pods=False) == (
+    assert resource_requests(pod_sets, should_count_pods=False) == (
         PodSetRequest(name="main", resources={"cpu": "3", "memory": "4Gi"}),
     )
-    assert resource_requests(pod_sets, count_pods=True) == (
+    assert resource_requests(pod_sets, should_count_pods=True) == (
         PodSetRequest(name="main", resources={"cpu": "3", "memory": "4Gi", "pods": "2"}),
     )
 

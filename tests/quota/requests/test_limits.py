@@ -112,10 +112,12 @@ def test_a_pod_is_measured_by_the_sum_of_its_containers() -> None:
     )
 
 
-@pytest.mark.parametrize(("for_pods", "expected"), [(True, {"cpu": 2000, "memory": 5}), (False, {"cpu": 2000})])
-def test_defaults_for_pods_are_for_those_with_resources_of_their_own(for_pods: bool, expected: dict[str, int]) -> None:
+@pytest.mark.parametrize(("has_pod_defaults", "expected"), [(True, {"cpu": 2000, "memory": 5}), (False, {"cpu": 2000})])
+def test_defaults_for_pods_are_for_those_with_resources_of_their_own(
+    has_pod_defaults: bool, expected: dict[str, int]
+) -> None:
     item = LimitRangeItem(type="Pod", default={"cpu": "4"}, default_request={"cpu": "3", "memory": "5"})
-    known = LimitsByNamespace(for_pods=for_pods)
+    known = LimitsByNamespace(has_pod_defaults=has_pod_defaults)
     known.set_range(ObjectKey("default", "limits"), limit_range(item))
 
     assert requests(known.of("default"), container(cpu="1"), resources={"requests": {"cpu": "2"}}) == expected

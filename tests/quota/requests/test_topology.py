@@ -57,7 +57,7 @@ def test_a_queue_places_all_if_all_its_flavors_can(flavors: tuple[ResourceFlavor
     ],
 )
 def test_a_flavor_is_for_pods_that_ask_for_it(value: ResourceFlavor, explicit: bool, only: bool, expected: str) -> None:
-    assert mismatch(value, explicit=explicit, only=only) == expected
+    assert mismatch(value, is_explicit=explicit, is_only_topology=only) == expected
 
 
 # --- through the engine ----------------------------------------------------------------------------------------------

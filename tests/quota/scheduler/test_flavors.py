@@ -286,7 +286,7 @@ def test_what_no_flavor_has_counts_unless_such_is_ignored() -> None:
     queue = place(cluster_queue("cq").quota("one", cpu=10))
     assert assigned(queue, asked).message().endswith(f"resource {GPU} unavailable in ClusterQueue")
 
-    (pods,) = assigned(replace(queue, ignores_undeclared=True), asked).admission("cq").pod_set_assignments
+    (pods,) = assigned(replace(queue, should_ignore_undeclared=True), asked).admission("cq").pod_set_assignments
     assert (pods.flavors, pods.resource_usage) == ({"cpu": "one"}, {"cpu": "1"})
 
 

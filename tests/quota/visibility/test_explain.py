@@ -210,7 +210,7 @@ BARRIERS: dict[str, tuple[list[ClusterQueueBuilder], list[Any], dict[str, str], 
         [queue("a", 4, **LOWER)],
         [wants("x", queue="a", cpu=4).priority(-1).annotations(GUARDED)],
         {"a": "non-preemptible"},
-        Engine(non_preemptible=True),
+        Engine(has_non_preemptible=True),
     ),
     "no budget left": (
         [queue("a", 4, **LOWER).annotations({MAX_PREEMPTED_ANNOTATION: "0/1h"})],

@@ -173,7 +173,7 @@ def test_a_gated_workload_says_who_holds_it_back() -> None:
 
 
 def test_a_gated_workload_waits_as_others_where_gates_are_off() -> None:
-    found = taken(GATED, replace(facts(verdict=VERDICT), minds_gates=False))
+    found = taken(GATED, replace(facts(verdict=VERDICT), should_check_gates=False))
 
     assert found == taken(workload(), facts(verdict=VERDICT))
 

@@ -31,8 +31,8 @@ def test_qe_292_who_keeps_its_place_waits_since_its_creation_after_late_pods_but
         wants("a").evicted(reason, at=after(9)).build() for reason in ("PodsReadyTimeout", "AdmissionCheck")
     )
 
-    assert queue_time(late, keeping_place=True) == NOW
-    assert queue_time(refused, keeping_place=True) == after(9)
+    assert queue_time(late, should_keep_place=True) == NOW
+    assert queue_time(refused, should_keep_place=True) == after(9)
 
 
 def test_the_uid_breaks_ties() -> None:
@@ -57,7 +57,7 @@ HEADS: dict[str, tuple[int, WorkloadBuilder]] = {
 
 def rank_of(builder: WorkloadBuilder, *, keeping_place: bool) -> Rank:
     value = builder.build()
-    return queue_rank(value, workload_spec(value).priority, keeping_place=keeping_place)
+    return queue_rank(value, workload_spec(value).priority, should_keep_place=keeping_place)
 
 
 def in_order(*, keeping_place: bool) -> list[str]:

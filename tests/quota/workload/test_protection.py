@@ -63,7 +63,7 @@ def guarded(name: str, value: str = "true") -> WorkloadBuilder:
 def pressed(builder: WorkloadBuilder, *, allowed: bool) -> Play:
     """A weak workload has all the quota, a strong one wants it."""
     rules = cluster_queue("cq").quota("default", cpu=limits(4)).preempt(within_cluster_queue="LowerPriority")
-    play = Play(rules.build(), local_queue("lq", "cq").build(), engine=Engine(non_preemptible=allowed))
+    play = Play(rules.build(), local_queue("lq", "cq").build(), engine=Engine(has_non_preemptible=allowed))
     play.submit(builder)
     play.settle()
     play.submit(wants("high", cpu=4).priority(1))
@@ -87,7 +87,7 @@ def test_the_engine_heeds_the_annotation_where_it_is_allowed(
 
 
 def test_it_is_protected_from_the_moment_it_has_quota() -> None:
-    play = Play.with_queue(Engine(non_preemptible=True), cpu=4)
+    play = Play.with_queue(Engine(has_non_preemptible=True), cpu=4)
     play.apply(cluster_queue("cq").quota("default", cpu=4).preempt(within_cluster_queue="LowerPriority").build())
     play.submit(guarded("low"))
     assert play.cycle() == ("low",)

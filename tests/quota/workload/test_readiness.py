@@ -39,7 +39,7 @@ FINDINGS = {
 
 @pytest.mark.parametrize(("builder", "ready", "value", "reason"), FINDINGS.values(), ids=FINDINGS)
 def test_it_is_said(builder: WorkloadBuilder, ready: bool, value: str, reason: str) -> None:
-    found = finding(builder.build().status, ready=ready)
+    found = finding(builder.build().status, are_ready=ready)
     assert (found.status, found.reason) == (value, reason)
 
 

@@ -227,7 +227,7 @@ def _print_plan(registration: Registration, *, with_user: bool, output: Form) ->
     """The manifests of a dry run, first the worker's. The Secret has no data: there is no credential yet."""
     from multikueue.registration.plan import manager_objects, worker_objects
 
-    plan = {"worker": worker_objects(registration, with_user=with_user), "manager": manager_objects(registration)}
+    plan = {"worker": worker_objects(registration, has_user=with_user), "manager": manager_objects(registration)}
     if is_document(output) and output is not Format.YAML:
         print_document({where: [one.manifest for one in wanted] for where, wanted in plan.items()}, output)
         return

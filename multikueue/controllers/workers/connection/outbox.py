@@ -413,4 +413,4 @@ class Outbox:
 
 def _is_unsure(error: ApiError | ClusterUnreachable) -> bool:
     """Whether the server may have carried out the failed request."""
-    return error.sent if isinstance(error, ClusterUnreachable) else isinstance(error, ServerError)
+    return error.was_sent if isinstance(error, ClusterUnreachable) else isinstance(error, ServerError)

@@ -73,8 +73,8 @@ class BatchJob(DefaultAdapter):
     def refusal(self, job: webhook.Submitted, old: webhook.Submitted | None = None) -> str | None:
         return webhook.refusal(job, old)
 
-    def defaults(self, job: webhook.Submitted, *, queue_uses_multikueue: bool) -> list[Tree]:
-        return webhook.default_job(job, queue_uses_multikueue=queue_uses_multikueue)
+    def defaults(self, job: webhook.Submitted, *, is_multikueue_queue: bool) -> list[Tree]:
+        return webhook.default_job(job, is_multikueue_queue=is_multikueue_queue)
 
     def unmanaged_reason(self, job: AnyJob) -> str | None:
         manager = job_spec(job).managed_by or ""
@@ -102,7 +102,7 @@ class BatchJob(DefaultAdapter):
         theirs = spec.pod_sets[0]
         if pods_count(job) != theirs.count and not is_partially_admitted(job, workload):
             return False
-        return is_same_pod_set(job, theirs, ignore_tolerations=workload.has("Admitted"))
+        return is_same_pod_set(job, theirs, should_ignore_tolerations=workload.has("Admitted"))
 
     # --- the status --------------------------------------------------------------------------------------------------
 
@@ -206,8 +206,8 @@ class HeldBatchJob(BatchJob):
     """batch Jobs with and without managedBy. Without it a dispatched Job stays suspended for its whole life, and only
     its end comes home: until then its status is its own controller's."""
 
-    def defaults(self, job: webhook.Submitted, *, queue_uses_multikueue: bool) -> list[Tree]:  # noqa: ARG002
-        return webhook.default_job(job, queue_uses_multikueue=False)
+    def defaults(self, job: webhook.Submitted, *, is_multikueue_queue: bool) -> list[Tree]:  # noqa: ARG002
+        return webhook.default_job(job, is_multikueue_queue=False)
 
     def unmanaged_reason(self, job: AnyJob) -> str | None:
         return BatchJob.unmanaged_reason(self, job) if job_spec(job).managed_by else None
@@ -230,7 +230,7 @@ def _news(local: AnyJob, ours: Tree, theirs: Tree) -> msgspec.Raw | None:
     """The status `theirs` as far as the local job, whose status is `ours`, may have it; None if it may not, or nothing
     is new."""
     suspended = job_spec(local).suspend
-    status = batch_status.writable(ours, theirs, suspended=suspended, succeeded_may_shrink=_is_elastic_index(local))
+    status = batch_status.writable(ours, theirs, is_suspended=suspended, may_shrink_succeeded=_is_elastic_index(local))
     if status is None or batch_status.comparable(status) == batch_status.comparable(ours):
         return None
     return msgspec.Raw(encode(status))

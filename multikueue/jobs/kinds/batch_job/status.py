@@ -46,10 +46,10 @@ def end_of(status: Status) -> Status | None:
     return next((c for c in _conditions(status) if c.get("type") in _ANNOUNCED_BY and c.get("status") == "True"), None)
 
 
-def writable(local: Status, remote: Status, *, suspended: bool, succeeded_may_shrink: bool = False) -> Status | None:
+def writable(local: Status, remote: Status, *, is_suspended: bool, may_shrink_succeeded: bool = False) -> Status | None:
     """The remote status as far as the local job may have it; None if Kubernetes would refuse any form of it.
 
-    `suspended` is the local job's. uncountedTerminatedPods, the worker's controller's record of pods that exist only
+    `is_suspended` is the local job's. uncountedTerminatedPods, the worker's controller's record of pods that exist only
     there, is not copied: it would cost a write per pod.
     """
     end = end_of(remote)
@@ -57,8 +57,8 @@ def writable(local: Status, remote: Status, *, suspended: bool, succeeded_may_sh
     status["conditions"] = _finished_conditions(remote, end) if end else _running_conditions(remote)
     if not _keep_irrevocable(status, local):
         return None
-    _keep_counters(status, local, succeeded_may_shrink=succeeded_may_shrink)
-    _keep_start(status, local, suspended=suspended, ended=end is not None)
+    _keep_counters(status, local, may_shrink_succeeded=may_shrink_succeeded)
+    _keep_start(status, local, is_suspended=is_suspended, has_ended=end is not None)
     return _finished(status, end) if end else status
 
 
@@ -117,20 +117,20 @@ def _keep_irrevocable(status: Status, local: Status) -> bool:
     return not (both & {COMPLETE, _SUCCESS_CRITERIA_MET} and both & {FAILED, _FAILURE_TARGET})
 
 
-def _keep_counters(status: Status, local: Status, *, succeeded_may_shrink: bool) -> None:
-    counters = ("failed",) if succeeded_may_shrink else ("failed", "succeeded")
+def _keep_counters(status: Status, local: Status, *, may_shrink_succeeded: bool) -> None:
+    counters = ("failed",) if may_shrink_succeeded else ("failed", "succeeded")
     for name in counters:
         most = max(status.get(name) or 0, local.get(name) or 0)
         if most:
             status[name] = most
 
 
-def _keep_start(status: Status, local: Status, *, suspended: bool, ended: bool) -> None:
+def _keep_start(status: Status, local: Status, *, is_suspended: bool, has_ended: bool) -> None:
     """While a job runs, its first startTime stays. While it is being stopped, a cleared startTime stays cleared: the
     restoration of the template needs that."""
-    if not suspended and local.get("startTime"):
+    if not is_suspended and local.get("startTime"):
         status["startTime"] = local["startTime"]
-    elif suspended and not ended and not local.get("startTime"):
+    elif is_suspended and not has_ended and not local.get("startTime"):
         status.pop("startTime", None)
 
 

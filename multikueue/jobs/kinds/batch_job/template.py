@@ -62,11 +62,11 @@ def _with_labels(template: Tree, labels: Tree) -> Tree:
     return template | {"metadata": meta | ({"labels": labels} if labels else {})}
 
 
-def is_same_pod_set(job: AnyJob, pod_set: PodSet, *, ignore_tolerations: bool) -> bool:
+def is_same_pod_set(job: AnyJob, pod_set: PodSet, *, should_ignore_tolerations: bool) -> bool:
     if pod_set.min_count != fewest_pods(job):
         return False
     ours, theirs = bytes(job_spec(job).template), bytes(pod_set.template)
-    return is_same_template(ours, theirs, ignore_tolerations)
+    return is_same_template(ours, theirs, should_ignore_tolerations)
 
 
 def remote_spec(job: AnyJob) -> Tree:

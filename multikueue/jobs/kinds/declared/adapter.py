@@ -84,12 +84,12 @@ class DeclaredJob(DefaultAdapter):
         twice = sorted({name for name in names if names.count(name) > 1})
         return [*found, *(f"expected a name of its own for each group of pods, got {name!r} twice" for name in twice)]
 
-    def defaults(self, job: webhook.SubmittedCustom, *, queue_uses_multikueue: bool) -> list[Tree]:
+    def defaults(self, job: webhook.SubmittedCustom, *, is_multikueue_queue: bool) -> list[Tree]:
         return webhook.default_custom(
             job,
             suspend=_in_spec(self.declared.suspend),
             managed_by=self._managed_by(),
-            queue_uses_multikueue=queue_uses_multikueue,
+            is_multikueue_queue=is_multikueue_queue,
         )
 
     def unmanaged_reason(self, job: AnyJob) -> str | None:

@@ -72,7 +72,7 @@ class PlainPod(DefaultAdapter):
     def refusal(self, job: webhook.SubmittedPod, old: webhook.SubmittedPod | None = None) -> str | None:
         return webhook.refusal(job, old)
 
-    def defaults(self, job: webhook.SubmittedPod, *, queue_uses_multikueue: bool) -> list[Tree]:  # noqa: ARG002
+    def defaults(self, job: webhook.SubmittedPod, *, is_multikueue_queue: bool) -> list[Tree]:  # noqa: ARG002
         return webhook.default_pod(job)
 
     def queue_name(self, job: AnyJob) -> str:

@@ -58,7 +58,7 @@ class StatefulSets(DefaultAdapter):
     def refusal(self, job: SubmittedDeployment, old: SubmittedDeployment | None = None) -> str | None:
         return webhook.refusal(job, old)
 
-    def defaults(self, job: SubmittedDeployment, *, queue_uses_multikueue: bool) -> list[Patch]:  # noqa: ARG002
+    def defaults(self, job: SubmittedDeployment, *, is_multikueue_queue: bool) -> list[Patch]:  # noqa: ARG002
         return webhook.default_stateful_set(job)
 
     def queue_name(self, job: AnyJob) -> str:

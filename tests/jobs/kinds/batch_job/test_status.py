@@ -124,26 +124,26 @@ def _true(status: Status) -> set[str]:
     ],
 )
 def test_what_may_be_written(local: Status, remote: Status, suspended: bool, expected: Status | None) -> None:
-    assert writable(local, remote, suspended=suspended) == expected
+    assert writable(local, remote, is_suspended=suspended) == expected
 
 
 def test_an_old_job_controller_announces_nothing() -> None:
     complete = condition("Complete", lastTransitionTime=ENDED, reason="", message="m")
-    found = writable({}, {"conditions": [complete], "startTime": STARTED, "completionTime": ENDED}, suspended=False)
+    found = writable({}, {"conditions": [complete], "startTime": STARTED, "completionTime": ENDED}, is_suspended=False)
     assert found is not None
     assert found["conditions"] == [complete | {"type": "SuccessCriteriaMet"}, complete]
 
 
 def test_an_end_without_times_gets_that_of_the_condition() -> None:
     remote = {"conditions": [condition("Complete", lastTransitionTime=ENDED)]}
-    found = writable({}, remote, suspended=False)
+    found = writable({}, remote, is_suspended=False)
     assert found is not None
     assert (found["startTime"], found["completionTime"]) == (ENDED, ENDED)
 
 
 def test_succeeded_shrinks_only_where_indexes_may_go() -> None:
     local, remote = {"succeeded": 5}, {"succeeded": 3, "startTime": STARTED}
-    kept, shrunk = (writable(local, remote, suspended=False, succeeded_may_shrink=may) for may in (False, True))
+    kept, shrunk = (writable(local, remote, is_suspended=False, may_shrink_succeeded=may) for may in (False, True))
     assert kept is not None
     assert shrunk is not None
     assert (kept["succeeded"], shrunk["succeeded"]) == (5, 3)
@@ -195,7 +195,7 @@ def test_kubernetes_refuses_nothing_of_what_is_written(runs: list[Status], suspe
     """Whatever several workers reported one after another, as long as the local job is not over."""
     local: Status = {}
     for remote in runs:
-        new = writable(local, remote, suspended=suspended)
+        new = writable(local, remote, is_suspended=suspended)
         assert new is not None, "without announcements in advance, nothing contradicts"
         assert refusals(local, new, suspended=suspended) == []
         if end_of(new):
@@ -208,14 +208,14 @@ def test_nothing_contradictory_is_written_over_what_others_left(local: Status, r
     """Kueue copies announcements in advance; a job taken over from it may have one."""
     if end_of(local):
         return
-    new = writable(local, remote, suspended=suspended)
+    new = writable(local, remote, is_suspended=suspended)
     assert new is None or refusals(local, new, suspended=suspended) == []
 
 
 @given(local=statuses_of_a_worker(), remote=statuses_of_a_worker(), suspended=st.booleans())
 def test_written_once_is_enough(local: Status, remote: Status, suspended: bool) -> None:
-    new = None if end_of(local) else writable(local, remote, suspended=suspended)
+    new = None if end_of(local) else writable(local, remote, is_suspended=suspended)
     if new is not None:
-        again = writable(new, remote, suspended=suspended)
+        again = writable(new, remote, is_suspended=suspended)
         assert again is not None
         assert comparable(again) == comparable(new)

@@ -103,7 +103,7 @@ def _is_submitted(made: Tree) -> None:
     job = PLAIN_POD.submitted(raw)
     PLAIN_POD.refusal(job)
     PLAIN_POD.refusal(job, job)
-    changes = json.loads(encode(PLAIN_POD.defaults(job, queue_uses_multikueue=True)))
+    changes = json.loads(encode(PLAIN_POD.defaults(job, is_multikueue_queue=True)))
     patched = json_patch(json.loads(bytes(raw)), changes)
     before, after = made["spec"]["schedulingGates"], patched["spec"]["schedulingGates"]
     assert {"name": "kueue.x-k8s.io/admission"} in after

@@ -22,7 +22,7 @@ def submitted(*, status: Tree | None = None, **more: Any) -> SubmittedDeployment
 
 
 def patched(job: SubmittedDeployment) -> Tree:
-    return {patch["path"]: patch["value"] for patch in STATEFUL_SET.defaults(job, queue_uses_multikueue=True)}
+    return {patch["path"]: patch["value"] for patch in STATEFUL_SET.defaults(job, is_multikueue_queue=True)}
 
 
 def test_its_pods_say_whose_they_are_and_come_to_the_webhook() -> None:

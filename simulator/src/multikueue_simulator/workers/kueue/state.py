@@ -73,7 +73,7 @@ class Seen:
         is_held_back: Callable[[Workload], bool],
         figures: timedelta | None,
     ) -> None:
-        self.engine = Engine(compatibility=Compatibility.of(PLAYED), elastic=True, copies=True)
+        self.engine = Engine(compatibility=Compatibility.of(PLAYED), has_elastic_jobs=True, has_copies=True)
         self._expected: dict[ObjectKey, WorkloadStatus] = {}
         self._queue, self._now, self._is_held_back, self._figures = queue, now, is_held_back, figures
         self.namespaces: Cache[Namespace] = Cache(self._namespace_changed)
