@@ -163,7 +163,8 @@ def _unusable(case: Case, why: str) -> JobDecision:
 
 def _decide_nested(case: Case, nested: Nested) -> JobDecision:
     """Keeps a nested job suspended until its owner is admitted; the owner's controller unsuspends it. A Workload of its
-    own, from before it had that owner, is deleted unless it is prebuilt (quota-engine 6.1)."""
+    own, from before it had that owner, is deleted unless it is prebuilt (quota-engine 6.1): the quota of the owner is for
+    the pods of all below it, and they would be counted twice."""
     if nested is Nested.UNSEEN:
         return NOTHING
     if nested is Nested.TOO_DEEP:

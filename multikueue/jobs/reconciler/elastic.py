@@ -21,6 +21,8 @@ def decide_elastic(case: Case, now: datetime) -> JobDecision:
     """Follows the size of an elastic job, in its Workload or by another slice (contract 3.5).
 
     There are at most two slices: the running one and its replacement. Any other change starts over, as for other jobs.
+    Growth takes another slice because quota that is reserved cannot grow: the next slice queues for the whole, and gives
+    back what the first one has (KEP 77).
     """
     job = case.view.job
     found = slices.in_order([w for w in case.view.workloads if is_owned(w, job)])

@@ -39,7 +39,8 @@ def decide_own(case: Case) -> JobDecision:
 
 
 def choose(case: Case) -> tuple[Workload | None, tuple[Workload, ...]]:
-    """The Workload that matches the job, and the others. Of several: the most progress, then the oldest."""
+    """The Workload that matches the job, and the others. Of several: the most progress, then the oldest; to go back to
+    another would stop pods that run."""
     owned = sorted((w for w in case.view.workloads if is_owned(w, case.view.job)), key=_progress)
     kept = next((w for w in owned if case.adapter.is_equivalent(case.view.job, w)), None)
     return kept, tuple(w for w in owned if w is not kept)

@@ -104,7 +104,8 @@ def are_within(allowance: Allowance, *targets: Target) -> bool:
 
 
 def candidate_order(reservation: Reservation, *, is_own: bool) -> tuple[bool, bool, int, float, str, ObjectKey]:
-    """The order of candidates of all queues: evicted ones, then those of other queues (quota-engine 3.5)."""
+    """The order of candidates of all queues: evicted ones, which stop anyway, then those of other queues, which use what
+    is not theirs (quota-engine 3.5)."""
     stays, priority, late, uid, key = reservation.eviction_rank
     return stays, is_own, priority, late, uid, key
 

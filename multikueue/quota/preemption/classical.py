@@ -103,7 +103,12 @@ class _Search:
                 yield from self._borrowers(child, came_from)
 
     def _attempts(self) -> tuple[bool, ...]:
-        """The values of `borrowing` to try, in order."""
+        """The values of `borrowing` to try, in order.
+
+        A head that borrows may take from nobody but those that `borrowWithinCohort` names, or on whose quota its side has
+        an advantage; one that stays within nominal quota may reclaim from every borrower. Where the first is not open,
+        the second is tried before it.
+        """
         may_borrow = self._rules.borrow_within_cohort.policy != "Never"
         if not (self._advantaged or self._others) or not (may_borrow or self._is_below_nominal()):
             return (True,)
@@ -114,6 +119,7 @@ class _Search:
         return all(cell.usage < cell.quota.nominal for cell in cells)
 
     def _attempt(self, own: list[_CandidateGroup], *, borrowing: bool) -> list[Target]:
+        # Nobody loses quota that he borrows to a head that would borrow it too, unless borrowWithinCohort says so (KEP 1337).
         too_weak = borrowing and self._rules.borrow_within_cohort.policy == "Never"
         lists = [self._advantaged, [] if too_weak else self._others, own]
         if not self._is_enough(lists, own, borrowing=borrowing):
@@ -162,8 +168,8 @@ class _Search:
 
 
 def _in_candidate_order(lists: Iterable[list[_CandidateGroup]]) -> Iterator[tuple[Reservation, _CandidateGroup]]:
-    """The lists one after the other, each in order of eviction, but evicted ones of all lists first. Lazy: few are ever
-    needed."""
+    """The lists one after the other, each in order of eviction, but evicted ones of all lists first: they stop anyway, so
+    to choose them costs nobody anything. Lazy: few are ever needed."""
     for evicted in (True, False):
         for groups in lists:
             parts = [_part(group, evicted=evicted) for group in groups]

@@ -123,7 +123,11 @@ class _Search:
         return False
 
     def _by_second(self) -> bool:
-        """Take one of the candidates left from each queue whose share is still larger than the head's."""
+        """Take one of the candidates left from each queue whose share is still larger than the head's.
+
+        Only one: this strategy compares shares as they were before (KEP 1714), so it does not see how much of its share a
+        queue has lost already.
+        """
         for queue in self._order(self._left):
             our_side, their_side = _sides(self._node, queue)
             if share(our_side) < share(their_side) and self._take(self._left, queue, Cause.FAIR_SHARING):

@@ -97,7 +97,9 @@ class PendingQueue:
             self._join(waiting, active=self._should_try_at_once(waiting, reason))
 
     def _should_try_at_once(self, waiting: PendingWorkload, reason: Reason) -> bool:
-        if self.is_strict:
+        if (
+            self.is_strict
+        ):  # nobody may pass the head, but for one that no free quota would help: its namespace is not let in
             return reason is not Reason.NAMESPACE_MISMATCH
         return waiting.progress is not None or reason in _TRIED_AGAIN
 

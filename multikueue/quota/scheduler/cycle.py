@@ -186,6 +186,8 @@ class _Round:
             return _refuse(head, assignment.message())
         if assignment.mode is not Mode.FIT and not entry.targets:
             waiting.progress = assignment.progress()
+            # Later heads would take what it waits for, again in each cycle. A queue that may reclaim from any priority gets
+            # what it lends back in time, so meanwhile others may have it.
             if head.queue.spec.preemption.reclaim_within_cohort != "Any":
                 entry.node.add(_blocked(entry), self.log)
             return _refuse(head, assignment.message())

@@ -120,7 +120,7 @@ def assign(
                 fr = (choice.flavor, resource)
                 assignment.usage[fr] = assignment.usage.get(fr, 0) + each.requests[resource]
         if any(each.reasons and not each.choices for each in found):
-            break
+            break  # it is admitted with all its pod sets or not at all: the flavors of the others do not matter
     return assignment
 
 
@@ -248,6 +248,7 @@ class _Search:
             return Grade(Mode.FIT, borrowing), ""
         missing = quantity.render(resource, total - available)
         why = f"insufficient unused quota for {resource} in flavor {flavor}, {missing} more needed"
+        # Preemption gives a queue its nominal quota back; to borrow more by it, borrowWithinCohort has to allow that.
         if total <= cell.quota.nominal or may_reclaim or self._queue.may_preempt_while_borrowing:
             return self._oracle(fr, total), why
         return Grade(Mode.NO_FIT, borrowing), why

@@ -375,7 +375,7 @@ class _Step:
         return sum((all_ | {each.name: each.count for each in some if each.count is not None}).values())
 
     def look_for_trouble(self) -> None:
-        """End a reservation if a rule says so; the first that applies decides."""
+        """End a reservation if a rule says so; the first that applies decides, in the order of Kueue's own reconcile."""
         rules = (
             self.evict_if_deactivated,
             self.evict_if_preempted,
@@ -416,6 +416,8 @@ class _Step:
         return True
 
     def deactivate_if_rejected(self) -> bool:
+        """A check that says Rejected has no other answer next time (KEP 993): deactivated, the workload is not tried again
+        and again."""
         rejected = self.checks_in("Rejected")
         if rejected:
             names = ",".join(check.name for check in rejected)
@@ -429,6 +431,8 @@ class _Step:
         return sorted(found, key=lambda check: check.name)
 
     def evict_if_retried(self) -> bool:
+        """A check that says Retry ends the reservation, but not before the delay that it asks for: until then, Kueue keeps
+        the quota too."""
         asking = self.checks_in("Retry")
         if not asking or self.is_waiting_for(self.requeue_at):
             return False

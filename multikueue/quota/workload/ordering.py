@@ -17,7 +17,8 @@ EntryRank = tuple[int, int, datetime, str]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TO_THE_BACK = (PODS_READY_TIMEOUT, "AdmissionCheck")
-"""Reasons of an eviction that becomes the queue time (quota-engine 2.1)."""
+"""Reasons of an eviction that becomes the queue time (quota-engine 2.1). A workload that had quota and did not use it
+lets those pass that waited meanwhile; one that was preempted lost its quota to others, and keeps its place."""
 
 
 def queue_time(workload: Workload, *, should_keep_place: bool = False) -> datetime:
@@ -37,6 +38,9 @@ def queue_rank(workload: Workload, priority: int, *, should_keep_place: bool = F
 
 
 def entry_rank(*, borrowing: int, rank: Rank, queue: str) -> EntryRank:
-    """The order of heads in one cycle: those that stay low in the cohort tree first, then as in a queue."""
+    """The order of heads in one cycle: those that stay low in the cohort tree first, then as in a queue.
+
+    What a queue needs of its own is given before anybody borrows it: else it would have to be reclaimed in the next cycle.
+    """
     priority, since, _ = rank
     return borrowing, priority, since, queue

@@ -96,6 +96,8 @@ def _running_conditions(remote: Status) -> list[Status]:
 
 
 def _finished_conditions(remote: Status, end: Status) -> list[Status]:
+    """The API server takes Complete only together with SuccessCriteriaMet, and Failed with FailureTarget; a worker of an
+    older Kubernetes has not written these."""
     announcement = _ANNOUNCED_BY[end["type"]]
     if announcement in _true_types(remote):
         return _conditions(remote)
@@ -118,6 +120,7 @@ def _keep_irrevocable(status: Status, local: Status) -> bool:
 
 
 def _keep_counters(status: Status, local: Status, *, may_shrink_succeeded: bool) -> None:
+    """The API server refuses counters that go back. In another attempt on another worker they begin with nothing."""
     counters = ("failed",) if may_shrink_succeeded else ("failed", "succeeded")
     for name in counters:
         most = max(status.get(name) or 0, local.get(name) or 0)
