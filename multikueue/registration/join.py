@@ -46,7 +46,7 @@ from multikueue.registration.plan import (
     worker_objects,
 )
 from multikueue.registration.preflight import Finding, missing_rights, preflight, routes
-from multikueue.store.state import CLUSTER_UID_ANNOTATION
+from multikueue.store.references import CLUSTER_UID_ANNOTATION
 
 __all__ = ["Joined", "Request", "busy", "join", "leave"]
 

@@ -22,7 +22,7 @@ from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions, lost
 from multikueue.registration.ownership import ask
 from multikueue.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
-from multikueue.store.state import clusters_of
+from multikueue.store.references import clusters_of
 from multikueue.store.workers.sight import EVERYWHERE
 
 __all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]

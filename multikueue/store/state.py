@@ -49,13 +49,8 @@ from multikueue.store.caches.runtimes import Runtimes
 from multikueue.store.caches.slices import Slices, replaced
 from multikueue.store.plans import Plans
 from multikueue.store.queues import WorkQueues
+from multikueue.store.references import clusters_of, config_of, file_of, source_of, uid_of
 from multikueue.store.workers.worker import Places, WorkerView
-
-CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
-"""On a MultiKueueConfig: more cluster names, comma separated, beyond the 20 that its spec may hold."""
-
-CLUSTER_UID_ANNOTATION = "multikueue.dev/cluster-uid"
-"""On a MultiKueueCluster: the UID of the namespace kube-system of the cluster that its name stands for."""
 
 
 def _owner_uid(workload: Workload) -> Iterable[str]:
@@ -148,7 +143,7 @@ class State:
         self.cohorts: Cache[Cohort] = Cache()
         self.checks: Cache[AdmissionCheck] = Cache(indexes={"config": config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(indexes={"cluster": clusters_of})
-        self.clusters: Cache[MultiKueueCluster] = Cache(indexes={"source": source_of, "file": _file_of, "uid": _uid_of})
+        self.clusters: Cache[MultiKueueCluster] = Cache(indexes={"source": source_of, "file": file_of, "uid": uid_of})
         self.secrets: Cache[Secret] = Cache()
         self.profiles: Cache[ClusterProfile] = Cache()
         self.namespaces: Cache[Namespace] = Cache()
@@ -345,31 +340,3 @@ class State:
 def pod_set_info_of(adapter: Adapter, job: AnyJob) -> str:
     """The name of the Workload whose pod set info the job has; empty if none."""
     return adapter.pod_set_info.pod_set_info_of(job) if adapter.pod_set_info is not None else ""
-
-
-def config_of(check: AdmissionCheck) -> tuple[str, ...]:
-    return (check.spec.parameters.name,) if check.spec.parameters else ()
-
-
-def clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
-    """The clusters of a MultiKueueConfig, in order: its spec, then the annotation for more than 20."""
-    more = config.metadata.annotations.get(CLUSTERS_ANNOTATION, "")
-    return tuple(dict.fromkeys((*config.spec.clusters, *(n.strip() for n in more.split(",") if n.strip()))))
-
-
-def _uid_of(cluster: MultiKueueCluster) -> Iterable[str]:
-    uid = cluster.metadata.annotations.get(CLUSTER_UID_ANNOTATION)
-    return (uid,) if uid else ()
-
-
-def source_of(cluster: MultiKueueCluster) -> tuple[tuple[str, str], ...]:
-    """The source of a cluster's kubeconfig: type and location. Several clusters may share one."""
-    source = cluster.spec.cluster_source
-    if source.kube_config is not None:
-        return ((source.kube_config.location_type, source.kube_config.location),)
-    profile = source.cluster_profile_ref
-    return (("ClusterProfile", profile.name),) if profile is not None else ()
-
-
-def _file_of(cluster: MultiKueueCluster) -> tuple[str, ...]:
-    return tuple(location for type_, location in source_of(cluster) if type_ == "Path")

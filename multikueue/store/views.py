@@ -32,7 +32,8 @@ from multikueue.dispatch.group.group import (
 from multikueue.dispatch.group.slices import NO_SLICE
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
-from multikueue.store.state import config_of, pod_set_info_of, workers_named_by
+from multikueue.store.references import config_of
+from multikueue.store.state import pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
 from multikueue.store.workers.sight import EVERYWHERE, Lack
 

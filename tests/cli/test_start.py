@@ -28,7 +28,8 @@ print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
 
 COMMANDS = "multikueue.cli.commands"
 
-ASKING = ("clusters", "get", "logs", "queues", "why", "workloads")
+ASKING = ("clusters", "get", "logs", "queues", "webhook", "why", "workloads")
+JOINING = ("clusters register", "clusters remove")
 
 # Not pydantic itself: typer takes it for the parsing of its own parameters.
 NO_HELP_NEEDS = (
@@ -46,6 +47,15 @@ NO_LIST_NEEDS = (
     "multikueue.dispatch",
     "multikueue.store.store",
     "multikueue.manager",
+)
+# These know the kinds of jobs, and some settings, but nothing that decides.
+NO_CHECK_NEEDS = (
+    *NO_COMMAND_NEEDS,
+    "prometheus_client",
+    "multikueue.controllers.reconcile",
+    "multikueue.dispatch",
+    "multikueue.quota.scheduler",
+    "multikueue.store.state",
 )
 
 
@@ -66,7 +76,11 @@ CASES = (
     Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.process.run"), 28, 310),
     Case("clusters list", NO_LIST_NEEDS, 72, 560),
     Case("clusters show w", NO_LIST_NEEDS, 71, 560),
-    Case("clusters check w", NO_COMMAND_NEEDS, 198, 740),
+    Case("clusters check w", NO_CHECK_NEEDS, 146, 655),
+    Case("clusters capacity", NO_CHECK_NEEDS, 153, 660),
+    Case("clusters register w", (*NO_CHECK_NEEDS, "multikueue.settings"), 139, 615),
+    Case("clusters remove w", (*NO_CHECK_NEEDS, "multikueue.settings"), 139, 615),
+    Case("webhook remove", NO_LIST_NEEDS, 62, 560),
     Case("workloads list", NO_LIST_NEEDS, 70, 560),
     Case("workloads show w", NO_LIST_NEEDS, 78, 560),
     Case("workloads logs w", NO_LIST_NEEDS, 76, 560),
@@ -75,7 +89,7 @@ CASES = (
     Case("get jobs", NO_LIST_NEEDS, 77, 570),
     Case("queues list", NO_LIST_NEEDS, 61, 560),
     Case("strategies list", ("aiohttp", *NO_COMMAND_NEEDS), 23, 430),
-    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 220, 605),
+    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 222, 605),
 )
 
 
@@ -87,6 +101,8 @@ def test_a_command_loads_what_it_needs_and_no_more(case: Case, tmp_path: Path) -
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_bytes(unreachable())
         words += ["--manager-kubeconfig", str(kubeconfig)]
+    if case.words.startswith(JOINING) and asks:
+        words += ["--worker-kubeconfig", str(kubeconfig)]
 
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(words)], capture_output=True, text=True, check=True

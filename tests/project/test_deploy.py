@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from multikueue import __version__, settings
+from multikueue.controllers.serving.names import CONFIGURATION
 from multikueue.controllers.serving.visibility import CERTIFICATE_SECRET as VISIBILITY_SECRET
-from multikueue.controllers.serving.webhooks import CERTIFICATE_SECRET, CONFIGURATION
+from multikueue.controllers.serving.webhooks import CERTIFICATE_SECRET
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.settings import LeaderElection, Settings, Shutdown
 from multikueue.web.visibility import SERVED

@@ -13,12 +13,12 @@ import yaml
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kueue.workload import Finish
 from multikueue.api.meta import decoder, encode
-from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.roles import adapters_of
 from multikueue.settings import Settings, read_kind
 from tests.jobs.all_kinds import template

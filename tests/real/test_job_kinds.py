@@ -8,10 +8,10 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.jobs.trees import paths
 from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed

@@ -27,7 +27,7 @@ from multikueue.registration.plan import (
     SERVICE_ACCOUNTS,
     Registration,
 )
-from multikueue.store.state import CLUSTER_UID_ANNOTATION
+from multikueue.store.references import CLUSTER_UID_ANNOTATION
 from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
 from multikueue.testing import workload
 from tests.cli.cluster import Cluster

@@ -14,7 +14,7 @@ from multikueue.api.jobs.job import job_type
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import DEFINITIONS
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
+from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.settings import Cluster, InForce, Integrations, Settings
 from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 from tests.simulator.stage import perform

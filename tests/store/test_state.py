@@ -11,7 +11,7 @@ from multikueue.jobs.framework.pod_set_info import placement
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import ByName
-from multikueue.store.state import CLUSTERS_ANNOTATION, clusters_of
+from multikueue.store.references import CLUSTERS_ANNOTATION, clusters_of
 from multikueue.store.store import Store
 from multikueue.testing import (
     NOW,

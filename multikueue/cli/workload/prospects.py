@@ -31,7 +31,7 @@ from multikueue.errors import ApiError, Forbidden, MultiKueueError
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.store.caches.ceilings import Ceilings
-from multikueue.store.state import clusters_of, config_of
+from multikueue.store.references import clusters_of, config_of
 from multikueue.store.workers.sight import namespaces_of
 
 if TYPE_CHECKING:

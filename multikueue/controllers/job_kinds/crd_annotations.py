@@ -16,7 +16,7 @@ from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, de
 from multikueue.controllers.reconcile.events import Recorder, log_state
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
-from multikueue.jobs.kinds.declared.declaration import Declaration
+from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION, Declaration
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.reflector import Reflector
 from multikueue.settings import read_kind
@@ -26,9 +26,6 @@ from multikueue.telemetry import get_logger
 __all__ = ["KIND_ANNOTATION", "AnnotatedKinds", "annotated_kinds"]
 
 log = get_logger()
-
-KIND_ANNOTATION = "multikueue.dev/job-kind"
-"""On a CustomResourceDefinition: the declaration of its kind as in `integrations.declared[]`, without the names."""
 
 
 @dataclass(slots=True)

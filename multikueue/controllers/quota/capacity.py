@@ -7,21 +7,21 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
 import anyio
 import msgspec
 
-from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
-from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue
+from multikueue.api.kinds import CLUSTER_QUEUES
+from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.api.meta import Condition, ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueConfig
+from multikueue.controllers.quota.worker_queues import CORDONED, read_queues, rules_of, why_unread
 from multikueue.controllers.reconcile.conditions import write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
-from multikueue.kube.cluster_client import FIELD_MANAGER, ClusterClient, Page
+from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotLeading, Unauthorized
+from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.quota.capacity.following import (
     AUTOMATED,
     AUTOMATION,
@@ -34,14 +34,13 @@ from multikueue.quota.capacity.following import (
     json_patch,
     reserve_of,
 )
-from multikueue.quota.capacity.offers import Feeders, Offer, Record, WorkerQueues, offer
+from multikueue.quota.capacity.offers import Feeders, Offer, Record, offer
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.runtime import supervise
-from multikueue.settings import CapacityFollow
-from multikueue.store.state import config_of
+from multikueue.store.references import config_of
 from multikueue.telemetry import get_logger
 
-__all__ = ["CORDONED", "Capacity", "read_queues", "rules_of", "why_unread"]
+__all__ = ["Capacity"]
 
 log = get_logger()
 
@@ -50,35 +49,6 @@ FOLLOWED, UNKNOWN, UNWRITTEN = "CapacityFollowed", "CapacityUnknown", "CapacityN
 
 MANAGER = f"{FIELD_MANAGER}-capacity"
 """The field manager of nominal quotas, the only fields written here."""
-
-CORDONED = "is cordoned"
-
-
-def rules_of(settings: CapacityFollow) -> Rules:
-    return Rules(
-        is_enabled=settings.enabled,
-        reserve=WorkerReserve.parse(settings.reserve),
-        shrink_after=settings.shrink_after,
-        threshold=settings.threshold,
-        flavors=settings.flavors,
-    )
-
-
-async def read_queues(worker: ClusterClient, namespaces: Collection[str]) -> WorkerQueues:
-    """The queues of a worker for the namespaces that it offers; a forbidden namespace only costs its own queues. Raises
-    as `ClusterClient` does, Forbidden if all namespaces are forbidden, InvalidObject if a queue cannot be decoded."""
-    pages, hidden = list[Page[LocalQueue]](), list[str]()
-    for namespace in namespaces:
-        try:
-            pages.append(await worker.list(LOCAL_QUEUES, namespace=namespace))
-        except Forbidden:
-            hidden.append(namespace)
-            if len(hidden) == len(namespaces):
-                raise
-    cluster_queues = await worker.list(CLUSTER_QUEUES)
-    for key in chain(cluster_queues.undecodable, *(page.undecodable for page in pages)):
-        raise InvalidObject(f"queue {key} of the worker", "spec", "what Kueue's API says")
-    return WorkerQueues.of([queue for page in pages for queue in page.items], cluster_queues.items, hidden)
 
 
 @dataclass(slots=True)
@@ -249,10 +219,3 @@ class Capacity:
         """Whether the message differs from the last one of its topic; an empty one is no news."""
         said, self._told[queue.metadata.uid, topic] = self._told.get((queue.metadata.uid, topic), ""), message
         return message not in ("", said)
-
-
-def why_unread(error: MultiKueueError) -> str:
-    """Why a reachable worker could not be read, and what to do about it."""
-    if isinstance(error, Forbidden):
-        return f"may not be read: {error.message}: register it again"
-    return f"cannot be read: {error}"

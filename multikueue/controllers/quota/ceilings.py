@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from multikueue.controllers.quota.capacity import read_queues
+from multikueue.controllers.quota.worker_queues import read_queues
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.dispatch.group.fit import is_suspected
 from multikueue.errors import MultiKueueError

@@ -7,15 +7,13 @@ from datetime import datetime
 
 from multikueue.api.kinds import SECRETS
 from multikueue.api.meta import ObjectKey
+from multikueue.controllers.serving.names import MANAGED_BY
 from multikueue.errors import AlreadyExists, Conflict, NotFound
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.telemetry import get_logger
 from multikueue.web.serving import Serving, serving
 
 log = get_logger()
-
-MANAGED_BY = {"app.kubernetes.io/managed-by": "multikueue"}
-"""The label on our own objects on the manager cluster."""
 
 # Our replicas write the same object: so many lost races in a row are tried again, one more is an error.
 _ATTEMPTS = 5

@@ -22,7 +22,8 @@ from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
 from multikueue.api.kubernetes.builtins import APIService
 from multikueue.api.kueue.workload import ADMITTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
+from multikueue.controllers.serving.certificate import keep_certificate
+from multikueue.controllers.serving.names import MANAGED_BY
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.webhooks import Service, names_of
 from multikueue.dispatch.group.group import Group

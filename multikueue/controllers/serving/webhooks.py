@@ -26,7 +26,8 @@ from multikueue.api.kueue.workload import (
     QUEUE_LABEL,
 )
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.serving.certificate import MANAGED_BY, keep_certificate
+from multikueue.controllers.serving.certificate import keep_certificate
+from multikueue.controllers.serving.names import CONFIGURATION, MANAGED_BY
 from multikueue.errors import (
     AlreadyExists,
     ClusterUnreachable,
@@ -48,7 +49,6 @@ from multikueue.web.serving import Serving
 log = get_logger()
 
 CERTIFICATE_SECRET = "multikueue-webhook-certificate"  # noqa: S105  # the name of one
-CONFIGURATION = ObjectKey("", "multikueue-manager")
 LOOK_AGAIN_AFTER = timedelta(seconds=15)
 RETRY_AFTER = timedelta(seconds=5)
 LEADER_IS_NEW = timedelta(seconds=1)

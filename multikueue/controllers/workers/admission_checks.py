@@ -10,7 +10,7 @@ from multikueue.api.meta import Condition, ObjectKey, is_true
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.runtime import DONE, Result
-from multikueue.store.state import clusters_of
+from multikueue.store.references import clusters_of
 
 
 @dataclass(frozen=True, slots=True)

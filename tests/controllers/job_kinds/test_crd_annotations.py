@@ -11,9 +11,10 @@ from structlog.testing import capture_logs
 
 from multikueue.api.kubernetes.definition import Definition, DefinitionSpec, Names, Version
 from multikueue.api.meta import ObjectMeta
-from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION, AnnotatedKinds, annotated_kinds
+from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds, annotated_kinds
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.jobs.integrations.frameworks import Adapters
+from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store

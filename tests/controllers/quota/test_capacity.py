@@ -12,7 +12,8 @@ from multikueue.api import kinds
 from multikueue.api.kueue.queues import FOLLOW_ANNOTATION
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
-from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity, rules_of
+from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity
+from multikueue.controllers.quota.worker_queues import rules_of
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.quota.capacity.following import AUTOMATION
 from multikueue.quota.workload.protection import INVALID_ANNOTATION

@@ -17,7 +17,7 @@ from multikueue.cli.access.worker_clusters import WorkerCluster
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, PrintedList
-from multikueue.controllers.quota.capacity import CORDONED, read_queues, why_unread
+from multikueue.controllers.quota.worker_queues import CORDONED, read_queues, why_unread
 from multikueue.errors import ClusterUnreachable, MultiKueueError
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient

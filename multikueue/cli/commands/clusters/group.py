@@ -176,7 +176,7 @@ def show_capacity(
     from multikueue.cli.access import worker_clusters
     from multikueue.cli.commands.clusters import capacity
     from multikueue.cli.terminal.progress import spinner
-    from multikueue.controllers.quota.capacity import rules_of
+    from multikueue.controllers.quota.worker_queues import rules_of
 
     rules = rules_of(settings.load(config).capacity_follow)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -16,10 +16,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather, pick
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, PrintedList
-from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
-from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
-from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.kube.auth.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions
@@ -27,8 +25,10 @@ from multikueue.registration.join import busy
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration
 from multikueue.registration.preflight import Finding, Level, Routes, preflight, routes
-from multikueue.settings import DeclaredKind
 from multikueue.store.workers.sight import EVERYWHERE, namespaces_of
+
+if TYPE_CHECKING:
+    from multikueue.settings import DeclaredKind
 
 __all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
 
@@ -63,12 +63,20 @@ def findings_listing(reports: Sequence[Report]) -> PrintedList:
 
 async def declared(manager: ClusterClient, own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
     """Declared kinds of jobs: those of the settings, and of definitions on the manager cluster if these may be listed."""
-    kinds = tuple(DeclaredJob(declaration_of(each)).kind for each in own)
     try:
-        definitions = (await manager.list(DEFINITIONS)).items
+        annotated = [
+            each for each in (await manager.list(DEFINITIONS)).items if KIND_ANNOTATION in each.metadata.annotations
+        ]
     except Forbidden:
-        return kinds
-    return (*kinds, *annotated_kinds(definitions, [kind.name for kind in kinds]))
+        annotated = []
+    if not own and not annotated:
+        return ()
+    from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
+    from multikueue.controllers.job_kinds.declarations import declaration_of
+    from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+
+    kinds = tuple(DeclaredJob(declaration_of(each)).kind for each in own)
+    return (*kinds, *annotated_kinds(annotated, [kind.name for kind in kinds]))
 
 
 async def check_all(

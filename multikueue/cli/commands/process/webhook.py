@@ -43,8 +43,7 @@ def remove(
 
 async def _remove(target: ContextChoice, *, dry_run: bool) -> None:
     from multikueue.api.kinds import MUTATING_WEBHOOKS
-    from multikueue.controllers.serving.certificate import MANAGED_BY
-    from multikueue.controllers.serving.webhooks import CONFIGURATION
+    from multikueue.controllers.serving.names import CONFIGURATION, MANAGED_BY
     from multikueue.errors import NotFound
 
     what = f"{MUTATING_WEBHOOKS.plural}/{CONFIGURATION.name}"

@@ -18,7 +18,7 @@ from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import Conflict, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.store.state import CLUSTER_UID_ANNOTATION
+from multikueue.store.references import CLUSTER_UID_ANNOTATION
 from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 

@@ -11,7 +11,7 @@ import pytest
 
 from fakekube.model.wire import Refused
 from multikueue.api.kinds import DEFINITIONS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS
-from multikueue.controllers.job_kinds.crd_annotations import KIND_ANNOTATION
+from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.testing import (
     local_queue,

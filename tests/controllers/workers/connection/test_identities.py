@@ -19,7 +19,7 @@ from multikueue.controllers.workers.connection.identities import PATIENCE, Other
 from multikueue.dispatch.group.group import Reach
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate
-from multikueue.store.state import CLUSTER_UID_ANNOTATION
+from multikueue.store.references import CLUSTER_UID_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table
 from tests.controllers.workers.connection.line import (
     ASKED,
