@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Real control
 
 @app.command()
 def install() -> None:
-    """Build the programs: about 7 minutes the first time, nothing afterwards. Needs Go."""
+    """Build the programs: 7 to 23 minutes the first time, nothing afterwards. Needs Go."""
     programs.install(typer.echo)
 
 

@@ -19,6 +19,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,11 @@ OCM = MODULE_FILES / "ocm"
 DEFAULT_KUEUE = "0.19.0"
 
 Say = Callable[[str], None]
+
+WORD_EVERY = 30.0
+"""Seconds between two words about a build that goes on."""
+
+ESTIMATE = "all of them take some 7 minutes, and 23 on two busy cores"
 
 
 class NotInstalledError(RuntimeError):
@@ -261,11 +267,32 @@ def install(say: Say = print) -> Path:
 
 def _build_missing(release: Release, target: Path, say: Say) -> None:
     missing = [build for build in release.builds() if not _is_here(release, build.program)]
+    if missing:
+        say(f"{len(missing)} of {len(release.builds())} programs are to be built, once: {ESTIMATE}")
     for number, build in enumerate(missing, start=1):
-        say(f"building {build.program}, {number} of {len(missing)} (Kubernetes itself takes minutes)")
+        say(f"building {build.program}, {number} of {len(missing)}")
         began = time.monotonic()
-        _build(build, target)
+        with _telling(f"still building {build.program}", say):
+            _build(build, target)
         say(f"built {build.program} in {time.monotonic() - began:.0f} s")
+
+
+@contextmanager
+def _telling(what: str, say: Say) -> Iterator[None]:
+    """Says every now and then that the block goes on, and how long it has: the compiler itself says nothing."""
+    began, over = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not over.wait(WORD_EVERY):
+            say(f"{what}, {time.monotonic() - began:.0f} s")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
 
 
 def _is_here(release: Release, program: str) -> bool:

@@ -68,6 +68,24 @@ def test_installing_builds_each_program_once(go: Path) -> None:
     assert programs.module_folder("sigs.k8s.io/kueue").name == "kueue"
 
 
+def test_a_long_build_says_how_long_it_takes_and_that_it_goes_on(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "WORD_EVERY", 0.01)
+    fake = go.parent / "path" / "go"
+    fake.write_text(fake.read_text().replace("#!/bin/sh\n", "#!/bin/sh\nsleep 0.05\n"))
+    said: list[str] = []
+
+    programs.install(said.append)
+
+    assert said[0] == f"{len(BUILDS)} of {len(BUILDS)} programs are to be built, once: {programs.ESTIMATE}"
+    assert said[1] == f"building {BUILDS[0].program}, 1 of {len(BUILDS)}"
+    assert said[2].startswith(f"still building {BUILDS[0].program}, ")
+    assert not any("\r" in line or "\x1b" in line for line in said)
+
+    said.clear()
+    programs.install(said.append)
+    assert len(said) == 1
+
+
 def test_an_interrupted_installation_goes_on_where_it_stopped(go: Path) -> None:
     folder = programs.install(lambda line: None)
     (folder / "kueue").unlink()
