@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import aiohttp
 import anyio
 import yaml
 
@@ -31,7 +32,7 @@ from testbed.plane import ControlPlane
 from testbed.process import Process
 from testbed.proxy import Proxy
 
-__all__ = ["Access", "ContextBed", "ContextPlane", "InUse", "Unsupported", "access", "load"]
+__all__ = ["Access", "ContextBed", "ContextPlane", "InUse", "Missing", "Unsupported", "access", "load"]
 
 WEBHOOKS = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 WEBHOOK = "multikueue-manager"
@@ -61,6 +62,10 @@ class Unsupported(Exception):
 
 class InUse(Exception):
     """Somebody else works with these clusters now; the message says what to do."""
+
+
+class Missing(Exception):
+    """A kubeconfig, a context or a cluster is not there; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +129,11 @@ class ContextBed(Testbed):
 
     async def open(self) -> None:
         """Start the proxy for links, check the access to each cluster, and put aside how the workers are registered: under
-        two names at once a manager uses but one. Raises InUse."""
+        two names at once a manager uses but one. Raises InUse, Missing."""
         try:
             await self.proxy.start()
             for plane in self.planes.values():
-                async with plane.client() as client:
-                    await client.request("GET", "/version")
+                await _refuse_unreachable(plane)
             async with self.manager.client() as client:
                 await _refuse_in_use(client)
                 await self._put_aside(client)
@@ -162,6 +166,14 @@ class ContextBed(Testbed):
         return [self.proxy.process]
 
 
+async def _refuse_unreachable(plane: ControlPlane) -> None:
+    try:
+        async with plane.client() as client:
+            await client.request("GET", "/version")
+    except (OSError, aiohttp.ClientError) as error:
+        raise Missing(f"{plane.name} ({plane.url}) cannot be reached: {error or type(error).__name__}") from error
+
+
 async def _refuse_in_use(client: Client) -> None:
     if await client.find(WEBHOOKS, WEBHOOK) is not None:
         raise InUse(
@@ -190,15 +202,21 @@ def _as_written(body: Object) -> Object:
 
 
 def load(*files: str) -> dict[str, Any]:
-    """The clusters, users and contexts of kubeconfig files together; of equal names the first counts, as in kubectl."""
-    configs = [yaml.safe_load(Path(file).read_text()) or {} for file in files]
+    """The clusters, users and contexts of kubeconfig files together; of equal names the first counts, as in kubectl.
+
+    Raises Missing for a file that cannot be read.
+    """
+    try:
+        configs = [yaml.safe_load(Path(file).read_text()) or {} for file in files]
+    except OSError as error:
+        raise Missing(str(error)) from error
     return {part: [entry for config in configs for entry in config.get(part) or []] for part in _PARTS}
 
 
 def access(config: dict[str, Any], context: str) -> Access:
     """The server and credentials of a context of a kubeconfig. All must be inline, as kind writes it.
 
-    Raises ValueError with the name of a missing field.
+    Raises Missing with the name of what lacks.
     """
     names = _entry(config, "contexts", context)
     cluster, user = _entry(config, "clusters", names["cluster"]), _entry(config, "users", names["user"])
@@ -215,14 +233,14 @@ _PARTS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 def _entry(config: dict[str, Any], part: str, name: str) -> dict[str, Any]:
     found = [entry[_PARTS[part]] for entry in config[part] if entry["name"] == name]
     if not found:
-        raise ValueError(f"the kubeconfig has no {_PARTS[part]} {name}")
+        raise Missing(f"the kubeconfig has no {_PARTS[part]} {name}")
     content: dict[str, Any] = found[0]
     return content
 
 
 def _value(content: dict[str, Any], key: str, context: str) -> str:
     if not content.get(key):
-        raise ValueError(f"context {context} of the kubeconfig: {key} is missing, and it must be inline")
+        raise Missing(f"context {context} of the kubeconfig: {key} is missing, and it must be inline")
     return str(content[key])
 
 

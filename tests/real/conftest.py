@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from testbed.bed import MANAGER, Plan, Testbed
-from testbed.contexts import ContextBed, InUse, load
+from testbed.contexts import ContextBed, InUse, Missing, load
 from testbed.controllers import GARBAGE
 from testbed.sandbox import SandboxBed
 from tests.real.chronicle import Chronicle, chronicle
@@ -36,17 +36,22 @@ def bed() -> Iterator[Testbed]:
     Or the clusters of a kubeconfig, where the environment names contexts, or simulated ones, if it says so. It belongs
     to no event loop, so all tests can share it.
     """
-    plan = Plan(workers=3, controllers={MANAGER: [GARBAGE]})
-    if CONTEXTS:
-        bed: Testbed = ContextBed(load(*os.environ["KUBECONFIG"].split(os.pathsep)), CONTEXTS)
-    else:
-        bed = SandboxBed(plan) if SIMULATED else Testbed(plan)
     try:
+        bed = _bed()
         anyio.run(bed.open)
     except InUse as error:
         pytest.exit(f"{os.environ['KUBECONFIG']}: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+    except Missing as error:
+        pytest.exit(f"{error}: `make kind-up` makes these clusters", returncode=pytest.ExitCode.USAGE_ERROR)
     yield bed
     anyio.run(bed.close)
+
+
+def _bed() -> Testbed:
+    if CONTEXTS:
+        return ContextBed(load(*os.environ.get("KUBECONFIG", "").split(os.pathsep)), CONTEXTS)
+    plan = Plan(workers=3, controllers={MANAGER: [GARBAGE]})
+    return SandboxBed(plan) if SIMULATED else Testbed(plan)
 
 
 @pytest.fixture(scope="module")

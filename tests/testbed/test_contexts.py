@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -15,7 +18,7 @@ from testbed import objects
 from testbed.bed import Testbed
 from testbed.certificates import Certificate
 from testbed.client import Client
-from testbed.contexts import WEBHOOK, WEBHOOKS, Access, ContextBed, InUse, Unsupported, access, load
+from testbed.contexts import WEBHOOK, WEBHOOKS, Access, ContextBed, InUse, Missing, Unsupported, access, load
 from testbed.kubeconfig import dump
 from testbed.objects import MULTIKUEUE_CLUSTER, WORKLOAD
 from testbed.sandbox import SandboxBed
@@ -70,8 +73,28 @@ def test_a_context_leads_to_a_server_by_certificate_or_by_token() -> None:
     ],
 )
 def test_what_is_missing_in_a_kubeconfig_is_named(given: dict[str, Any], context: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(Missing, match=message):
         access(given, context)
+
+
+async def test_a_cluster_that_is_not_there_is_named() -> None:
+    bed = ContextBed(config("kind-manager"), ["kind-manager"])
+    with pytest.raises(Missing, match=r"manager \(https://127.0.0.1:1\) cannot be reached"):
+        await bed.open()
+
+
+def test_without_the_clusters_the_suite_ends_with_one_message(tmp_path: Path) -> None:
+    nowhere = tmp_path / "kind"
+    command = (sys.executable, "-m", "pytest", "-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider")
+    env = {**os.environ, "KUBECONFIG": str(nowhere), "MULTIKUEUE_TEST_CONTEXTS": "kind-manager,kind-worker-1"}
+
+    done = subprocess.run([*command, "tests/real/test_life.py"], env=env, capture_output=True, text=True, check=False)
+
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert done.stdout.count(str(nowhere)) == 1
+    assert "make kind-up" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert " error" not in done.stdout
 
 
 def test_of_several_kubeconfigs_the_first_counts(tmp_path: Path) -> None:
