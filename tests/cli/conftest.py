@@ -15,6 +15,7 @@ import yaml
 
 from fakekube.front_end.authority import Authority
 from multikueue.cli import main
+from multikueue.cli.terminal import output, progress
 from multikueue.registration import join
 from tests.cli.cluster import ADMIN_TOKEN, Cluster, serve
 
@@ -50,6 +51,13 @@ def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(join, "SETTLE_PAUSE", timedelta())
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal, on which a spinner turns at once."""
+    monkeypatch.setattr(progress, "SPINNER_AFTER", timedelta())
+    monkeypatch.setattr(output, "has_spinner", lambda: True)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ __all__ = [
     "PrintedList",
     "Ticker",
     "age",
+    "has_spinner",
     "heading",
     "note",
     "one_line",
@@ -27,6 +28,7 @@ __all__ = [
     "print_items",
     "print_table",
     "printable",
+    "say",
     "since",
 ]
 
@@ -140,8 +142,23 @@ def _print_custom(output: CustomColumns, items: Sequence[Any], *, headers: bool 
 
 def note(text: str) -> None:
     """Progress and remarks on stderr: programs read stdout."""
-    clear = CLEAR_LINE if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else ""  # a spinner may be there
-    print(f"{clear}{printable(text)}", file=sys.stderr)
+    print(f"{_clearing()}{printable(text)}", file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """A line of the answer while a spinner may turn on the same terminal."""
+    print(_clearing(), end="", file=sys.stderr, flush=True)
+    print(printable(text))
+
+
+def has_spinner() -> bool:
+    """Whether stderr is a terminal, on which a line can be replaced."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _clearing() -> str:
+    """What removes a spinner's line, where there may be one."""
+    return CLEAR_LINE if has_spinner() else ""
 
 
 def printable(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from itertools import count
 
 import anyio
 
+from multikueue.cli.terminal import output
 from multikueue.cli.terminal.output import CLEAR_LINE
 
 __all__ = ["spinner"]
@@ -26,7 +26,7 @@ _FRAMES = "|/-\\"
 @asynccontextmanager
 async def spinner(doing: str) -> AsyncIterator[None]:
     """Shows a spinner while the block runs; a note replaces its line."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if not output.has_spinner():
         yield
         return
     async with anyio.create_task_group() as tasks:

@@ -9,7 +9,7 @@ import typer
 from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, run_async
 from multikueue.cli.commands.clusters.sides import Name
 from multikueue.cli.terminal.exit import CommandFailed
-from multikueue.cli.terminal.output import note
+from multikueue.cli.terminal.output import note, say
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
@@ -76,7 +76,9 @@ def drain(
 
 
 async def _mark(target: ContextChoice, name: str, *, cordoned: bool) -> None:
-    async with target.connect() as client:
+    from multikueue.cli.terminal.progress import spinner
+
+    async with target.connect() as client, spinner(f"{'cordoning' if cordoned else 'uncordoning'} {name}"):
         await _find(client, name)
         await _annotate(client, name, cordoned=cordoned)
 
@@ -95,20 +97,24 @@ async def _annotate(client: Client, name: str, *, cordoned: bool) -> None:
 
     body = {"metadata": {"annotations": {CORDON_ANNOTATION: "true" if cordoned else None}}}
     await client.merge_patch(MULTIKUEUE_CLUSTERS, ObjectKey("", name), body)
-    print(f"{name} {'cordoned' if cordoned else 'uncordoned'}")
+    say(f"{name} {'cordoned' if cordoned else 'uncordoned'}")
 
 
 async def _drain(target: ContextChoice, name: str, *, sure: bool, dry_run: bool) -> None:
+    from multikueue.cli.terminal.progress import spinner
+
     async with target.connect() as client:
-        there = await _on(client, name)
+        async with spinner(f"looking for workloads on {name}"):
+            there = await _on(client, name)
         jobs = ", ".join(str(workload.key) for workload in there) or "nothing"
         note(f"Cordons {name}, and stops what runs there and queues it again: {jobs}.{' (dry run)' if dry_run else ''}")
         if dry_run:
             return
         if there and not sure:
             typer.confirm("Go on?", abort=True, err=True)
-        await _annotate(client, name, cordoned=True)
-        problems = await _requeue_all(client, there)
+        async with spinner(f"draining {name}"):
+            await _annotate(client, name, cordoned=True)
+            problems = await _requeue_all(client, there)
     for problem in problems:
         note(problem)
     if problems:
@@ -145,7 +151,7 @@ async def _requeue_all(client: Client, workloads: list[Workload]) -> list[str]:
             except MultiKueueError as error:
                 problems.append(str(error))
             else:
-                print(f"{workload.key} requeued")
+                say(f"{workload.key} requeued")
 
     async with anyio.create_task_group() as tasks:
         for workload in workloads:

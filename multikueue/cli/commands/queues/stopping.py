@@ -61,8 +61,11 @@ def resume(
 async def _stop(
     target: ContextChoice, namespace: str | None, name: str, policy: str, *, dry_run: bool, sure: bool
 ) -> None:
+    from multikueue.cli.terminal.progress import spinner
+
     async with target.connect_in(namespace) as (client, where):
-        found = await find(client, where, name)
+        async with spinner(f"looking for {name}"):
+            found = await find(client, where, name)
         if found.queue.spec.stop_policy == policy:
             note(f"{found} is {_state(policy)} already.")
             return
@@ -71,7 +74,8 @@ async def _stop(
             return
         if policy == DRAIN and not sure:
             typer.confirm("Go on?", abort=True, err=True)
-        await client.merge_patch(found.kind, found.queue.key, {"spec": {"stopPolicy": policy}})
+        async with spinner(f"writing {found}"):
+            await client.merge_patch(found.kind, found.queue.key, {"spec": {"stopPolicy": policy}})
         print(f"{found} {_state(policy)}")
 
 

@@ -16,6 +16,7 @@ from multikueue.cli.access.completion import queues
 from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, run_async
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
+from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.lookup import InNamespace, Named, fetch_workloads, pick
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class _Call:
     @asynccontextmanager
     async def found(self) -> AsyncIterator[tuple[Client, Workload]]:
         async with self.target.connect_in(self.namespace) as (client, where):
-            _, workload = pick(await fetch_workloads(client, where), self.name, where)
+            async with spinner(f"looking for {self.name}"):
+                _, workload = pick(await fetch_workloads(client, where), self.name, where)
             yield client, workload
 
     def may_proceed(self, what: str, *, ask: bool = False) -> bool:
@@ -163,7 +165,8 @@ async def _cancel(call: _Call, *, sure: bool) -> None:
         path = await RelatedObjects(client, workload).path()
         uid = job.uid if job else workload.metadata.uid
         body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
-        await client.request("DELETE", path, body=body)
+        async with spinner(f"deleting {what}"):
+            await client.request("DELETE", path, body=body)
         print(f"{what} deleted")
 
 
@@ -179,7 +182,8 @@ async def _hold(call: _Call, *, sure: bool) -> None:
         stops = _running_on(workload)
         what = f"Stops it on {stops}; it waits" if stops else "Keeps it waiting"
         if call.may_proceed(f"{what} until `multikueue workloads release`.", ask=bool(stops) and not sure):
-            await activate(client, workload, active=False)
+            async with spinner(f"holding {workload.key}"):
+                await activate(client, workload, active=False)
             print(f"{workload.key} held")
 
 
@@ -192,7 +196,8 @@ async def _release(call: _Call) -> None:
         if workload_spec(workload).active:
             note(f"{workload.key} is not held.")
         elif call.may_proceed(f"Queues {workload.key} again."):
-            await activate(client, workload, active=True)
+            async with spinner(f"releasing {workload.key}"):
+                await activate(client, workload, active=True)
             print(f"{workload.key} released")
 
 
@@ -205,7 +210,8 @@ async def _requeue(call: _Call, *, sure: bool) -> None:
         what = f"Stops it on {stops} and queues it again" if stops else "Queues it again"
         if not call.may_proceed(f"{what}.", ask=bool(stops) and not sure):
             return
-        await activation.requeue(client, workload)
+        async with spinner(f"requeuing {workload.key}"):
+            await activation.requeue(client, workload)
         print(f"{workload.key} requeued")
 
 
@@ -230,7 +236,8 @@ async def _move(call: _Call, queue: str) -> None:
         if not call.may_proceed(f"Moves it from queue {workload_spec(workload).queue_name} to {queue}."):
             return
         body: dict[str, Any] = {"metadata": {"labels": {QUEUE_LABEL: queue}}} if job else {"spec": {"queueName": queue}}
-        await client.request("PATCH", await RelatedObjects(client, workload).path(), body=body, content_type=MERGE)
+        async with spinner(f"moving {workload.key}"):
+            await client.request("PATCH", await RelatedObjects(client, workload).path(), body=body, content_type=MERGE)
         print(f"{workload.key} moved to {queue}")
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
+from multikueue.cli.terminal.output import CLEAR_LINE
 from testbed.client import eventually
 from testbed.objects import MULTIKUEUE_CLUSTER, WORKLOAD
 from tests.cli.field import Field
@@ -83,6 +84,17 @@ async def test_a_drain_queues_what_runs_there_again(connected: Field) -> None:
     assert dry.err == "Cordons worker1, and stops what runs there and queues it again: default/job-train. (dry run)\n"
     assert ended.out.splitlines()[-3:] == ["worker1 cordoned", "default/job-train requeued", "worker1 drained"]
     assert not await is_held(connected, "train")
+
+
+@pytest.mark.usefixtures("terminal")
+async def test_a_drain_shows_that_it_is_at_work_and_leaves_whole_lines(connected: Field) -> None:
+    program = connected.start("clusters", "drain", "worker1", "--yes")
+    await program.said("draining worker1")
+    await connected.manager.patch_status(WORKLOAD, "job-train", NO_QUOTA, "default")
+    ended = await program.result()
+
+    assert ended.out.splitlines()[-2:] == ["default/job-train requeued", "worker1 drained"]
+    assert ended.err.endswith(CLEAR_LINE)
 
 
 async def test_a_drain_says_what_stays(connected: Field, monkeypatch: pytest.MonkeyPatch) -> None:

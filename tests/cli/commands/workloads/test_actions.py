@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from multikueue.cli.terminal.output import CLEAR_LINE
 from testbed.client import ApiError
 from testbed.objects import JOB, WORKLOAD
 from tests.cli.conftest import Run, World
@@ -86,6 +87,20 @@ async def test_requeue_waits_until_the_quota_is_given_back(field: Field) -> None
 
     assert (await program.result()).out == "default/job-train requeued\n"
     assert (await of(field))["spec"]["active"] is True
+
+
+@pytest.mark.usefixtures("terminal")
+async def test_what_takes_its_time_shows_that_it_is_at_work(field: Field) -> None:
+    await field.submit()
+    await field.runs_on("train", "worker1")
+    program = field.start("workloads", "requeue", "train", "--yes")
+    await program.said("looking for train", "requeuing default/job-train")
+    await held(field)
+    await field.manager.patch_status(WORKLOAD, "job-train", EVICTED, "default")
+    assert (await program.result()).err.endswith(CLEAR_LINE)
+
+    ended = await field.run("workloads", "cancel", "job/train", "--yes")
+    assert "deleting job/train" in ended.err
 
 
 async def test_requeue_without_a_manager_lets_it_be_as_it_was(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
