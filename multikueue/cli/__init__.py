@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from multikueue.cli.access.groups import ConfigBefore, ContextBefore, KubeconfigBefore, NamespaceBefore
-from multikueue.cli.terminal.exit import EPILOG, reported
+from multikueue.cli.terminal.exit import EPILOG, open_streams, reported
 from multikueue.cli.tree import Root
 
 __all__ = ["app", "main"]
@@ -64,5 +64,6 @@ def _root(
 
 def main(words: Sequence[str] | None = None) -> None:
     """The console script; `words` are the arguments, those of the process by default. Ends by SystemExit."""
+    open_streams()
     name = "kubectl multikueue" if PurePath(sys.argv[0]).stem == PLUGIN else "multikueue"
     sys.exit(reported(lambda: app(None if words is None else list(words), prog_name=name)))

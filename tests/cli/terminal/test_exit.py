@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 from multikueue.cli.terminal.exit import CommandFailed, ExitCode, reported
 from multikueue.errors import ClusterUnreachable, ConfigurationError, Conflict, InvalidObject, MultiKueueError
+from tests.cli.conftest import Result, Run
 
 
 def ends(error: BaseException) -> int:
@@ -117,3 +119,44 @@ def test_a_reader_that_goes_away_is_no_drama(command: str) -> None:
         _, said = child.communicate()
 
     assert (child.returncode, said) == (ExitCode.READER_GONE, b"")
+
+
+@pytest.mark.parametrize("words", [("--help",), ("settings", "init")], ids=" ".join)
+def test_a_command_into_a_closed_pipe_is_no_failure(words: tuple[str, ...]) -> None:
+    """Unbuffered, each line meets the pipe within click, which makes an exit with 1 of it."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-u", "-m", "multikueue", *words]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (ExitCode.READER_GONE, b"")
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    """`multikueue` in a line of a shell, for what it does with streams."""
+    command = ["sh", "-c", line.replace("multikueue", f"exec {sys.executable} -m multikueue")]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_what_nobody_wants_to_read_is_printed_nowhere() -> None:
+    assert shell("multikueue version >&-").returncode == ExitCode.OK
+    assert shell("multikueue nonsense 2>&-").returncode == ExitCode.USAGE
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, as Linux has it")
+def test_a_full_disk_is_one_line() -> None:
+    done = shell("multikueue version > /dev/full")
+
+    assert (done.returncode, done.stderr) == (ExitCode.FAILED, "error: [Errno 28] No space left on device\n")
+
+
+class Interrupted(io.StringIO):
+    def read(self, size: int | None = -1, /) -> str:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_130_and_says_nothing(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Interrupted())
+
+    assert cli("submit", "-f", "-") == Result(ExitCode.INTERRUPTED, out="", err="")
