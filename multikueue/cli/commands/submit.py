@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from multikueue.cli.access.completion import queues
-from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, run_async, settings_option
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, now, run_async, settings_option
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Format
 from multikueue.cli.terminal.nearest import there_are
@@ -18,6 +19,7 @@ from multikueue.cli.terminal.output import Column, note, print_table
 from multikueue.cli.workload.lookup import InNamespace
 
 if TYPE_CHECKING:
+    from multikueue.api.kueue.workload import Workload
     from multikueue.api.meta import Condition
     from multikueue.kube.client import Client
 
@@ -48,12 +50,12 @@ def submit(
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    _config: Annotated[Path | None, settings_option("--config")] = None,
+    config: Annotated[Path | None, settings_option("--config")] = None,
 ) -> None:
     """Submit jobs to a queue.
 
-    With --dry-run nothing is made: the server checks the jobs, and the queue, what waits before them and the clusters of
-    the queue are shown, as far as you may see them.
+    With --dry-run nothing is made: the server checks the jobs, and the queue, what waits before them, the quota they would
+    wait for, and the clusters of the queue in their order are shown, as far as you may see them.
 
     \b
     Examples:
@@ -63,7 +65,17 @@ def submit(
     jobs = [job for name in files for job in _read(name)]
     if not jobs:
         raise CommandFailed("there is no object in these files")
-    run_async(lambda: _submit(ContextChoice(kubeconfig, context), namespace, jobs, queue, dry_run=dry_run))
+    call = _Call(ContextChoice(kubeconfig, context), namespace, queue, config, dry_run)
+    run_async(lambda: _submit(call, jobs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    target: ContextChoice
+    namespace: str | None
+    queue: str
+    config: Path | None
+    dry_run: bool
 
 
 def _read(name: str) -> Iterator[Tree]:
@@ -85,28 +97,30 @@ def _read(name: str) -> Iterator[Tree]:
         yield from document["items"] if document["kind"] == "List" else (document,)
 
 
-async def _submit(target: ContextChoice, namespace: str | None, jobs: list[Tree], queue: str, *, dry_run: bool) -> None:
+async def _submit(call: _Call, jobs: list[Tree]) -> None:
     from multikueue.api.kueue.workload import QUEUE_LABEL
     from multikueue.cli.workload.related_objects import collection_of
 
-    async with target.connect_in(namespace) as (client, where):
+    async with call.target.connect_in(call.namespace) as (client, where):
         for job in jobs:
             meta = job.setdefault("metadata", {})
             labels = meta["labels"] = meta.get("labels") or {}
-            if queue:
-                labels[QUEUE_LABEL] = queue
-            into, there = labels.get(QUEUE_LABEL, ""), namespace or meta.get("namespace") or where
+            if call.queue:
+                labels[QUEUE_LABEL] = call.queue
+            into, there = labels.get(QUEUE_LABEL, ""), call.namespace or meta.get("namespace") or where
             if meta.get("namespace") not in (None, there):
                 raise CommandFailed(f"{_name(job)} is of namespace {meta['namespace']}, and not of {there}")
             if not into:
                 raise CommandFailed(f"{_name(job)} names no queue: give --queue, or the label {QUEUE_LABEL}")
             await _refuse_unknown(client, there, into)
             path = await collection_of(client, job["apiVersion"], job["kind"], there)
-            made = _tree(await client.request("POST", path, body=job, params={"dryRun": "All"} if dry_run else None))
-            print(f"{_name(made)} {'would be submitted' if dry_run else 'submitted'} to queue {there}/{into}")
-            if dry_run:
+            params = {"dryRun": "All"} if call.dry_run else None
+            made = _tree(await client.request("POST", path, body=job, params=params))
+            print(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
+            if call.dry_run:
                 await _foresee(client, there, into)
-        if not dry_run:
+                await _foresee_quota(client, made, call.config)
+        if not call.dry_run:
             note(f"Where it is: multikueue why -n {there} {_name(made)}")
 
 
@@ -147,6 +161,56 @@ async def _foresee(client: Client, namespace: str, queue: str) -> None:
         return
     if rows:
         print_table(CLUSTERS, rows, Format.TABLE)
+
+
+async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> None:
+    """Prints what the job would wait for, as `why` would once it is there. Nothing for a kind that settings declare."""
+    from multikueue.cli.workload.quota import explained, fetch_objects, in_words
+    from multikueue.errors import Forbidden
+
+    try:
+        workload = await _foreseen(client, job)
+    except Forbidden as error:
+        note(f"Not seen: {error.message}")
+        return
+    if workload is None or isinstance(workload, str):
+        note(workload or f"What it would wait for is not known of {job['kind']} here")
+        return
+    objects, hidden = await fetch_objects(client, workload.metadata.namespace)
+    if hidden:
+        note(f"Not seen: the quota it would wait for: you may not list {', '.join(hidden)}")
+        return
+    objects["workloads"].append(({}, workload))
+    found = explained(objects, workload, config)
+    if found is not None:
+        waits = found.problem or found.behind or found.lacks
+        print(f"  {in_words(found) if waits else f'It would get quota of ClusterQueue {found.cluster_queue} at once.'}")
+
+
+async def _foreseen(client: Client, job: Tree) -> Workload | str | None:
+    """The Workload that the job would have; a text for a priority class that is missing, None for an unknown kind."""
+    from multikueue.api.kinds import PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES
+    from multikueue.api.kueue.workload import Workload
+    from multikueue.api.meta import decoder, encode, render_time
+    from multikueue.jobs.framework.priority import resolve
+    from multikueue.jobs.framework.workloads import workload_priority_class
+    from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
+
+    adapter = Adapters(tuple(FRAMEWORKS.values())).owner(job["apiVersion"], job["kind"])
+    if adapter is None:
+        return None
+    value = decoder(adapter.kind.type)(encode(job))
+    priority = resolve(
+        workload_class=workload_priority_class(value),
+        pod_class=adapter.pod_priority_class(value),
+        classes={each.metadata.name: each for each in (await client.list(WORKLOAD_PRIORITY_CLASSES)).items},
+        pod_classes={each.metadata.name: each for each in (await client.list(PRIORITY_CLASSES)).items},
+    )
+    if isinstance(priority, str):
+        return f"It would wait: {priority}"
+    body = adapter.workload_body(value, priority=priority)
+    body["metadata"] |= {"uid": "dry-run", "creationTimestamp": render_time(now())}
+    return decoder(Workload)(encode(body))
 
 
 def _line(pending: int) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multikueue.cli.access.connection import (
     Context,
@@ -17,20 +16,20 @@ from multikueue.cli.access.connection import (
     Kubeconfig,
     SettingsFile,
     fetch_pairs,
-    now,
     run_async,
 )
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import Column, heading, note, print_document, print_facts, print_table
 from multikueue.cli.workload.lookup import InNamespace, Named, pick
+from multikueue.cli.workload.quota import Objects, explained, fetch_objects, in_words
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
     from multikueue.cli.workload.explanation import ManagerExplanation
     from multikueue.dispatch.nomination.prospects import Prospect
     from multikueue.kube.cluster_client import ClusterClient
-    from multikueue.quota.visibility.explain import Explanation, Shortage
+    from multikueue.quota.visibility.explain import Explanation
 
 __all__ = ["why"]
 
@@ -93,7 +92,7 @@ def why(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
     seen = run_async(lambda: _look(target, reach, namespace, name))
-    found = None if seen.hidden or seen.workers else seen.told or _explained(seen.objects, seen.workload, config)
+    found = None if seen.hidden or seen.workers else seen.told or explained(seen.objects, seen.workload, config)
     _answer(seen, found, output)
 
 
@@ -141,26 +140,7 @@ def _summary(seen: _Seen, found: Explanation | None) -> str:
         return sentence(seen.workers, seen.workload)
     if found is None:
         return description.now(seen.workload)
-    place = f"Waits for quota in ClusterQueue {found.cluster_queue}"
-    place += f", number {found.place} there" if found.place else ""
-    if found.problem:
-        return f"{place}: {found.problem}."
-    if found.behind:
-        return f"{place}: {found.behind} has to go first."
-    return f"{place}: {_shortest(found.lacks)}."
-
-
-def _shortest(lacks: tuple[Shortage, ...]) -> str:
-    """The first lack in words: quota that others hold goes before quota that can never exist."""
-    lacking = [lack for lack in lacks if not lack.problem] or list(lacks)
-    if not lacking:
-        return "nothing is lacking, it is about to be looked at"
-    first = lacking[0]
-    of = f"{first.resource} of flavor {first.flavor}" if first.flavor else first.resource
-    more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-    if first.problem:
-        return f"{of}: {first.problem}{more}"
-    return f"{first.missing} {of} more is needed than there is{more}"
+    return in_words(found)
 
 
 def _print_explanation(found: Explanation, output: Form) -> None:
@@ -218,9 +198,6 @@ def _endings(found: Explanation) -> Iterator[tuple[str, ...]]:
 
 # --- the quota engine, on what the cluster shows ---------------------------------------------------------------------
 
-Objects = dict[str, list[tuple[dict[str, Any], Any]]]
-"""Objects by the plural of their kind: each as the server sent it, and as a value."""
-
 
 @dataclass(slots=True)
 class _Seen:
@@ -245,7 +222,7 @@ async def _look(target: ContextChoice, reach: WorkerAccess, namespace: str | Non
         if asked is not None:
             seen.told = asked.quota
         else:
-            seen.objects, seen.hidden = await _fetch(client, where)
+            seen.objects, seen.hidden = await fetch_objects(client, where)
             seen.unseen = [f"quota: you may not list {', '.join(seen.hidden)}"] if seen.hidden else []
         if _is_waiting_for_worker(seen.workload):
             from multikueue.cli.workload.prospects import prospects
@@ -273,45 +250,3 @@ def _is_waiting_for_worker(workload: Workload) -> bool:
     if workload.has(QUOTA_RESERVED):
         return not workload.has(EVICTED)
     return workload.has(FITS_NO_WORKER) and workload.has(EVICTED)
-
-
-async def _fetch(client: ClusterClient, where: str) -> tuple[Objects, list[str]]:
-    """Objects that quota depends on, and the kinds that may not be listed; workloads of the own namespace at least."""
-    from multikueue.api import kinds
-    from multikueue.errors import Forbidden
-
-    found, hidden = Objects(), list[str]()
-    for kind in (
-        kinds.NAMESPACES,
-        kinds.LIMIT_RANGES,
-        kinds.RUNTIME_CLASSES,
-        kinds.RESOURCE_FLAVORS,
-        kinds.ADMISSION_CHECKS,
-        kinds.COHORTS,
-        kinds.CLUSTER_QUEUES,
-        kinds.LOCAL_QUEUES,
-        kinds.WORKLOADS,
-    ):
-        try:
-            found[kind.plural] = await fetch_pairs(client, kind)
-        except Forbidden:
-            hidden.append(f"{kind.plural} of all namespaces" if kind.namespaced else kind.plural)
-    if kinds.WORKLOADS.plural not in found:
-        found[kinds.WORKLOADS.plural] = await fetch_pairs(client, kinds.WORKLOADS, namespace=where)
-    return found, hidden
-
-
-def _workloads(objects: Objects, namespace: str) -> list[tuple[dict[str, Any], Workload]]:
-    return [pair for pair in objects["workloads"] if pair[1].metadata.namespace == namespace]
-
-
-def _explained(objects: Objects, workload: Workload, config: Path | None) -> Explanation | None:
-    from multikueue import settings
-    from multikueue.manager.engine import engine_of
-    from multikueue.quota.visibility.explain import explain
-
-    engine = engine_of(settings.load(config).quota)
-    for values in objects.values():
-        for _, value in values:
-            engine.observe(None, value, now())
-    return explain(engine.view, workload.key, now())

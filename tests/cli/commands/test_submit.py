@@ -16,14 +16,18 @@ from multikueue.api.kinds import (
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     NAMESPACES,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
 )
 from multikueue.testing import (
     admission_check,
     cluster_queue,
+    flavor,
     local_queue,
     multikueue_cluster,
     multikueue_config,
     namespace,
+    workload,
 )
 from tests.cli.conftest import Run, World
 
@@ -44,7 +48,7 @@ def ready(world: World) -> World:
     manager.add(NAMESPACES, namespace("a").build())
     manager.add(LOCAL_QUEUES, local_queue("batch", "shared", namespace="a").build())
     manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("everywhere").build())
-    manager.add(ADMISSION_CHECKS, admission_check("everywhere").config("all").build())
+    manager.add(ADMISSION_CHECKS, admission_check("everywhere").config("all").active().build())
     manager.add(MULTIKUEUE_CONFIGS, multikueue_config("all", "east", "west").build())
     manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("east").active().build())
     cordon = {"multikueue.dev/cordon": "true"}
@@ -80,10 +84,36 @@ def test_a_dry_run_makes_nothing_and_tells_of_queue_and_clusters(ready: World, c
         "  LocalQueue batch: nothing waits there",
         "  ClusterQueue shared: nothing waits there",
     ]
-    assert [line.split(maxsplit=3) for line in done.lines[4:]] == [
+    assert [line.split(maxsplit=3) for line in done.lines[4:6]] == [
         ["east", "True", "yes", "-"],
         ["west", "True", "no", "it is cordoned"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "told"),
+    [
+        ("1", "  It would get quota of ClusterQueue shared at once."),
+        (
+            "3",
+            "  Waits for quota in ClusterQueue shared, number 1 there: 1 cpu of flavor default more is needed than there is.",
+        ),
+    ],
+)
+def test_a_dry_run_tells_what_the_job_would_wait_for(
+    ready: World, cli: Run, tmp_path: Path, cpu: str, told: str
+) -> None:
+    ready.manager.add(RESOURCE_FLAVORS, flavor("default").build())
+    ready.manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("everywhere").quota("default", cpu="4").build())
+    taken = workload("taken", namespace="a").queue("batch").request(cpu="2").reserved("shared")
+    ready.manager.add(WORKLOADS, taken.build())
+    path = tmp_path / "job.yaml"
+    main = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    path.write_text(yaml.safe_dump({**JOB, "spec": {"template": {"spec": {**PODS, "containers": [main]}}}}))
+
+    done = cli("submit", "-f", str(path), "-q", "batch", "-n", "a", "--dry-run")
+
+    assert (done.code, done.lines[-1]) == (0, told), done.err
 
 
 WRONG = {
