@@ -171,7 +171,7 @@ async def _refuse_unreachable(plane: ControlPlane) -> None:
         async with plane.client() as client:
             await client.request("GET", "/version")
     except (OSError, aiohttp.ClientError) as error:
-        raise Missing(f"{plane.name} ({plane.url}) cannot be reached: {error or type(error).__name__}") from error
+        raise Missing(f"{plane.name} ({plane.url}) cannot be reached: {str(error) or type(error).__name__}") from error
 
 
 async def _refuse_in_use(client: Client) -> None:

@@ -18,9 +18,9 @@ from structlog.testing import capture_logs
 from multikueue.api import kinds
 from multikueue.api.kinds import MUTATING_WEBHOOKS, SECRETS
 from multikueue.api.meta import ObjectKey
+from multikueue.controllers.serving.names import CONFIGURATION
 from multikueue.controllers.serving.webhooks import (
     CERTIFICATE_SECRET,
-    CONFIGURATION,
     Service,
     Webhooks,
     client_config,
