@@ -37,7 +37,7 @@ class SettingRow:
     value: Any
     source: str
     default: Any
-    is_live: bool
+    live: bool
 
 
 def in_force(loaded: Loaded) -> tuple[SettingRow, ...]:

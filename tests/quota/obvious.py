@@ -151,7 +151,7 @@ class Obvious:
     def _head(self, name: str, forest: Forest) -> Head:
         node = forest.queue(name)
         assert node is not None
-        rules = {"fair_sharing": self.fair is not None}
+        rules = {"is_fair_sharing": self.fair is not None}
         seen = snapshot(self.queues[name], node, self.flavors, **rules, compatibility=self.compatibility)
         return Head(self._awake(name)[0], seen, self.spec_changes + self.changes.get(name, 0))
 

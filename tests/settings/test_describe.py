@@ -84,7 +84,7 @@ def test_each_setting_in_force_tells_where_it_comes_from(tmp_path: Path, monkeyp
     origin, interval, level, port = (
         rows[name] for name in ("dispatch.origin", "dispatch.gc_interval", "log.level", "probes.port")
     )
-    assert (origin.value, origin.source, origin.default, origin.is_live) == ("a", str(path), "multikueue", False)
-    assert (interval.value, interval.source, interval.is_live) == ("1m30s", "MULTIKUEUE_DISPATCH__GC_INTERVAL", True)
+    assert (origin.value, origin.source, origin.default, origin.live) == ("a", str(path), "multikueue", False)
+    assert (interval.value, interval.source, interval.live) == ("1m30s", "MULTIKUEUE_DISPATCH__GC_INTERVAL", True)
     assert (level.value, level.source) == ("debug", "flag")
     assert (port.value, port.source, port.default) == (None, "default", None)

@@ -11,14 +11,12 @@ from multikueue.jobs.framework.pod_set_info import placement
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import ByName
-from multikueue.store.references import CLUSTERS_ANNOTATION, clusters_of
 from multikueue.store.store import Store
 from multikueue.testing import (
     NOW,
     admission_check,
     flavor,
     job,
-    multikueue_config,
 )
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.jobs import places
@@ -49,11 +47,6 @@ def test_a_queue_is_dispatched_if_it_has_a_check_of_ours() -> None:
     assert store.uses_multikueue("default", "nowhere") is None
     store.checks.upsert(admission_check("mk").controller("example.com/other").version(9).build())
     assert store.uses_multikueue("default", "main") is False
-
-
-def test_more_clusters_than_a_configuration_may_hold_come_from_its_annotation() -> None:
-    config = multikueue_config("mk", "w1", "w2").annotations({CLUSTERS_ANNOTATION: "w2, w3 ,,w4"}).build()
-    assert clusters_of(config) == ("w1", "w2", "w3", "w4")
 
 
 def test_the_controller_name_is_the_contract_s() -> None:

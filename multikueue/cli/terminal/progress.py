@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import count
 
-import anyio
-
 from multikueue.cli.terminal import output
 from multikueue.cli.terminal.output import CLEAR_LINE
 
@@ -29,6 +27,8 @@ async def spinner(doing: str) -> AsyncIterator[None]:
     if not output.has_spinner():
         yield
         return
+    import anyio  # here: a help needs no event loop, and commands import the spinner
+
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_turn, doing)
         try:
@@ -38,6 +38,8 @@ async def spinner(doing: str) -> AsyncIterator[None]:
 
 
 async def _turn(doing: str) -> None:
+    import anyio
+
     started = anyio.current_time()
     await anyio.sleep(SPINNER_AFTER.total_seconds())
     try:

@@ -13,11 +13,10 @@ from multikueue.api.kueue.queues import FOLLOW_ANNOTATION
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity
-from multikueue.controllers.quota.worker_queues import rules_of
 from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
 from multikueue.quota.capacity.following import AUTOMATION
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
-from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role, load
+from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role
 from tests.cluster import Cluster
 from tests.controllers.table import CONFIG, NAMESPACE, QUEUE, Table, table
 
@@ -302,11 +301,6 @@ async def test_nothing_is_remembered_of_who_is_gone() -> None:
 async def test_who_speaks_to_workers_can_follow_them(roles: frozenset[Role], follows: bool) -> None:
     tasks = Table(roles=roles).runnables.tasks
     assert any(isinstance(getattr(task, "__self__", None), Capacity) for task in tasks) is follows
-
-
-@pytest.mark.parametrize("text", ["0%", "10%", "100%", "10%,cpu=4", "cpu=500m, memory=5%", "a.b/c=1Gi", "cpu=.5"])
-def test_a_reserve_that_the_settings_take_can_be_followed(text: str) -> None:
-    rules_of(load(capacity_follow__reserve=text).capacity_follow)
 
 
 # By the MultiKueueConfig (KEP 9988).

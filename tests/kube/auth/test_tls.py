@@ -70,12 +70,17 @@ def test_what_is_unusable_is_named(parts: dict[str, bytes], named: str) -> None:
 
 def test_clusters_with_the_same_certificates_share_a_context_for_as_long_as_one_uses_it() -> None:
     def shared(**other: bytes | bool) -> ssl.SSLContext:
-        ours = {"authority": PEM, "certificate": CERTIFICATE, "key": KEY, "verify": True, "strict": True}
+        ours = {"authority": PEM, "certificate": CERTIFICATE, "key": KEY, "should_verify": True, "is_strict": True}
         return shared_tls_context(**(ours | other))  # type: ignore[arg-type]
 
     first = shared()
     assert shared() is first
-    others = [shared(verify=False), shared(strict=False), shared(certificate=b"", key=b""), shared(authority=b"")]
+    others = [
+        shared(should_verify=False),
+        shared(is_strict=False),
+        shared(certificate=b"", key=b""),
+        shared(authority=b""),
+    ]
     assert len({id(each) for each in (first, *others)}) == 5
     gone = weakref.ref(first)
     del first

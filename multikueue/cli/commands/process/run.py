@@ -148,7 +148,7 @@ def _show(loaded: Loaded, output: Form, *, changed: bool) -> None:
 
 
 def _cells(row: SettingRow) -> tuple[str, ...]:
-    return (row.name, _text(row.value), row.source, _text(row.default), "yes" if row.is_live else "no")
+    return (row.name, _text(row.value), row.source, _text(row.default), "yes" if row.live else "no")
 
 
 def _text(value: object) -> str:

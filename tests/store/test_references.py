@@ -1,0 +1,39 @@
+"""What the objects of a MultiKueue setup refer to."""
+
+from __future__ import annotations
+
+import pytest
+
+from multikueue.api.multikueue.clusters import (
+    ClusterProfileRef,
+    ClusterSource,
+    KubeConfigSource,
+    MultiKueueCluster,
+    MultiKueueClusterSpec,
+)
+from multikueue.store.references import CLUSTERS_ANNOTATION, clusters_of, file_of, source_of
+from multikueue.testing import multikueue_cluster, multikueue_config
+
+
+def test_more_clusters_than_a_configuration_may_hold_come_from_its_annotation() -> None:
+    config = multikueue_config("mk", "w1", "w2").annotations({CLUSTERS_ANNOTATION: "w2, w3 ,,w4"}).build()
+    assert clusters_of(config) == ("w1", "w2", "w3", "w4")
+
+
+@pytest.mark.parametrize(
+    ("source", "read_from", "file"),
+    [
+        (ClusterSource(kube_config=KubeConfigSource("w1")), (("Secret", "w1"),), ()),
+        (ClusterSource(kube_config=KubeConfigSource("/etc/w1", "Path")), (("Path", "/etc/w1"),), ("/etc/w1",)),
+        (ClusterSource(cluster_profile_ref=ClusterProfileRef("w1")), (("ClusterProfile", "w1"),), ()),
+        (ClusterSource(), (), ()),
+    ],
+    ids=["a Secret", "a file", "a ClusterProfile", "nothing"],
+)
+def test_a_cluster_is_read_from_one_source(
+    source: ClusterSource, read_from: tuple[tuple[str, str], ...], file: tuple[str, ...]
+) -> None:
+    cluster = MultiKueueCluster(
+        metadata=multikueue_cluster("w1").build().metadata, spec=MultiKueueClusterSpec(cluster_source=source)
+    )
+    assert (source_of(cluster), file_of(cluster)) == (read_from, file)
