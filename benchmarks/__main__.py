@@ -30,7 +30,7 @@ from benchmarks.sharing.compared import measure as measure_sharing
 from benchmarks.sharing.crowd import Crowd
 from benchmarks.sharing.play import POLICIES
 from benchmarks.sides import Ceiling, Ours, Peer, Side
-from benchmarks.work import burst, clusters, distance, growth
+from benchmarks.work import burst, clusters, distance, growth, lifted
 from benchmarks.work.core import Measure, Result, Setting, in_turn
 from testbed.bed import Testbed
 from testbed.sandbox import SandboxBed
@@ -59,6 +59,7 @@ WORKS: Mapping[str, Measure] = {
     "clusters": clusters.measure,
     "distance": distance.measure,
     "growth": growth.measure,
+    "lifted": lifted.measure,
 }
 """Kinds of work by name."""
 
@@ -201,7 +202,12 @@ def work(
     full: Annotated[bool, typer.Option("--full", help="All sizes, for hours; else what fits into minutes.")] = False,
     simulated: Annotated[bool, typer.Option("--simulated", help="On simulated clusters, without the peer.")] = False,
     peer: Annotated[bool, typer.Option(help="Measure the peer, too.")] = True,
+    kueue: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Another Kueue binary as the peer.")
+    ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often each side has its turn.")] = 2,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker clusters.  [default: each kind's own]")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Jobs of a burst.  [default: each kind's own]")] = None,
     docs: Annotated[bool, typer.Option("--docs", help="Put all kept results into docs/performance.md.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a goal is missed.")] = False,
 ) -> None:
@@ -209,7 +215,16 @@ def work(
     unknown = set(kinds or ()) - set(WORKS)
     if unknown:
         raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(WORKS)}")
-    setting = Setting(_say, full=full, simulated=simulated, peer=peer, rounds=rounds)
+    setting = Setting(
+        _say,
+        full=full,
+        simulated=simulated,
+        peer=peer,
+        rounds=rounds,
+        workers=workers,
+        jobs=jobs,
+        kueue=kueue,
+    )
     missed = False
     for name in kinds or WORKS:
         found = anyio.run(_run_work, WORKS[name], setting, backend_options={"use_uvloop": True})

@@ -15,33 +15,18 @@ import anyio
 import msgspec
 
 from benchmarks.events import workload_event
-from benchmarks.sides import QUOTA, Ours, Peer, Side
+from benchmarks.sides import QUOTA, Lifted, Ours, Peer, Side
 from benchmarks.wire import Wire
 from testbed import objects, queues
 from testbed.bed import Testbed
 from testbed.client import ApiError, Client, eventually
 
-__all__ = ["Lifted", "Rate", "as_text", "measure_all"]
+__all__ = ["Rate", "as_text", "measure_all"]
 
 NAME, QUEUE = b"NAME-OF-THE-JOB", b"NAME-OF-THE-QUEUE"
 PATIENCE_SECONDS = 120
 START_SECONDS = 120
-ANY = 1_000_000
 WARM_UPS = 3
-
-
-class Lifted(Peer):
-    """Kueue with a client without rate limit, and with many reconcile workers per kind."""
-
-    name = "lifted"
-
-    async def start(self) -> None:
-        concurrency = {"Job.batch": 50, "Workload.kueue.x-k8s.io": 50, "ClusterQueue.kueue.x-k8s.io": 10}
-        configuration = {
-            "clientConnection": {"qps": ANY, "burst": ANY},
-            "controller": {"groupKindConcurrency": concurrency},
-        }
-        await self.bed.start_kueue(self.bed.manager, configuration=configuration)
 
 
 @dataclass(frozen=True, slots=True)

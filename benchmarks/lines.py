@@ -51,19 +51,18 @@ def itself(figure: str, ours: float | None, goal: Target | None = None) -> Line:
 def beside(
     figure: str,
     other: str,
-    goal: Target,
+    goal: Target | None,
     *,
     ours: float | None,
     peer: float | None = None,
     script: float | None = None,
 ) -> Line:
-    """A figure whose ratio to another side, `peer` or `script`, is judged."""
+    """A figure whose ratio to another side, `peer` or `script`, is told, and judged if there is a goal."""
     unit = {"peer": peer, "script": script}[other]
     ratio = ours / unit if ours is not None and unit else None
-    met = goal.met(ratio, None) if ratio is not None else None
-    return Line(
-        figure, f"{goal.says} x {other}", _short(ours), _short(peer), _short(script), ratio=_short(ratio), ok=met
-    )
+    met = goal.met(ratio, None) if goal is not None and ratio is not None else None
+    says = f"{goal.says} x {other}" if goal is not None else ""
+    return Line(figure, says, _short(ours), _short(peer), _short(script), ratio=_short(ratio), ok=met)
 
 
 def grown(figure: str, first: str, goal: Target | None, *, unit: float, ours: float, **others: float | None) -> Line:

@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 import yaml
@@ -26,13 +26,24 @@ from testbed.plane import ControlPlane
 from testbed.process import Process
 from testbed.proxy import Link
 
-__all__ = ["MANAGER_USER", "WORKER_USER", "Ceiling", "Ours", "Peer", "Side"]
+__all__ = ["LIFTED", "MANAGER_USER", "WORKER_USER", "Ceiling", "Lifted", "Ours", "Peer", "Side"]
 
 MANAGER_USER = "kueue"
 WORKER_USER = "manager"
 EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 QUOTA = {"cpu": "1000000", "memory": "1000000Gi"}
 START_SECONDS = 120
+
+ANY = 1_000_000
+LIFTED: Mapping[str, Any] = {
+    "clientConnection": {"qps": ANY, "burst": ANY},
+    "controller": {
+        "groupKindConcurrency": {"Job.batch": 50, "Workload.kueue.x-k8s.io": 50, "ClusterQueue.kueue.x-k8s.io": 10}
+    },
+}
+"""What lifts Kueue's limits as far as its configuration reaches: calls of its client to the manager cluster, and reconciles
+of a kind at a time. Its clients of the workers keep the 5 calls per second and kind that client-go has by default: only
+another binary has others."""
 
 
 class Side(ABC):
@@ -156,19 +167,36 @@ class Ours(Side):
 
 
 class Peer(Side):
-    """The testbed's Kueue with its own MultiKueue manager and the configuration it ships with."""
+    """Kueue with its own MultiKueue manager: the testbed's, or another `binary`. `configuration` is laid over the one that it
+    ships with, which it has otherwise."""
 
     name = "peer"
+
+    def __init__(
+        self, bed: Testbed, *, configuration: Mapping[str, Any] | None = None, binary: Path | None = None
+    ) -> None:
+        super().__init__(bed)
+        self._configuration = configuration
+        self._binary = binary
 
     @property
     def process(self) -> Process:
         return self.bed.kueues[self.bed.manager.name].process
 
     async def start(self) -> None:
-        await self.bed.start_kueue(self.bed.manager)
+        await self.bed.start_kueue(self.bed.manager, configuration=self._configuration, binary=self._binary)
 
     async def stop(self) -> None:
         await self.bed.stop_kueue(self.bed.manager)
+
+
+class Lifted(Peer):
+    """Kueue with its limits lifted."""
+
+    name = "lifted"
+
+    def __init__(self, bed: Testbed, *, binary: Path | None = None) -> None:
+        super().__init__(bed, configuration=LIFTED, binary=binary)
 
 
 class Ceiling(Side):

@@ -19,15 +19,17 @@ PEER_JOBS = 60
 
 async def measure(setting: Setting) -> Result:
     result = Result()
-    for jobs in (200, 1000) if setting.full else (200,):
-        async with setting.clusters(WORKERS) as bed:
+    for jobs in (200, 1000) if setting.full else (setting.burst(200),):
+        async with setting.clusters(setting.workers or WORKERS) as bed:
             sides = await in_turn(bed, setting.sides, lambda name, jobs=jobs: load_of(name, jobs), setting)  # type: ignore[misc]
         result.lines += lines(sides, f"{jobs} jobs at once")
     return result
 
 
 def load_of(name: str, jobs: int) -> Load:
-    return Load(rested=20, burst=jobs, hold=True) if name != "peer" else Load(rested=10, burst=PEER_JOBS, hold=True)
+    if name != "peer":
+        return Load(rested=20, burst=jobs, hold=True)
+    return Load(rested=10, burst=min(jobs, PEER_JOBS), hold=True)
 
 
 def lines(sides: Mapping[str, Figures], what: str) -> list[Line]:

@@ -23,9 +23,10 @@ THREE_COPIES: Mapping[str, str] = {"MULTIKUEUE_DISPATCH__STRATEGY": '{"name": "i
 async def measure(setting: Setting) -> Result:
     """The script has no strategy: it is no measure here."""
     result, few = Result(), (0.0, 0.0)
+    load = Load(3, setting.burst(JOBS), hold=True)
     for workers in SIMULATED if setting.simulated else REAL:
         async with setting.clusters(workers) as bed:
-            found = await in_turn(bed, {"ours": _of_three}, lambda _: Load(3, JOBS, hold=True), setting)
+            found = await in_turn(bed, {"ours": _of_three}, lambda _: load, setting)
         rate, cpu = found["ours"].dispatch_rate, found["ours"].cpu_ms
         few = few if few[0] else (rate, cpu)
         result.plot("rate-by-clusters", workers, **of(found, lambda each: each.dispatch_rate))

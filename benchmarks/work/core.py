@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from benchmarks.bench import Load, Say, measure
@@ -22,13 +24,20 @@ Enter = Callable[[Testbed], Side]
 @dataclass(frozen=True, slots=True)
 class Setting:
     """`full`: all sizes, for hours; else what fits into minutes. `simulated`: on simulated clusters, where no peer runs.
-    `rounds`: how often each side has its turn."""
+    `rounds`: how often each side has its turn. `workers`, `jobs` of a burst: where a kind's own number is not wanted.
+    `kueue`: a Kueue to run as the peer, in place of the testbed's."""
 
     say: Say
     full: bool = False
     simulated: bool = False
     peer: bool = True
     rounds: int = 2
+    workers: int | None = None
+    jobs: int | None = None
+    kueue: Path | None = None
+
+    def burst(self, usual: int) -> int:
+        return self.jobs or usual
 
     @asynccontextmanager
     async def clusters(self, workers: int) -> AsyncIterator[Testbed]:
@@ -41,7 +50,7 @@ class Setting:
     def sides(self) -> Mapping[str, Enter]:
         """The sides, in the order of their turns."""
         both: dict[str, Enter] = {"ours": Ours, "script": Ceiling}
-        return both | ({"peer": Peer} if self.peer and not self.simulated else {})
+        return both | ({"peer": partial(Peer, binary=self.kueue)} if self.peer and not self.simulated else {})
 
 
 @dataclass(slots=True)

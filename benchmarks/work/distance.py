@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.bench import Load
 from benchmarks.figures import at_least
 from benchmarks.lines import grown
-from benchmarks.sides import Ceiling, Ours, Peer, Side
+from benchmarks.sides import Side
 from benchmarks.work.core import Enter, Result, Setting, in_turn, of
 from testbed.bed import Testbed
 
@@ -20,13 +20,12 @@ NEAR_ENOUGH = {80: 0.9}
 
 async def measure(setting: Setting) -> Result:
     result, near = Result(), 0.0
-    async with setting.clusters(WORKERS) as bed:
+    number = setting.burst(JOBS)
+    many, few = (Load(3, jobs, hold=True) for jobs in (number, min(number, PEER_JOBS)))
+    async with setting.clusters(setting.workers or WORKERS) as bed:
         for milliseconds in ROUND_TRIPS if setting.full else (0, 80):
-            kinds: dict[str, type[Side]] = {"ours": Ours, "script": Ceiling, "peer": Peer}
-            sides = {name: _far(kinds[name], milliseconds / 1000) for name in setting.sides}
-            found = await in_turn(
-                bed, sides, lambda name: Load(3, PEER_JOBS if name == "peer" else JOBS, True), setting
-            )
+            sides = {name: _far(enter, milliseconds / 1000) for name, enter in setting.sides.items()}
+            found = await in_turn(bed, sides, lambda name: few if name == "peer" else many, setting)
             rate = of(found, lambda each: each.dispatch_rate)
             ours = found["ours"].dispatch_rate
             near = near or ours
@@ -38,11 +37,11 @@ async def measure(setting: Setting) -> Result:
     return result
 
 
-def _far(kind: type[Side], seconds: float) -> Enter:
-    def enter(bed: Testbed) -> Side:
-        side = kind(bed).through_links()
+def _far(enter: Enter, seconds: float) -> Enter:
+    def enter_far(bed: Testbed) -> Side:
+        side = enter(bed).through_links()
         for link in side.links.values():
             link.latency(seconds / 2)
         return side
 
-    return enter
+    return enter_far

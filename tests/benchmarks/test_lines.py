@@ -20,6 +20,11 @@ def test_a_side_that_was_not_measured_judges_nobody() -> None:
     assert (line.ratio, line.ok) == (None, None)
 
 
+def test_a_ratio_without_a_goal_is_told_and_not_judged() -> None:
+    line = beside("CPU", "peer", None, ours=2.0, peer=4.0)
+    assert (line.goal, line.ratio, line.ok) == ("", 0.5, None)
+
+
 def test_a_figure_alone_is_judged_itself() -> None:
     assert itself("turn", 99.0, at_most(100)).ok is True
     assert itself("turn", 101.0, at_most(100)).ok is False

@@ -1,0 +1,1 @@
+"""Kinds of work: what their measurements are made into."""
