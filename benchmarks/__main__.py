@@ -30,7 +30,7 @@ from benchmarks.sharing.compared import measure as measure_sharing
 from benchmarks.sharing.crowd import Crowd
 from benchmarks.sharing.play import POLICIES
 from benchmarks.sides import Ceiling, Ours, Peer, Side
-from benchmarks.work import burst, clusters, distance, growth, lifted
+from benchmarks.work import burst, clusters, distance, growth, lifted, stream
 from benchmarks.work.core import Measure, Result, Setting, in_turn
 from testbed.bed import Testbed
 from testbed.sandbox import SandboxBed
@@ -60,6 +60,7 @@ WORKS: Mapping[str, Measure] = {
     "distance": distance.measure,
     "growth": growth.measure,
     "lifted": lifted.measure,
+    "stream": stream.measure,
 }
 """Kinds of work by name."""
 
@@ -208,6 +209,9 @@ def work(
     rounds: Annotated[int, typer.Option(min=1, help="How often each side has its turn.")] = 2,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker clusters.  [default: each kind's own]")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Jobs of a burst.  [default: each kind's own]")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.05, help="How long a stream is.  [default: 5 with --full, else 0.5]")
+    ] = None,
     docs: Annotated[bool, typer.Option("--docs", help="Put all kept results into docs/performance.md.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a goal is missed.")] = False,
 ) -> None:
@@ -223,6 +227,7 @@ def work(
         rounds=rounds,
         workers=workers,
         jobs=jobs,
+        minutes=minutes,
         kueue=kueue,
     )
     missed = False

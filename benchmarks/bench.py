@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
@@ -19,7 +19,7 @@ from testbed.audit import Mark
 from testbed.bed import Testbed
 from testbed.process import Process
 
-__all__ = ["Load", "measure"]
+__all__ = ["Load", "Say", "calls_since", "marks", "measure", "playing"]
 
 Say = Callable[[str], None]
 
@@ -66,15 +66,23 @@ class Burst:
 
 async def measure(side: Side, load: Load, say: Say) -> Figures:
     """Start a side, measure it, and take it down again."""
+    async with playing(side, say) as driver:
+        startup = meters.cpu_seconds(side.process.pid)
+        rest = await _rest(side, driver, load.rested, say)
+        burst = await _burst(side, driver, load, say)
+    return _figures(side, rest, burst, startup)
+
+
+@asynccontextmanager
+async def playing(side: Side, say: Say) -> AsyncIterator[Driver]:
+    """A side that runs, and the driver for it. It is taken down afterwards, and the clusters come to rest."""
     say(f"{side.name}: starting")
     try:
         await side.set_up()
-        startup = meters.cpu_seconds(side.process.pid)
         async with AsyncExitStack() as stack:
             wires = [await stack.enter_async_context(Wire.open(plane)) for plane in side.bed.planes.values()]
             driver = Driver(wires[0], wires[1:], namespace=side.namespace)
-            rest = await _rest(side, driver, load.rested, say)
-            burst = await _burst(side, driver, load, say)
+            yield driver
             await driver.forget()
     except BaseException as error:
         error.add_note(f"the log of {side.name} ends with:\n{side.process.tail(LOG_LINES)}")
@@ -83,7 +91,6 @@ async def measure(side: Side, load: Load, say: Say) -> Figures:
         with anyio.CancelScope(shield=True):
             await side.take_down()
     await anyio.sleep(CALM_SECONDS)
-    return _figures(side, rest, burst, startup)
 
 
 async def _rest(side: Side, driver: Driver, jobs: int, say: Say) -> Rest:
@@ -92,10 +99,10 @@ async def _rest(side: Side, driver: Driver, jobs: int, say: Say) -> Rest:
     async with driver.watching(closely=True):
         await _one_by_one(driver, [f"warm-{number:02}" for number in range(WARM_UPS)])
     await anyio.sleep(CALM_SECONDS)
-    marks = await _marks(side.bed)
+    before = await marks(side.bed)
     async with driver.watching(closely=True) as times:
         await _one_by_one(driver, [f"rest-{number:03}" for number in range(jobs)])
-    return Rest(jobs, times, *await _calls(side.bed, marks, jobs))
+    return Rest(jobs, times, *await calls_since(side.bed, before, jobs))
 
 
 async def _one_by_one(driver: Driver, names: Sequence[str]) -> None:
@@ -110,7 +117,7 @@ async def _burst(side: Side, driver: Driver, load: Load, say: Say) -> Burst:
     jobs = load.burst
     say(f"{side.name}: {jobs} jobs at once")
     await anyio.sleep(CALM_SECONDS)
-    marks = await _marks(side.bed)
+    audited = await marks(side.bed)
     programs = _programs(side)
     async with driver.watching() as times:
         before = meters.read(programs)
@@ -123,7 +130,7 @@ async def _burst(side: Side, driver: Driver, load: Load, say: Say) -> Burst:
         cpu = meters.read(programs).since(before)
         memory = meters.memory(side.process.pid)
     unfinished = jobs - times.count(Stage.FINISHED)
-    manager, worker = await _calls(side.bed, marks, jobs)
+    manager, worker = await calls_since(side.bed, audited, jobs)
     say(f"{side.name}: {times.rate(Stage.CREATED, Stage.WON):.2f} jobs/s dispatched, {unfinished} never finished")
     return Burst(jobs, times, manager, worker, cpu, memory)
 
@@ -142,15 +149,15 @@ def _programs(side: Side) -> dict[str, Process]:
     return {**others, side.name: side.process}
 
 
-async def _marks(bed: Testbed) -> dict[str, Mark]:
+async def marks(bed: Testbed) -> dict[str, Mark]:
     return {name: await plane.audit.settled() for name, plane in bed.planes.items()}
 
 
-async def _calls(bed: Testbed, marks: dict[str, Mark], jobs: int) -> tuple[Calls, Calls]:
+async def calls_since(bed: Testbed, before: dict[str, Mark], jobs: int) -> tuple[Calls, Calls]:
     """Calls to the manager cluster and to all workers together, since the marks."""
-    until = await _marks(bed)
-    on_manager = bed.manager.audit.events(marks[bed.manager.name], until[bed.manager.name])
-    on_workers = [event for plane in bed.workers for event in plane.audit.events(marks[plane.name], until[plane.name])]
+    until = await marks(bed)
+    on_manager = bed.manager.audit.events(before[bed.manager.name], until[bed.manager.name])
+    on_workers = [event for plane in bed.workers for event in plane.audit.events(before[plane.name], until[plane.name])]
     return (
         calls_of(on_manager, user=MANAGER_USER, jobs=jobs),
         calls_of(on_workers, user=WORKER_USER, jobs=jobs),

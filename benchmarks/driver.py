@@ -39,15 +39,17 @@ class Driver:
         self._body = _job_body(namespace)
         self._jobs: dict[str, str] = {}  # by the name of their workload, which the copies share
         self._runs_on: dict[str, Wire] = {}
-        self._holding = False
+        self._holding = self._tidying = False
         self._held: list[str] = []
         self._news = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
 
     @asynccontextmanager
-    async def watching(self, *, closely: bool = False) -> AsyncIterator[Timelines]:
-        """New timelines, noted while the block runs; `closely` also watches the copies, at a cost of CPU for all."""
+    async def watching(self, *, closely: bool = False, tidy: bool = False) -> AsyncIterator[Timelines]:
+        """New timelines, noted while the block runs; `closely` also watches the copies, at a cost of CPU for all. `tidy`
+        deletes each job that is over everywhere, as a time to live does, so that nothing piles up."""
         self.times = Timelines()
+        self._tidying = tidy
         self._jobs.clear()
         self._runs_on.clear()
         async with anyio.create_task_group() as tasks:
@@ -67,6 +69,15 @@ class Driver:
     async def submit(self, names: Sequence[str]) -> None:
         """Submit these jobs at once: as many calls are under way as there are connections."""
         await self._manager.post_all(self._job_path(), map(self._submission, names))
+
+    async def stream(self, names: Sequence[str], *, rate: float) -> None:
+        """Submit so many jobs a second, whatever became of those before. A job is submitted when it is due, though the call
+        may have to wait for a connection."""
+        began = anyio.current_time()
+        async with anyio.create_task_group() as tasks:
+            for number, name in enumerate(names):
+                await anyio.sleep_until(began + number / rate)
+                tasks.start_soon(self._manager.post, self._job_path(), self._submission(name))
 
     def _submission(self, name: str) -> bytes:
         """The body of a job; notes its submission now."""
@@ -140,8 +151,8 @@ class Driver:
             self._note(Stage.NOMINATED, job)
         if status.cluster_name:
             self._note(Stage.WON, job)
-        if event.has("Finished"):
-            self._note(Stage.FINISHED, job)
+        if event.has("Finished") and self._note(Stage.FINISHED, job):
+            self._tidy_soon(job)
 
     def _on_copy(self, line: bytes) -> str:
         event = workload_event(line)
@@ -158,7 +169,8 @@ class Driver:
         event = job_event(line)
         name = event.object.metadata.name
         if event.type == "DELETED":
-            self._note(Stage.REMOVED, name)
+            if self._note(Stage.REMOVED, name):
+                self._tidy_soon(name)
         else:
             self._note_remote(worker, event)
         return event.object.metadata.resource_version
@@ -183,6 +195,20 @@ class Driver:
     async def _complete(self, worker: Wire, name: str) -> None:
         self._note(Stage.ENDED, name)
         await worker.patch(f"{self._job_path()}/{name}/status", completion(datetime.now(UTC)))
+
+    def _tidy_soon(self, name: str) -> None:
+        """Delete a job once both are true: its workload is finished, and the remote job is gone."""
+        assert self._tasks is not None
+        over = (self.times.noted[Stage.FINISHED], self.times.noted[Stage.REMOVED])
+        if self._tidying and all(name in times for times in over):
+            self._tasks.start_soon(self._tidy, name)
+
+    async def _tidy(self, name: str) -> None:
+        """No garbage collector runs on the testbed, so the workload is deleted, too."""
+        await self._manager.delete(f"{self._job_path()}/{name}")
+        for workload in [each for each, job in self._jobs.items() if job == name]:
+            del self._jobs[workload]
+            await self._manager.delete(f"{self._workload_path()}/{workload}")
 
     def _note(self, stage: Stage, job: str) -> bool:
         if job not in self.times.noted[Stage.SUBMITTED]:

@@ -92,10 +92,14 @@ class Timelines:
         ended = max(self.noted[stage][job] for stage in stages for job in done)
         return len(done) / (ended - self.began())
 
-    def between(self, start: Stage, end: Stage) -> Distribution | None:
-        """Seconds from one stage to another, over the jobs that reached both."""
+    def seconds(self, start: Stage, end: Stage) -> list[float]:
+        """Seconds from one stage to another of each job that reached both, in the order in which they came to the first."""
         starts, ends = self.noted[start], self.noted[end]
-        return Distribution.of(ends[job] - starts[job] for job in ends if job in starts)
+        return [ends[job] - began for job, began in starts.items() if job in ends]
+
+    def between(self, start: Stage, end: Stage) -> Distribution | None:
+        """The distribution of the seconds from one stage to another."""
+        return Distribution.of(self.seconds(start, end))
 
     def steps(self) -> dict[str, Distribution]:
         """Seconds from submission to each stage that was reached."""

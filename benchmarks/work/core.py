@@ -25,6 +25,7 @@ Enter = Callable[[Testbed], Side]
 class Setting:
     """`full`: all sizes, for hours; else what fits into minutes. `simulated`: on simulated clusters, where no peer runs.
     `rounds`: how often each side has its turn. `workers`, `jobs` of a burst: where a kind's own number is not wanted.
+    `minutes`: how long a stream is.
     `kueue`: a Kueue to run as the peer, in place of the testbed's."""
 
     say: Say
@@ -34,6 +35,7 @@ class Setting:
     rounds: int = 2
     workers: int | None = None
     jobs: int | None = None
+    minutes: float | None = None
     kueue: Path | None = None
 
     def burst(self, usual: int) -> int:

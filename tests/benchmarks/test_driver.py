@@ -26,6 +26,7 @@ class Cluster:
     def __init__(self) -> None:
         self.posted: list[dict[str, Any]] = []
         self.patched: list[str] = []
+        self.deleted: list[str] = []
         self.items: list[object] = []
         self.watches: dict[str, Callable[[bytes], str]] = {}
 
@@ -48,6 +49,10 @@ class Cluster:
     async def patch(self, path: str, body: bytes) -> bytes:
         self.patched.append(path)
         return body
+
+    async def delete(self, path: str) -> bytes:
+        self.deleted.append(path)
+        return b""
 
     async def get(self, path: str) -> bytes:
         return json.dumps({"items": self.items}).encode()
@@ -117,6 +122,28 @@ async def test_held_jobs_run_until_they_are_let_go(field: Field) -> None:
     field.worker.say_job("b", suspend=False)
     await anyio.wait_all_tasks_blocked()
     assert field.worker.patched == [f"{JOBS}/a/status", f"{JOBS}/b/status"]
+
+
+@pytest.mark.parametrize(("tidy", "deleted"), [(True, [f"{JOBS}/a", f"{WORKLOADS}/wl"]), (False, [])])
+async def test_a_job_is_deleted_where_wanted_once_it_is_over_everywhere(tidy: bool, deleted: list[str]) -> None:
+    field = Field()
+    async with field.driver.watching(tidy=tidy):
+        await field.driver.submit(["a"])
+        over = {"conditions": [{"type": "Finished", "status": "True"}]}
+        owned = {"name": "wl", "resourceVersion": "1", "ownerReferences": [{"name": "a"}]}
+        field.manager.say(WORKLOADS, "wl", metadata=owned, status=over)
+        await anyio.wait_all_tasks_blocked()
+        assert field.manager.deleted == []
+        field.worker.say_job("a", suspend=False, change="DELETED")
+        field.manager.say(WORKLOADS, "wl", metadata=owned, status=over)
+        await anyio.wait_all_tasks_blocked()
+    assert field.manager.deleted == deleted
+
+
+async def test_a_stream_submits_each_job_when_it_is_due(field: Field) -> None:
+    await field.driver.stream(["c", "d"], rate=1000)
+    assert [body["metadata"]["name"] for body in field.manager.posted] == ["a", "b", "c", "d"]
+    assert field.noted(Stage.SUBMITTED) == ["a", "b", "c", "d"]
 
 
 async def test_copies_are_known_by_the_name_of_the_workload(field: Field) -> None:

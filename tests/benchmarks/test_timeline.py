@@ -50,6 +50,11 @@ def test_between_looks_only_at_jobs_that_came_to_both_stages() -> None:
     assert times.between(Stage.SUBMITTED, Stage.CREATED) == Distribution(2.0, 2.0, 1)
 
 
+def test_seconds_are_in_the_order_of_the_first_stage() -> None:
+    times = noted(SUBMITTED={"a": 1.0, "lost": 1.5, "b": 2.0}, CREATED={"b": 2.5, "a": 4.0})
+    assert times.seconds(Stage.SUBMITTED, Stage.CREATED) == [3.0, 0.5]
+
+
 def test_steps_leave_out_stages_that_nobody_came_to() -> None:
     times = noted(SUBMITTED={"a": 1.0}, WON={"a": 1.5})
     assert times.steps() == {"check ready": Distribution(0.5, 0.5, 1)}

@@ -1,0 +1,154 @@
+"""(b) A steady stream at 50, 80 and 95 % of what the script can do: how long each job takes, and whether anything grows.
+
+The ceiling is measured first, in the same run: the rate at which the script takes a burst to its end. Jobs come at even
+distances, whatever became of those before, and each is deleted when it is over, by all sides' same user. The peer has no
+part: half of that rate is several times what it can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from statistics import mean
+
+import anyio
+
+from benchmarks import meters
+from benchmarks.bench import playing
+from benchmarks.driver import Driver
+from benchmarks.figures import at_most
+from benchmarks.lines import Line, beside, grown, itself
+from benchmarks.sides import Ceiling, Ours, Side
+from benchmarks.timeline import Stage, percentile
+from benchmarks.work.core import Enter, Result, Setting
+from testbed.bed import Testbed
+
+__all__ = ["Flow", "Moment", "halves", "lines", "measure"]
+
+WORKERS = 3
+JOBS = 200
+"""Of the burst that shows the ceiling."""
+
+MINUTES = {True: 5.0, False: 0.5}
+SHARES = (50, 80, 95)
+SIDES: Mapping[str, Enter] = {"script": Ceiling, "ours": Ours}
+
+BEGIN = 0.1
+"""The share of a stream that only fills the pipes, and does not count."""
+
+SAMPLE_SECONDS = 0.5
+PATIENCE_SECONDS = 60
+MORE_UNDER_WAY, MORE_MEMORY = 1.25, 1.05
+"""The most that the second half may have of the first: the jobs under way are few, and chance moves them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Jobs submitted and not finished, and MiB of the manager, at one time."""
+
+    under_way: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What one side made of a stream: seconds of each job from submission to remote job, and moments at even distances."""
+
+    latencies: Sequence[float] = ()
+    moments: list[Moment] = field(default_factory=list)
+    unfinished: int = 0
+
+    def latency(self, share: float) -> float | None:
+        """Milliseconds, without the jobs of the begin."""
+        found = percentile(_settled(self.latencies), share)
+        return None if found is None else 1000 * found
+
+
+async def measure(setting: Setting) -> Result:
+    result = Result()
+    minutes = setting.minutes or MINUTES[setting.full]
+    async with setting.clusters(setting.workers or WORKERS) as bed:
+        ceiling = await _ceiling(bed, setting)
+        result.lines.append(beside("a stream: the ceiling, jobs/s", "script", None, ours=None, script=ceiling))
+        for share in SHARES:
+            rate = ceiling * share / 100
+            found = {name: await _flow(enter(bed), rate, 60 * minutes, setting) for name, enter in SIDES.items()}
+            result.plot("latency-by-load", share, **{name: each.latency(0.95) for name, each in found.items()})
+            result.lines += lines(found, f"a stream at {share} % of the ceiling")
+    return result
+
+
+async def _ceiling(bed: Testbed, setting: Setting) -> float:
+    jobs = setting.burst(JOBS)
+    async with _watched(Ceiling(bed), setting) as driver:
+        await driver.submit([f"burst-{number:05}" for number in range(jobs)])
+        await driver.reached(Stage.FINISHED, jobs, patience=PATIENCE_SECONDS)
+        rate = driver.times.rate(Stage.FINISHED)
+    setting.say(f"the ceiling is {rate:.2f} jobs/s")
+    return rate
+
+
+async def _flow(side: Side, rate: float, seconds: float, setting: Setting) -> Flow:
+    jobs = max(2, round(rate * seconds))
+    async with _watched(side, setting) as driver:
+        setting.say(f"{side.name}: {rate:.2f} jobs/s for {seconds:.0f} s")
+        moments: list[Moment] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_sample, side, driver, moments)
+            await driver.stream([f"stream-{number:06}" for number in range(jobs)], rate=rate)
+            tasks.cancel_scope.cancel()
+        await driver.reached(Stage.FINISHED, jobs, patience=PATIENCE_SECONDS)
+        times = driver.times
+    return Flow(times.seconds(Stage.SUBMITTED, Stage.CREATED), moments, jobs - times.count(Stage.FINISHED))
+
+
+@asynccontextmanager
+async def _watched(side: Side, setting: Setting) -> AsyncIterator[Driver]:
+    async with playing(side, setting.say) as driver, driver.watching(tidy=True):
+        yield driver
+
+
+async def _sample(side: Side, driver: Driver, moments: list[Moment]) -> None:
+    while True:
+        await anyio.sleep(SAMPLE_SECONDS)
+        under_way = driver.times.count(Stage.SUBMITTED) - driver.times.count(Stage.FINISHED)
+        moments.append(Moment(under_way, meters.memory(side.process.pid).resident))
+
+
+def lines(found: Mapping[str, Flow], what: str) -> list[Line]:
+    ours, script = found["ours"], found["script"]
+    return [
+        *(
+            beside(
+                f"{what}: submission to remote job, {name} ms",
+                "script",
+                None,
+                ours=ours.latency(share),
+                script=script.latency(share),
+            )
+            for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+        ),
+        _growth(f"{what}: jobs under way in the second half", found, "under_way", MORE_UNDER_WAY),
+        _growth(f"{what}: memory in the second half, MiB", found, "memory", MORE_MEMORY),
+        itself(f"{what}: jobs that never finished", ours.unfinished, at_most(0)),
+    ]
+
+
+def _growth(figure: str, found: Mapping[str, Flow], of: str, most: float) -> Line:
+    """What the second half had beside the first."""
+    sides = {name: halves([getattr(moment, of) for moment in each.moments]) for name, each in found.items()}
+    first, second = sides["ours"]
+    return grown(figure, "the first half", at_most(most), unit=first, ours=second, script=sides["script"][1])
+
+
+def halves(values: Sequence[float]) -> tuple[float, float]:
+    """The means of both halves, without the begin; 0 of nothing."""
+    settled = _settled(values)
+    middle = len(settled) // 2
+    first, second = settled[:middle], settled[middle:]
+    return mean(first) if first else 0.0, mean(second) if second else 0.0
+
+
+def _settled(values: Sequence[float]) -> Sequence[float]:
+    return values[int(BEGIN * len(values)) :]
