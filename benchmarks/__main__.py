@@ -30,7 +30,7 @@ from benchmarks.sharing.compared import measure as measure_sharing
 from benchmarks.sharing.crowd import Crowd
 from benchmarks.sharing.play import POLICIES
 from benchmarks.sides import Ceiling, Ours, Peer, Side
-from benchmarks.work import burst, clusters, distance, growth, lifted, stream
+from benchmarks.work import burst, clusters, distance, growth, lifted, restart, stream
 from benchmarks.work.core import Measure, Result, Setting, in_turn
 from testbed.bed import Testbed
 from testbed.sandbox import SandboxBed
@@ -60,6 +60,7 @@ WORKS: Mapping[str, Measure] = {
     "distance": distance.measure,
     "growth": growth.measure,
     "lifted": lifted.measure,
+    "restart": restart.measure,
     "stream": stream.measure,
 }
 """Kinds of work by name."""
@@ -212,6 +213,13 @@ def work(
     minutes: Annotated[
         float | None, typer.Option(min=0.05, help="How long a stream is.  [default: 5 with --full, else 0.5]")
     ] = None,
+    pending: Annotated[
+        int | None,
+        typer.Option(min=3, help="Workloads that wait at a restart.  [default: 10000 with --full, else 200]"),
+    ] = None,
+    running: Annotated[
+        int | None, typer.Option(min=3, help="Workloads that run at a restart.  [default: 5000 with --full, else 100]")
+    ] = None,
     docs: Annotated[bool, typer.Option("--docs", help="Put all kept results into docs/performance.md.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a goal is missed.")] = False,
 ) -> None:
@@ -228,6 +236,8 @@ def work(
         workers=workers,
         jobs=jobs,
         minutes=minutes,
+        pending=pending,
+        running=running,
         kueue=kueue,
     )
     missed = False

@@ -96,6 +96,18 @@ class Driver:
             self._tasks.start_soon(self._complete, self._runs_on[name], name)
         self._held.clear()
 
+    async def end_one(self) -> None:
+        """Complete the job that was held first."""
+        name = self._held.pop(0)
+        await self._complete(self._runs_on[name], name)
+
+    async def list_all(self) -> None:
+        """Read all jobs and workloads of this side on all clusters, as many lists at once as there are."""
+        async with anyio.create_task_group() as tasks:
+            for wire in (self._manager, *self._workers):
+                for path in (self._job_path(), self._workload_path()):
+                    tasks.start_soon(wire.get, path)
+
     async def reached(self, stage: Stage, number: int, *, patience: float) -> bool:
         """Wait until `number` jobs reached a stage; False when nothing at all has happened for `patience` seconds."""
         while self.times.count(stage) < number:

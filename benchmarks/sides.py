@@ -50,6 +50,8 @@ class Side(ABC):
     """One manager over all workers of a testbed: its queues, its process."""
 
     name: str
+    quota: Mapping[str, str] = QUOTA
+    """Of the queue on the manager cluster."""
 
     def __init__(self, bed: Testbed) -> None:
         self.bed = bed
@@ -85,7 +87,7 @@ class Side(ABC):
         await self.start()
         servers = {plane.name: self.server_of(plane.name) for plane in self.bed.workers}
         configs = {plane.name: plane.kubeconfig(WORKER_USER, server=servers[plane.name]) for plane in self.bed.workers}
-        await queues.manager_setup(self.bed.manager, configs, namespace=self.namespace, queue=QUEUE, quota=QUOTA)
+        await queues.manager_setup(self.bed.manager, configs, namespace=self.namespace, queue=QUEUE, quota=self.quota)
         async with self.bed.manager.client() as client:
             await eventually(lambda: self.is_active(client), timeout=START_SECONDS, interval=0.5)
 

@@ -25,7 +25,7 @@ Enter = Callable[[Testbed], Side]
 class Setting:
     """`full`: all sizes, for hours; else what fits into minutes. `simulated`: on simulated clusters, where no peer runs.
     `rounds`: how often each side has its turn. `workers`, `jobs` of a burst: where a kind's own number is not wanted.
-    `minutes`: how long a stream is.
+    `minutes`: how long a stream is; `pending`, `running`: workloads at a restart.
     `kueue`: a Kueue to run as the peer, in place of the testbed's."""
 
     say: Say
@@ -36,6 +36,8 @@ class Setting:
     workers: int | None = None
     jobs: int | None = None
     minutes: float | None = None
+    pending: int | None = None
+    running: int | None = None
     kueue: Path | None = None
 
     def burst(self, usual: int) -> int:

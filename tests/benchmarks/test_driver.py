@@ -124,6 +124,16 @@ async def test_held_jobs_run_until_they_are_let_go(field: Field) -> None:
     assert field.worker.patched == [f"{JOBS}/a/status", f"{JOBS}/b/status"]
 
 
+async def test_of_held_jobs_the_first_can_be_ended_alone(field: Field) -> None:
+    field.driver.hold()
+    for name in ("b", "a"):
+        field.manager.say_job(name, suspend=False)
+        field.worker.say_job(name, suspend=False)
+    await field.driver.end_one()
+    assert field.worker.patched == [f"{JOBS}/b/status"]
+    assert field.noted(Stage.ENDED) == ["b"]
+
+
 @pytest.mark.parametrize(("tidy", "deleted"), [(True, [f"{JOBS}/a", f"{WORKLOADS}/wl"]), (False, [])])
 async def test_a_job_is_deleted_where_wanted_once_it_is_over_everywhere(tidy: bool, deleted: list[str]) -> None:
     field = Field()

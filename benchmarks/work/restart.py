@@ -1,0 +1,238 @@
+"""(f) A restart, and a change of the leader, with many workloads pending and running: how soon the next one is dispatched,
+beside the time that it takes to list them all, and what is written though nothing has changed.
+
+The manager's quota holds as many as are to run, so the next one starts when one ends: that happens while no manager acts.
+Neither the script nor the peer has a part: one keeps nothing, and the other would take hours to have as many running.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+import anyio
+
+from benchmarks.bench import Say, calls_since, marks
+from benchmarks.calls import Calls
+from benchmarks.driver import Driver
+from benchmarks.faults import Restarted
+from benchmarks.figures import at_most
+from benchmarks.lines import Line, grown, itself
+from benchmarks.sides import Ours
+from benchmarks.timeline import Stage
+from benchmarks.wire import Wire
+from benchmarks.work.core import Result, Setting
+from testbed.audit import WRITES
+from testbed.bed import Testbed
+
+__all__ = ["Found", "Sizes", "lines", "measure", "needless"]
+
+WORKERS = 3
+PENDING, RUNNING = {True: 10_000, False: 200}, {True: 5_000, False: 100}
+MANY = 10_000
+"""With fewer workloads, the start of an interpreter takes longer than to list them."""
+
+MOST_SECONDS, MOST_LISTS = 15, 1.2
+QUIET_SECONDS = 12
+"""Who writes nothing for so long is at rest: jobs that wait are called suspended after ten."""
+
+PATIENCE_SECONDS = 120
+CALM_SECONDS = 600
+LEADER = {"MULTIKUEUE_LEADER_ELECTION__ENABLED": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many workloads wait for quota, and how many have it and run."""
+
+    pending: int
+    running: int
+
+    @classmethod
+    def of(cls, setting: Setting) -> Sizes:
+        return cls(setting.pending or PENDING[setting.full], setting.running or RUNNING[setting.full])
+
+    @property
+    def all(self) -> int:
+        return self.pending + self.running
+
+    def __str__(self) -> str:
+        return f"{self.pending:,} pending, {self.running:,} running"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Seconds to list everything; seconds from a start, a stop and a kill to the next dispatch; and writes, by kind, of a
+    manager that came when nothing had changed, by a restart and as the next leader."""
+
+    listed: float
+    restarted: float
+    stopped: float
+    killed: float
+    rewritten: Mapping[str, float]
+    taken_over: Mapping[str, float]
+
+
+async def measure(setting: Setting) -> Result:
+    sizes = Sizes.of(setting)
+    async with setting.clusters(setting.workers or WORKERS) as bed:
+        found = await _measure(bed, sizes, setting.say)
+    return Result(lines(found, sizes))
+
+
+async def _measure(bed: Testbed, sizes: Sizes, say: Say) -> Found:
+    """The clusters are of no use afterwards: to remove so many objects would take longer than to measure."""
+    side = Restarted(bed)
+    side.quota = {"cpu": f"{100 * sizes.running}m", "memory": f"{100 * sizes.running}Mi"}
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(side.stop)
+        say(f"{side.name}: starting")
+        await side.set_up()
+        wires = [await stack.enter_async_context(Wire.open(plane)) for plane in bed.planes.values()]
+        driver = Driver(wires[0], wires[1:], namespace=side.namespace)
+        crowd = Crowd(bed, driver, sizes, say)
+        stack.push_async_callback(crowd.end)
+        async with driver.watching():
+            await crowd.gather()
+            listed = await _seconds(driver.list_all)
+            rewritten = await crowd.writes_of(side.restart, "a restart")
+            restarted = await crowd.dispatch_after_start(side)
+            await side.stop()
+            return await _change_leaders(crowd, listed, restarted, rewritten)
+
+
+async def _change_leaders(crowd: Crowd, listed: float, restarted: float, rewritten: Mapping[str, float]) -> Found:
+    leader, standby = await crowd.replica("manager.acting"), await crowd.replica("manager.ready")
+
+    async def hand_over() -> None:
+        await leader.stop()
+        await standby.says("manager.acting")
+
+    await crowd.at_rest()
+    taken_over = await crowd.writes_of(hand_over, "a change of the leader")
+    leader, standby = standby, await crowd.replica("manager.ready")
+    stopped = await crowd.dispatch_after(leader.stop)
+    leader, standby = standby, await crowd.replica("manager.ready")
+    killed = await crowd.dispatch_after(leader.process.kill)
+    return Found(listed, restarted, stopped, killed, rewritten, taken_over)
+
+
+class Replica(Ours):
+    """Ours with a lease, and a log of its own."""
+
+    def __init__(self, bed: Testbed, number: int) -> None:
+        super().__init__(bed, env=LEADER)
+        self.process.log = bed.folder / f"replica-{number}.log"
+
+    async def says(self, event: str) -> None:
+        async def said() -> bool:
+            return event in self.process.log.read_text(errors="replace")
+
+        await self.process.wait_until(said, timeout=PATIENCE_SECONDS)
+
+
+@dataclass(slots=True)
+class Crowd:
+    """The workloads, and the managers that come and go."""
+
+    bed: Testbed
+    driver: Driver
+    sizes: Sizes
+    say: Say
+    replicas: list[Replica] = field(default_factory=list)
+
+    async def gather(self) -> None:
+        """Until as many as have quota run, the others are queued, and all are at rest."""
+        self.say(f"gathering {self.sizes}")
+        self.driver.hold()
+        await self.driver.submit([f"job-{number:05}" for number in range(self.sizes.all)])
+        await self._reached(Stage.QUEUED, self.sizes.all)
+        for stage in (Stage.CREATED, Stage.STARTED, Stage.RELEASED):
+            await self._reached(stage, self.sizes.running)
+        await self.at_rest()
+
+    async def at_rest(self) -> None:
+        """Until nobody writes any more."""
+        with anyio.fail_after(CALM_SECONDS):
+            while await self._writes_of(_nothing):
+                self.say("not at rest yet")
+
+    async def replica(self, event: str) -> Replica:
+        """A new process, once it has said that."""
+        replica = Replica(self.bed, len(self.replicas))
+        self.replicas.append(replica)
+        await replica.start()
+        await replica.says(event)
+        return replica
+
+    async def end(self) -> None:
+        for replica in self.replicas:
+            await replica.stop()
+
+    async def writes_of(self, change: Callable[[], Awaitable[None]], what: str) -> Mapping[str, float]:
+        """What is written about nothing new."""
+        found = await self._writes_of(change)
+        self.say(f"{what}: needless writes: {dict(found) or 'none'}")
+        return found
+
+    async def _writes_of(self, change: Callable[[], Awaitable[None]]) -> Mapping[str, float]:
+        before = await marks(self.bed)
+        await change()
+        await anyio.sleep(QUIET_SECONDS)
+        return needless(*await calls_since(self.bed, before, 1))
+
+    async def dispatch_after_start(self, side: Ours) -> float:
+        """Seconds from a start to the next dispatch. A job ended before it."""
+        await side.stop()
+        await self.driver.end_one()
+        return await _seconds(side.start, self._one_more)
+
+    async def dispatch_after(self, leave: Callable[[], Awaitable[None]]) -> float:
+        """Seconds from the leader's leave to the next dispatch, by another. A job ends at once after it."""
+        return await _seconds(leave, self.driver.end_one, self._one_more)
+
+    async def _one_more(self) -> None:
+        times = self.driver.times
+        await self._reached(Stage.CREATED, self.sizes.running + times.count(Stage.ENDED))
+        self.say(f"{times.count(Stage.CREATED)} dispatched")
+
+    async def _reached(self, stage: Stage, number: int) -> None:
+        if not await self.driver.reached(stage, number, patience=PATIENCE_SECONDS):
+            raise TimeoutError(f"{self.driver.times.count(stage)} of {number} jobs came to this: {stage}")
+
+
+def needless(manager: Calls, workers: Calls) -> Mapping[str, float]:
+    """The writes by kind, but those of the lease, which is renewed for ever."""
+    found = {
+        f"{name}, {where}": n
+        for where, calls in (("manager", manager), ("workers", workers))
+        for name, n in calls.by.items()
+    }
+    return {name: n for name, n in found.items() if name.split()[0] in WRITES and "leases" not in name}
+
+
+async def _seconds(*steps: Callable[[], Awaitable[object]]) -> float:
+    began = time.monotonic()
+    for step in steps:
+        await step()
+    return time.monotonic() - began
+
+
+async def _nothing() -> None:
+    pass
+
+
+def lines(found: Found, sizes: Sizes) -> list[Line]:
+    most_lists = at_most(MOST_LISTS) if sizes.all >= MANY else None
+    restart = f"restart with {sizes}"
+    return [
+        itself(f"{restart}: to list them with a plain client, s", found.listed),
+        itself(f"{restart}: start to next dispatch, s", found.restarted, at_most(MOST_SECONDS)),
+        grown(f"{restart}: start to next dispatch, s", "the list", most_lists, unit=found.listed, ours=found.restarted),
+        itself(f"{restart}: needless writes", sum(found.rewritten.values()), at_most(0)),
+        itself(f"leader stopped with {sizes}: needless writes of the next", sum(found.taken_over.values()), at_most(0)),
+        itself(f"leader stopped with {sizes}: to the next dispatch, s", found.stopped, at_most(MOST_SECONDS)),
+        itself(f"leader killed with {sizes}: to the next dispatch, lease of 15 s included, s", found.killed),
+    ]
