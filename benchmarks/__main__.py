@@ -30,7 +30,7 @@ from benchmarks.sharing.compared import measure as measure_sharing
 from benchmarks.sharing.crowd import Crowd
 from benchmarks.sharing.play import POLICIES
 from benchmarks.sides import Ceiling, Ours, Peer, Side
-from benchmarks.work import burst, clusters, distance, growth, lifted, restart, stream
+from benchmarks.work import burst, clusters, distance, growth, lifted, restart, strategies, stream
 from benchmarks.work.core import Measure, Result, Setting, in_turn
 from testbed.bed import Testbed
 from testbed.sandbox import SandboxBed
@@ -61,6 +61,7 @@ WORKS: Mapping[str, Measure] = {
     "growth": growth.measure,
     "lifted": lifted.measure,
     "restart": restart.measure,
+    "strategies": strategies.measure,
     "stream": stream.measure,
 }
 """Kinds of work by name."""

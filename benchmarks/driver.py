@@ -66,6 +66,10 @@ class Driver:
                 tasks.cancel_scope.cancel()
                 self._tasks = None
 
+    def prioritise(self, priority_class: str) -> None:
+        """From now on jobs are submitted with this WorkloadPriorityClass."""
+        self._body = _job_body(self.namespace, priority_class)
+
     async def submit(self, names: Sequence[str]) -> None:
         """Submit these jobs at once: as many calls are under way as there are connections."""
         await self._manager.post_all(self._job_path(), map(self._submission, names))
@@ -241,7 +245,13 @@ async def _is_something(wire: Wire, path: str) -> bool:
     return bool(msgspec.json.decode(await wire.get(f"{path}?limit=1"))["items"])
 
 
-def _job_body(namespace: str) -> bytes:
+def _job_body(namespace: str, priority_class: str | None = None) -> bytes:
     """A user's job as it is after the webhooks of either side: suspended and marked as MultiKueue's."""
-    body = objects.job(NAME.decode(), namespace, queue=QUEUE, managed_by=objects.MULTIKUEUE_CONTROLLER)
+    body = objects.job(
+        NAME.decode(),
+        namespace,
+        queue=QUEUE,
+        managed_by=objects.MULTIKUEUE_CONTROLLER,
+        priority_class=priority_class,
+    )
     return msgspec.json.encode(body)

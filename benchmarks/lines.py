@@ -65,9 +65,11 @@ def beside(
     return Line(figure, says, _short(ours), _short(peer), _short(script), ratio=_short(ratio), ok=met)
 
 
-def grown(figure: str, first: str, goal: Target | None, *, unit: float, ours: float, **others: float | None) -> Line:
+def grown(
+    figure: str, first: str, goal: Target | None, *, unit: float, ours: float | None, **others: float | None
+) -> Line:
     """A figure of a row, whose ratio to the `first` of the row (`unit`) is judged."""
-    ratio = ours / unit if unit else None
+    ratio = ours / unit if ours is not None and unit else None
     return Line(
         figure,
         f"{goal.says} x {first}" if goal else "",

@@ -156,6 +156,13 @@ async def test_a_stream_submits_each_job_when_it_is_due(field: Field) -> None:
     assert field.noted(Stage.SUBMITTED) == ["a", "b", "c", "d"]
 
 
+async def test_jobs_are_of_a_priority_class_where_wanted(field: Field) -> None:
+    field.driver.prioritise("urgent")
+    await field.driver.submit(["c"])
+    labels = [body["metadata"]["labels"].get("kueue.x-k8s.io/priority-class") for body in field.manager.posted]
+    assert labels == [None, None, "urgent"]
+
+
 async def test_copies_are_known_by_the_name_of_the_workload(field: Field) -> None:
     owner = [{"name": "a"}]
     field.manager.say(WORKLOADS, "wl", metadata={"name": "wl", "resourceVersion": "1", "ownerReferences": owner})
