@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from benchmarks.__main__ import app as benchmarks
 from multikueue.cli import app
 from multikueue.cli.tree import ALIASES
 from tests.project.files import DOCS, KIND_CONFIGS, code, read, rows, section
@@ -31,6 +32,7 @@ def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, s
 
 HELP = {"-h", "--help", "--version"}
 COMMANDS = dict(commands(typer.main.get_command(app)))
+BENCHMARKS = dict(commands(typer.main.get_command(benchmarks)))
 
 
 def calls(text: str) -> Iterator[tuple[str, str, set[str]]]:
@@ -63,7 +65,7 @@ def test_each_command_that_is_shown_exists_with_its_options(place: str, text: st
 def test_each_option_that_is_named_alone_exists(path: Path) -> None:
     named = {text for text in code(path.read_text()) if re.fullmatch(r"--?[a-z][\w-]*", text)}
 
-    assert named <= set().union(HELP, *COMMANDS.values())
+    assert named <= set().union(HELP, *COMMANDS.values(), *BENCHMARKS.values())
 
 
 def test_the_table_of_the_readme_has_each_command_and_no_other() -> None:
