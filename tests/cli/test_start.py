@@ -123,3 +123,23 @@ def test_the_manager_loads_no_command_but_its_own_and_no_rich() -> None:
     loaded = set(done.stdout.split())
     assert "structlog" in loaded
     assert loaded & {"rich", "kubernetes_asyncio", "urllib3", "typer", "multikueue.cli", "cryptography"} == set()
+
+
+COLLECTIONS = """
+import gc, sys
+from multikueue.cli import main
+before = [each["collections"] for each in gc.get_stats()]
+try:
+    main()
+except SystemExit:
+    pass
+print([each["collections"] for each in gc.get_stats()] == before, file=sys.stderr)
+"""
+
+
+def test_a_short_command_does_not_search_for_garbage() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTIONS, "strategies", "list"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr == "True\n"
