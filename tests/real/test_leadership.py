@@ -164,8 +164,15 @@ class Pair:
         return [_text(*call) for call in await self.calls(replica) if call[1].call.is_write]
 
     async def effects(self, replica: Replica) -> list[str]:
-        """Writes that changed something: with a refused one, others were faster, and nothing came of it."""
-        return [_text(*call) for call in await self.calls(replica) if call[1].call.is_write and call[1].code < 300]
+        """Writes that changed something: with a refused one, others were faster, and nothing came of it.
+
+        Events are none: they tell what had happened when they were sent, also if they arrive late.
+        """
+        return [
+            _text(*call)
+            for call in await self.calls(replica)
+            if call[1].call.is_write and call[1].code < 300 and call[1].resource != "events"
+        ]
 
     async def job_runs(self, name: str) -> str:
         """Submit a job and see it through; the worker it ran on."""
