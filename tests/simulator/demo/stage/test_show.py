@@ -95,7 +95,7 @@ async def test_both_managers_are_told_side_by_side() -> None:
 
 
 async def test_on_a_terminal_keys_act_and_ask_and_ctrl_c_leaves_it_as_it_was() -> None:
-    with Terminal("demo", "--jobs", "9", "--workers", "2", "--speed", "3") as terminal:
+    with Terminal("demo", "--jobs", "60", "--workers", "2", "--speed", "3") as terminal:  # no end before the keys
         before = terminal.attributes
         await terminal.shows("chosen, by 1-9")
         terminal.press("1kh")
@@ -158,10 +158,11 @@ class Terminal:
         return self._process.returncode
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        with anyio.move_on_after(60):
-            while not holds():
+        with anyio.move_on_after(30):  # below the limit of a test, so that a failure shows the screen
+            while not holds() and self._process.poll() is None:
                 self._read()
                 await anyio.sleep(0.02)
+            self._read()
         assert holds(), self.text[-3000:]
 
     def _read(self) -> None:
