@@ -118,8 +118,8 @@ async def _submit(call: _Call, jobs: list[Tree]) -> None:
             made = _tree(await client.request("POST", path, body=job, params=params))
             print(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
             if call.dry_run:
-                await _foresee(client, there, into)
-                await _foresee_quota(client, made, call.config)
+                if await _foresee(client, there, into):
+                    await _foresee_quota(client, made, call.config)
         if not call.dry_run:
             note(f"Where it is: multikueue why -n {there} {_name(made)}")
 
@@ -140,8 +140,11 @@ async def _refuse_unknown(client: Client, namespace: str, queue: str) -> None:
 # --- dry run ---------------------------------------------------------------------------------------------------------
 
 
-async def _foresee(client: Client, namespace: str, queue: str) -> None:
-    """Prints what is known before the job exists: the queue's pending workloads and its clusters."""
+async def _foresee(client: Client, namespace: str, queue: str) -> bool:
+    """Prints what is known before the job exists: the queue's pending workloads and its clusters.
+
+    False where the ClusterQueue cannot be seen, and so nothing can be said about its quota either.
+    """
     from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
     from multikueue.api.meta import ObjectKey
     from multikueue.errors import Forbidden, NotFound
@@ -155,12 +158,13 @@ async def _foresee(client: Client, namespace: str, queue: str) -> None:
         rows = [row async for row in _clusters(client, namespace, name)]
     except NotFound as error:
         note(f"It would wait: {error.message}")
-        return
+        return False
     except Forbidden as error:
         note(f"Not seen: {error.message}")
-        return
+        return False
     if rows:
         print_table(CLUSTERS, rows, Format.TABLE)
+    return True
 
 
 async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fakekube.model.wire import Refused
 from multikueue.api.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -114,6 +115,17 @@ def test_a_dry_run_tells_what_the_job_would_wait_for(
     done = cli("submit", "-f", str(path), "-q", "batch", "-n", "a", "--dry-run")
 
     assert (done.code, done.lines[-1]) == (0, told), done.err
+
+
+def test_a_dry_run_names_once_what_may_not_be_seen(ready: World, cli: Run, file: str) -> None:
+    """A user of one namespace sees no ClusterQueue, and so nothing of its quota."""
+    hidden = {"clusterqueues", "workloadpriorityclasses", "priorityclasses"}
+    ready.manager.fault = lambda _, plural: Refused(403, "Forbidden", f"no {plural}") if plural in hidden else None
+
+    done = cli("submit", "-f", file, "-q", "batch", "-n", "a", "--dry-run")
+
+    assert done.lines[1:] == ["  LocalQueue batch: nothing waits there"]
+    assert (done.code, done.err) == (0, "Not seen: no clusterqueues\n")
 
 
 WRONG = {
