@@ -250,7 +250,15 @@ class Store(State):
         key = change.seen.key
         if not self.plans.settles(old, change.seen, worker.name, worker.expectations.is_creating(key)):
             self._look_again(triggers.COPY, change)
+        if new is not None and self.ceilings.heard(worker.name, new):
+            self.look_at_judged(worker, new.metadata.namespace)
         self._tidy(key)
+
+    def look_at_judged(self, worker: WorkerView, namespace: str = "") -> None:
+        """Reconciles the workloads (of one namespace) whose copies the worker's Kueue can never admit."""
+        for copy in worker.workloads:
+            if namespace in ("", copy.metadata.namespace) and self.ceilings.is_judged(worker.name, copy):
+                self.look_at("workloads", copy.key)
 
     def _remote_job_changed(self, worker: WorkerView, old: AnyJob | None, new: AnyJob | None) -> None:
         change = Change(old, new, worker=worker.name)

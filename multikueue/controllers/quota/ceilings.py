@@ -63,9 +63,7 @@ class CeilingReader:
         """Queues the workloads that waited for the read, and after a change the parked ones, which may fit now."""
         store = self.context.store
         if has_news is not False:
-            for copy in store.worker(name).workloads:
-                if is_suspected(copy):
-                    store.look_at("workloads", copy.key)
+            store.look_at_judged(store.worker(name))
         if has_news:
             for local in store.parked():
                 store.ceilings.news.add(local.key)

@@ -4,6 +4,9 @@ A worker's Kueue compares a copy with everything that its queue could ever have,
 too, and writes the result into the copy's condition. It is the best authority. But a search for flavors resumes where
 the last one ended, and its message then leaves out the flavors before. So a message counts only if it covers each
 flavor of the worker's queue.
+
+Since 0.17 a Kueue parks a copy without a word if it has found another one inadmissible that asks for the same (gate
+SchedulingEquivalenceHashing). What it said about that one then counts for both.
 """
 
 from __future__ import annotations
@@ -15,7 +18,18 @@ from multikueue.api.kueue.workload import EVICTED, FITS_NO_WORKER, QUOTA_RESERVE
 from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.group.group import Group, Reach, Remote
 
-__all__ = ["Flavors", "fits_nowhere", "is_suspected", "lack", "lacks", "may_fit_now", "named_in", "note", "unconfirmed"]
+__all__ = [
+    "Flavors",
+    "fits_nowhere",
+    "is_suspected",
+    "lack",
+    "lacks",
+    "may_fit_now",
+    "named_in",
+    "note",
+    "unconfirmed",
+    "verdict",
+]
 
 Flavors = Mapping[str, Collection[str]]
 """The flavors of a worker's queue, by resource."""
@@ -36,16 +50,17 @@ _UNKNOWN = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 
 def is_suspected(copy: Workload | None) -> bool:
     """Whether the condition that a worker's Kueue set on a copy says that some of its flavors could never hold it."""
-    text = _verdict(copy)
+    text = verdict(copy)
     return bool(text) and any(pattern.search(text) for pattern in (_TOO_MUCH, _UNSUITABLE, _UNKNOWN))
 
 
-def lack(copy: Workload | None, flavors: Flavors | None) -> str:
+def lack(copy: Workload | None, flavors: Flavors | None, alike: str = "") -> str:
     """What a worker lacks to ever admit a copy, in few words; empty if nothing, or while that is unknown.
 
-    A workload with partial admission may always fit: the message is about all of its pods.
+    `alike` is the verdict on a copy that asks for the same, for one that has none of its own. A workload with partial
+    admission may always fit: the message is about all of its pods.
     """
-    text = _verdict(copy)
+    text = verdict(copy) or alike
     if copy is None or not text or answer_or(lambda: _is_divisible(copy), otherwise=True):
         return ""
     found = (_lack_of(part, flavors) for part in _NEXT_POD_SET.split(text))
@@ -56,7 +71,8 @@ def _is_divisible(copy: Workload) -> bool:
     return any(pod_set.min_count is not None for pod_set in workload_spec(copy).pod_sets)
 
 
-def _verdict(copy: Workload | None) -> str:
+def verdict(copy: Workload | None) -> str:
+    """Why the worker's Kueue does not admit the copy, in its words; empty if it has not said so."""
     told = copy.condition(QUOTA_RESERVED) if copy is not None else None
     return told.message[:_LONGEST_VERDICT] if told is not None and told.status == "False" else ""
 

@@ -87,6 +87,21 @@ async def test_it_gives_its_quota_back_and_what_fits_goes_first() -> None:
     assert [made.copies(name) for name in ("a", "b", "c")] == [["w1", "w2"]] * 3
 
 
+async def test_of_two_that_ask_for_the_same_each_worker_speaks_of_one() -> None:
+    """A Kueue that has found one inadmissible parks the other without a word."""
+    made = world(4, 4)
+    for name in ("huge", "huge2"):
+        made.submit(name, cpu="6")
+    await made.settle()
+    made.time += SHORTEST_ATTEMPT
+    judge(made, "w1", "huge")
+    judge(made, "w2", "huge2")
+    await made.settle()
+    for name in ("huge", "huge2"):
+        assert (made.condition(FITS_NO_WORKER, name) or {})["message"] == f"{LACK}: w1, w2"
+        assert made.copies(name) == []
+
+
 async def test_one_worker_that_may_is_enough() -> None:
     made = world(4, 8)
     await refused(made, "w1")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.store.caches.ceilings import Ceilings
-from multikueue.testing import cluster_queue, local_queue, workload
+from multikueue.testing import WorkloadBuilder, cluster_queue, local_queue, workload
 
 TOO_MUCH = (
     "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, previously considered podsets "
     "requests (0) + current podset request (6) > maximum capacity (4)"
 )
+UNSEEN = workload("twin").queue("main").request(cpu=6).build()
 COPY = workload("wl").queue("main").request(cpu=6).unreserved(message=TOO_MUCH).build()
 
 
@@ -46,3 +50,72 @@ def test_what_is_news() -> None:
     assert said == [None, False, True]
     known.forget("w1")
     assert (known.lack("w1", COPY), known.put("w1", queues("default"))) == ("", None)
+
+
+def test_what_is_said_of_one_copy_counts_for_those_that_ask_for_the_same() -> None:
+    known = Ceilings()
+    known.put("w1", queues("default"))
+    assert known.lack("w1", UNSEEN) == ""
+
+    assert [known.heard("w1", COPY), known.heard("w1", COPY)] == [True, False]
+
+    assert known.lack("w1", UNSEEN) == "cpu 6 of 4 at most in flavor default"
+    assert known.lack("w2", UNSEEN) == ""
+    assert known.is_judged("w1", UNSEEN)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(workload("w").queue("main").request(cpu=2), id="it asks for less"),
+        pytest.param(workload("w").queue("other").request(cpu=6), id="it is in another queue"),
+        pytest.param(workload("w", namespace="b").queue("main").request(cpu=6), id="it is in another namespace"),
+        pytest.param(
+            workload("w").queue("main").request(cpu=6).unreserved(message="wait"), id="it has a word of its own"
+        ),
+        pytest.param(workload("w").queue("main").request(cpu=6).reserved("theirs"), id="it has quota"),
+    ],
+)
+def test_it_does_not_count_for_others(other: WorkloadBuilder) -> None:
+    known = Ceilings()
+    known.put("w1", queues("default"))
+    known.heard("w1", COPY)
+    assert known.lack("w1", other.build()) == ""
+
+
+def test_it_counts_until_the_queues_of_the_worker_change() -> None:
+    known = Ceilings()
+    known.put("w1", queues("default"))
+    known.heard("w1", COPY)
+    known.put("w1", queues("default"))
+    assert known.lack("w1", UNSEEN) != ""
+    known.put("w1", queues("default", cpu=8))
+    assert known.lack("w1", UNSEEN) == ""
+
+    assert known.heard("w1", COPY)
+    known.forget("w1")
+    known.put("w1", queues("default"))
+    assert known.lack("w1", UNSEEN) == ""
+
+
+def test_who_asks_for_ever_more_pushes_out_only_his_own() -> None:
+    known = Ceilings()
+    known.put("w1", queues("default"))
+    known.heard("w1", COPY)
+    for cpu in range(7, 120):
+        known.heard(
+            "w1", workload("w", namespace="b").queue("main").request(cpu=cpu).unreserved(message=TOO_MUCH).build()
+        )
+    assert known.lack("w1", UNSEEN) != ""
+    for cpu in range(7, 120):
+        known.heard("w1", workload("w").queue("main").request(cpu=cpu).unreserved(message=TOO_MUCH).build())
+    assert known.lack("w1", UNSEEN) == ""
+
+
+def test_a_copy_that_cannot_be_read_is_like_no_other() -> None:
+    known = Ceilings()
+    known.put("w1", queues("default"))
+    odd = msgspec.structs.replace(COPY, spec=msgspec.Raw(b'{"podSets": 1}'))
+    assert not known.heard("w1", odd)
+    known.heard("w1", COPY)
+    assert known.lack("w1", msgspec.structs.replace(UNSEEN, spec=odd.spec)) == ""
