@@ -23,11 +23,18 @@ def manager_settings() -> dict[str, str]:
 
 
 async def have(crew: Team, worker: str, cpu: str) -> None:
-    """From now on the worker has so many cores, and as much memory as before."""
-    queue = await crew.clients[worker].get(CLUSTER_QUEUE, crew.namespace)
+    """From now on the worker has so many cores, and as much memory as before: its Kueue goes by them."""
+    client = crew.clients[worker]
+    queue = await client.get(CLUSTER_QUEUE, crew.namespace)
     groups = queue["spec"]["resourceGroups"]
     _quota(queue)["nominalQuota"] = cpu
-    await crew.clients[worker].patch(CLUSTER_QUEUE, crew.namespace, {"spec": {"resourceGroups": groups}})
+    changed = await client.patch(CLUSTER_QUEUE, crew.namespace, {"spec": {"resourceGroups": groups}})
+
+    async def is_seen() -> bool:
+        conditions = (await client.get(CLUSTER_QUEUE, crew.namespace))["status"]["conditions"]
+        return any(each.get("observedGeneration") == changed["metadata"]["generation"] for each in conditions)
+
+    await eventually(is_seen)
 
 
 async def follow(crew: Team, text: str, *, workers: tuple[str, ...]) -> None:
