@@ -117,9 +117,8 @@ async def _submit(call: _Call, jobs: list[Tree]) -> None:
             params = {"dryRun": "All"} if call.dry_run else None
             made = _tree(await client.request("POST", path, body=job, params=params))
             print(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
-            if call.dry_run:
-                if await _foresee(client, there, into):
-                    await _foresee_quota(client, made, call.config)
+            if call.dry_run and await _foresee(client, there, into):
+                await _foresee_quota(client, made, call.config)
         if not call.dry_run:
             note(f"Where it is: multikueue why -n {there} {_name(made)}")
 
