@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import ssl
 import subprocess
 import sys
@@ -131,6 +132,7 @@ class Terminal:
 
     def _take(self) -> None:
         fcntl.ioctl(self._theirs, termios.TIOCSCTTY, 0)  # so that Ctrl-C becomes a signal
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # which a shell has its background jobs ignore
 
     def __enter__(self) -> Self:
         return self
