@@ -15,10 +15,12 @@ from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig,
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Format
 from multikueue.cli.terminal.nearest import there_are
-from multikueue.cli.terminal.output import Column, note, print_table
+from multikueue.cli.terminal.output import Column, note, print_table, say
+from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.lookup import InNamespace
 
 if TYPE_CHECKING:
+    from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
     from multikueue.api.kueue.workload import Workload
     from multikueue.api.meta import Condition
     from multikueue.kube.client import Client
@@ -99,7 +101,6 @@ def _read(name: str) -> Iterator[Tree]:
 
 async def _submit(call: _Call, jobs: list[Tree]) -> None:
     from multikueue.api.kueue.workload import QUEUE_LABEL
-    from multikueue.cli.workload.related_objects import collection_of
 
     async with call.target.connect_in(call.namespace) as (client, where):
         for job in jobs:
@@ -112,13 +113,13 @@ async def _submit(call: _Call, jobs: list[Tree]) -> None:
                 raise CommandFailed(f"{_name(job)} is of namespace {meta['namespace']}, and not of {there}")
             if not into:
                 raise CommandFailed(f"{_name(job)} names no queue: give --queue, or the label {QUEUE_LABEL}")
-            await _refuse_unknown(client, there, into)
-            path = await collection_of(client, job["apiVersion"], job["kind"], there)
-            params = {"dryRun": "All"} if call.dry_run else None
-            made = _tree(await client.request("POST", path, body=job, params=params))
+            async with spinner(f"{'checking' if call.dry_run else 'submitting'} {_name(job)}"):
+                await _refuse_unknown(client, there, into)
+                made = await _make(client, job, there, dry_run=call.dry_run)
             print(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
             if call.dry_run and await _foresee(client, there, into):
-                await _foresee_quota(client, made, call.config)
+                async with spinner("looking for its quota"):
+                    await _foresee_quota(client, made, call.config)
         if not call.dry_run:
             note(f"Where it is: multikueue why -n {there} {_name(made)}")
 
@@ -136,6 +137,14 @@ async def _refuse_unknown(client: Client, namespace: str, queue: str) -> None:
         raise CommandFailed(f"there is no LocalQueue {queue!r} in namespace {namespace}; {there_are(queue, known)}")
 
 
+async def _make(client: Client, job: Tree, namespace: str, *, dry_run: bool) -> Tree:
+    from multikueue.cli.workload.related_objects import collection_of
+
+    path = await collection_of(client, job["apiVersion"], job["kind"], namespace)
+    params = {"dryRun": "All"} if dry_run else None
+    return _tree(await client.request("POST", path, body=job, params=params))
+
+
 # --- dry run ---------------------------------------------------------------------------------------------------------
 
 
@@ -144,26 +153,36 @@ async def _foresee(client: Client, namespace: str, queue: str) -> bool:
 
     False where the ClusterQueue cannot be seen, and so nothing can be said about its quota either.
     """
-    from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
+    from multikueue.api.kinds import LOCAL_QUEUES
+    from multikueue.api.meta import ObjectKey
+
+    async with spinner(f"looking at queue {queue}"):
+        local = await client.get(LOCAL_QUEUES, ObjectKey(namespace, queue))
+        shared, rows, problem = await _behind(client, local)
+    print(f"  {_line(local)}")
+    if shared is not None:
+        print(f"  {_line(shared)}")
+    if problem:
+        note(problem)
+    if rows:
+        print_table(CLUSTERS, rows, Format.TABLE)
+    return not problem
+
+
+async def _behind(client: Client, local: LocalQueue) -> tuple[ClusterQueue | None, list[tuple[str, ...]], str]:
+    """The ClusterQueue, its clusters as rows, and why they are not known, if so."""
+    from multikueue.api.kinds import CLUSTER_QUEUES
     from multikueue.api.meta import ObjectKey
     from multikueue.errors import Forbidden, NotFound
 
-    local = await client.get(LOCAL_QUEUES, ObjectKey(namespace, queue))
-    print(f"  LocalQueue {queue}: {_line(local.status.pending_workloads)}{_stopped(local.spec.stop_policy)}")
-    name = local.spec.cluster_queue
+    name, shared = local.spec.cluster_queue, None
     try:
         shared = await client.get(CLUSTER_QUEUES, ObjectKey("", name))
-        print(f"  ClusterQueue {name}: {_line(shared.status.pending_workloads)}{_stopped(shared.spec.stop_policy)}")
-        rows = [row async for row in _clusters(client, namespace, name)]
+        return shared, [row async for row in _clusters(client, local.metadata.namespace, name)], ""
     except NotFound as error:
-        note(f"It would wait: {error.message}")
-        return False
+        return shared, [], f"It would wait: {error.message}"
     except Forbidden as error:
-        note(f"Not seen: {error.message}")
-        return False
-    if rows:
-        print_table(CLUSTERS, rows, Format.TABLE)
-    return True
+        return shared, [], f"Not seen: {error.message}"
 
 
 async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> None:
@@ -187,7 +206,7 @@ async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> None
     found = explained(objects, workload, config)
     if found is not None:
         waits = found.problem or found.behind or found.lacks
-        print(f"  {in_words(found) if waits else f'It would get quota of ClusterQueue {found.cluster_queue} at once.'}")
+        say(f"  {in_words(found) if waits else f'It would get quota of ClusterQueue {found.cluster_queue} at once.'}")
 
 
 async def _foreseen(client: Client, job: Tree) -> Workload | str | None:
@@ -216,12 +235,11 @@ async def _foreseen(client: Client, job: Tree) -> Workload | str | None:
     return decoder(Workload)(encode(body))
 
 
-def _line(pending: int) -> str:
-    return f"{pending} wait there" if pending else "nothing waits there"
-
-
-def _stopped(policy: str) -> str:
-    return "" if policy == "None" else f", and it is held ({policy}): nothing begins until it is resumed"
+def _line(queue: LocalQueue | ClusterQueue) -> str:
+    pending, policy = queue.status.pending_workloads, queue.spec.stop_policy
+    waits = f"{pending} wait there" if pending else "nothing waits there"
+    held = "" if policy == "None" else f", and it is held ({policy}): nothing begins until it is resumed"
+    return f"{type(queue).__name__} {queue.metadata.name}: {waits}{held}"
 
 
 async def _clusters(client: Client, namespace: str, queue: str) -> Any:

@@ -20,6 +20,7 @@ from multikueue.api.kinds import (
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
+from multikueue.cli.terminal.output import CLEAR_LINE
 from multikueue.testing import (
     admission_check,
     cluster_queue,
@@ -115,6 +116,21 @@ def test_a_dry_run_tells_what_the_job_would_wait_for(
     done = cli("submit", "-f", str(path), "-q", "batch", "-n", "a", "--dry-run")
 
     assert (done.code, done.lines[-1]) == (0, told), done.err
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize(
+    ("words", "doing"),
+    [((), ["submitting job/train-"]), (("--dry-run",), ["checking job/train-", "queue batch", "for its quota"])],
+    ids=["for good", "a dry run"],
+)
+def test_on_a_terminal_it_shows_that_it_is_at_work(
+    ready: World, cli: Run, file: str, words: tuple[str, ...], doing: list[str]
+) -> None:
+    done = cli("submit", "-f", file, "-q", "batch", "-n", "a", *words)
+
+    assert [text for text in doing if text not in done.err] == []
+    assert CLEAR_LINE not in done.out
 
 
 def test_a_dry_run_names_once_what_may_not_be_seen(ready: World, cli: Run, file: str) -> None:

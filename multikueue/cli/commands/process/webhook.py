@@ -43,11 +43,12 @@ def remove(
 
 async def _remove(target: ContextChoice, *, dry_run: bool) -> None:
     from multikueue.api.kinds import MUTATING_WEBHOOKS
+    from multikueue.cli.terminal.progress import spinner
     from multikueue.controllers.serving.names import CONFIGURATION, MANAGED_BY
     from multikueue.errors import NotFound
 
     what = f"{MUTATING_WEBHOOKS.plural}/{CONFIGURATION.name}"
-    async with target.connect() as client:
+    async with target.connect() as client, spinner(f"{'looking for' if dry_run else 'removing'} {what}"):
         try:
             found = await client.get(MUTATING_WEBHOOKS, CONFIGURATION)
         except NotFound:

@@ -8,6 +8,7 @@ import pytest
 
 from multikueue.api.kinds import MUTATING_WEBHOOKS
 from multikueue.api.meta import ObjectKey
+from multikueue.cli.terminal.output import CLEAR_LINE
 from tests.cli.conftest import Run, World
 
 COMMAND = ("webhook", "remove")
@@ -31,6 +32,14 @@ def test_the_registration_is_removed(world: World, cli: Run, words: tuple[str, .
     assert (result.code, result.out) == (0, "")
     assert f"{NAME} removed" in result.err
     assert ("dry run" in result.err, is_there(world)) == (stays, stays)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_it_shows_that_it_is_at_work(world: World, cli: Run) -> None:
+    registered(world, OURS)
+    said = cli(*COMMAND).err
+    assert f"removing {NAME}" in said
+    assert said.endswith(f"{CLEAR_LINE}{NAME} removed\n")
 
 
 def test_where_there_is_none_it_says_so(world: World, cli: Run) -> None:
