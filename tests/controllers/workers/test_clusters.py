@@ -186,7 +186,8 @@ async def test_a_credential_that_ends_soon_is_told_in_time(left: timedelta, conn
     result = await clusters.reconcile("w1")
     (active,) = (world.manager.find(kinds.MULTIKUEUE_CLUSTERS, W1) or {})["status"]["conditions"]
     assert active["message"] == message.format(end=render_time(end))
-    assert bool(world.said()) is ("its credential" in message)
+    told = [part for part in active["message"].split("; ") if "its credential" in part]
+    assert world.said() == [("CredentialExpiring", part) for part in told]
     assert result.again_after == {10 * DAY: 7 * DAY, 3 * DAY: 3 * DAY}.get(left)
 
 
