@@ -12,6 +12,7 @@ import typer
 
 from multikueue.cli.access.completion import queues
 from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, now, run_async, settings_option
+from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Format
 from multikueue.cli.terminal.nearest import there_are
@@ -22,7 +23,8 @@ from multikueue.cli.workload.lookup import InNamespace
 if TYPE_CHECKING:
     from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
     from multikueue.api.kueue.workload import Workload
-    from multikueue.api.meta import Condition
+    from multikueue.api.meta import Condition, ObjectKey
+    from multikueue.cli.workload.quota import Requests
     from multikueue.kube.client import Client
 
 __all__ = ["submit"]
@@ -53,11 +55,13 @@ def submit(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     config: Annotated[Path | None, settings_option("--config")] = None,
+    secrets_namespace: SecretsNamespace = "kueue-system",
 ) -> None:
     """Submit jobs to a queue.
 
     With --dry-run nothing is made: the server checks the jobs, and the queue, what waits before them, the quota they would
-    wait for, and the clusters of the queue in their order are shown, as far as you may see them.
+    wait for, the clusters of the queue in their order, and those whose own quota could never hold the job are shown, as far
+    as you may see them.
 
     \b
     Examples:
@@ -67,7 +71,7 @@ def submit(
     jobs = [job for name in files for job in _read(name)]
     if not jobs:
         raise CommandFailed("there is no object in these files")
-    call = _Call(ContextChoice(kubeconfig, context), namespace, queue, config, dry_run)
+    call = _Call(ContextChoice(kubeconfig, context), namespace, queue, config, secrets_namespace, dry_run)
     run_async(lambda: _submit(call, jobs))
 
 
@@ -77,6 +81,7 @@ class _Call:
     namespace: str | None
     queue: str
     config: Path | None
+    secrets_namespace: str
     dry_run: bool
 
 
@@ -101,6 +106,7 @@ def _read(name: str) -> Iterator[Tree]:
 
 async def _submit(call: _Call, jobs: list[Tree]) -> None:
     from multikueue.api.kueue.workload import QUEUE_LABEL
+    from multikueue.api.meta import ObjectKey
 
     async with call.target.connect_in(call.namespace) as (client, where):
         for job in jobs:
@@ -117,9 +123,8 @@ async def _submit(call: _Call, jobs: list[Tree]) -> None:
                 await _refuse_unknown(client, there, into)
                 made = await _make(client, job, there, dry_run=call.dry_run)
             print(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
-            if call.dry_run and await _foresee(client, there, into):
-                async with spinner("looking for its quota"):
-                    await _foresee_quota(client, made, call.config)
+            if call.dry_run:
+                await _foresee(call, client, made, ObjectKey(there, into))
         if not call.dry_run:
             note(f"Where it is: multikueue why -n {there} {_name(made)}")
 
@@ -148,25 +153,25 @@ async def _make(client: Client, job: Tree, namespace: str, *, dry_run: bool) -> 
 # --- dry run ---------------------------------------------------------------------------------------------------------
 
 
-async def _foresee(client: Client, namespace: str, queue: str) -> bool:
-    """Prints what is known before the job exists: the queue's pending workloads and its clusters.
-
-    False where the ClusterQueue cannot be seen, and so nothing can be said about its quota either.
-    """
+async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey) -> None:
+    """Prints what is known before the job exists: who waits in its queue, its clusters, its quota, and who is too small."""
     from multikueue.api.kinds import LOCAL_QUEUES
-    from multikueue.api.meta import ObjectKey
 
-    async with spinner(f"looking at queue {queue}"):
-        local = await client.get(LOCAL_QUEUES, ObjectKey(namespace, queue))
+    async with spinner(f"looking at queue {queue.name}"):
+        local = await client.get(LOCAL_QUEUES, queue)
         shared, rows, problem = await _behind(client, local)
     print(f"  {_line(local)}")
     if shared is not None:
         print(f"  {_line(shared)}")
     if problem:
-        note(problem)
+        note(problem)  # which is why nothing can be said about its quota either
+        return
     if rows:
         print_table(CLUSTERS, rows, Format.TABLE)
-    return not problem
+    async with spinner("looking for its quota"):
+        pod_sets = await _foresee_quota(client, job, call.config)
+    if pod_sets:
+        await _foresee_excesses(call, client, [row[:2] for row in rows], queue, pod_sets)
 
 
 async def _behind(client: Client, local: LocalQueue) -> tuple[ClusterQueue | None, list[tuple[str, ...]], str]:
@@ -185,28 +190,46 @@ async def _behind(client: Client, local: LocalQueue) -> tuple[ClusterQueue | Non
         return shared, [], f"Not seen: {error.message}"
 
 
-async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> None:
-    """Prints what the job would wait for, as `why` would once it is there. Nothing for a kind that settings declare."""
-    from multikueue.cli.workload.quota import explained, fetch_objects, in_words
+async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> list[Requests]:
+    """Prints what the job would wait for, as `why` would once it is there; answers what its pod sets need, if that is known.
+    Nothing for a kind that settings declare."""
+    from multikueue.cli.workload.quota import explained, fetch_objects, in_words, requested
     from multikueue.errors import Forbidden
 
     try:
         workload = await _foreseen(client, job)
     except Forbidden as error:
         note(f"Not seen: {error.message}")
-        return
+        return []
     if workload is None or isinstance(workload, str):
         note(workload or f"What it would wait for is not known of {job['kind']} here")
-        return
+        return []
     objects, hidden = await fetch_objects(client, workload.metadata.namespace)
     if hidden:
         note(f"Not seen: the quota it would wait for: you may not list {', '.join(hidden)}")
-        return
     objects["workloads"].append(({}, workload))
-    found = explained(objects, workload, config)
+    found = explained(objects, workload, config) if not hidden else None
     if found is not None:
         waits = found.problem or found.behind or found.lacks
         say(f"  {in_words(found) if waits else f'It would get quota of ClusterQueue {found.cluster_queue} at once.'}")
+    return requested(objects, workload, config)
+
+
+async def _foresee_excesses(
+    call: _Call, client: Client, clusters: list[tuple[str, ...]], queue: ObjectKey, pod_sets: list[Requests]
+) -> None:
+    """Prints which workers are too small by the quota of their queues, as far as the user may read these."""
+    from multikueue.cli.workload.prospects import excesses
+
+    connected = [name for name, state in clusters if state == "True"]
+    reach = WorkerAccess(manager=call.target, namespace=call.secrets_namespace)
+    found, unseen = await excesses(client, reach, connected, queue, pod_sets)
+    if found and len(found) == len(clusters):
+        print("  No worker can ever hold it.")
+    for name, why in found.items():
+        print(f"  {name} can never hold it ({why}).")
+    if unseen:
+        note(f"Not seen: queues of {', '.join(unseen)}: {next(iter(unseen.values()))}")
 
 
 async def _foreseen(client: Client, job: Tree) -> Workload | str | None:

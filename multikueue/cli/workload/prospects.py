@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
@@ -36,9 +36,10 @@ from multikueue.store.workers.sight import namespaces_of
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
+    from multikueue.cli.workload.quota import Requests
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["prospects", "row", "sentence"]
+__all__ = ["excesses", "prospects", "row", "sentence"]
 
 CLUSTER_TIMEOUT = timedelta(seconds=10)
 """The time for one cluster: a user at a screen would rather see the others."""
@@ -116,6 +117,40 @@ async def prospects(
         for name in names:
             tasks.start_soon(ask, name)
     return [found[name] for name in names], inquiry.unseen
+
+
+async def excesses(
+    manager: ClusterClient,
+    reach: WorkerAccess,
+    names: Collection[str],
+    queue: ObjectKey,
+    pod_sets: Collection[Requests],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Before there are copies: what is needed beyond all that a worker's queue could ever use, by worker; and the workers
+    that could not be read, with the reasons."""
+    from multikueue.cli.workload.quota import excess
+
+    found, unseen, limiter = dict[str, str](), dict[str, str](), anyio.CapacityLimiter(AT_ONCE)
+
+    async def ask(name: str) -> None:
+        try:
+            async with limiter:
+                with anyio.fail_after(CLUSTER_TIMEOUT.total_seconds()):
+                    async with reach.connect(manager, name) as worker:
+                        local = (await worker.client.list(LOCAL_QUEUES, namespace=queue.namespace)).items
+                        shared = (await worker.client.list(CLUSTER_QUEUES)).items
+        except TimeoutError:
+            unseen[name] = f"no answer within {CLUSTER_TIMEOUT.total_seconds():g} s"
+        except MultiKueueError as error:
+            unseen[name] = str(error)
+        else:
+            ours = {each.spec.cluster_queue for each in local if each.key == queue}
+            found[name] = next((excess(pod_sets, each) for each in shared if each.metadata.name in ours), "")
+
+    async with spinner(f"asking {len(names)} clusters"), anyio.create_task_group() as tasks:
+        for name in names:
+            tasks.start_soon(ask, name)
+    return {name: found[name] for name in names if found.get(name)}, dict(sorted(unseen.items()))
 
 
 @dataclass(slots=True)

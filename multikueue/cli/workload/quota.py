@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multikueue.cli.access.connection import fetch_pairs, now
 
 if TYPE_CHECKING:
+    from multikueue.api.kueue.queues import ClusterQueue
     from multikueue.api.kueue.workload import Workload
     from multikueue.kube.cluster_client import ClusterClient
+    from multikueue.quota.cache.tree import CellQuota
+    from multikueue.quota.engine import Engine
     from multikueue.quota.visibility.explain import Explanation, Shortage
 
-__all__ = ["Objects", "explained", "fetch_objects", "in_words"]
+__all__ = ["Objects", "Requests", "excess", "explained", "fetch_objects", "in_words", "requested"]
 
 Objects = dict[str, list[tuple[dict[str, Any], Any]]]
 """Objects by the plural of their kind: each as the server sent it, and as a value."""
+
+Requests = Mapping[str, int]
+"""Counted amounts of all pods of a pod set, by resource."""
 
 
 async def fetch_objects(client: ClusterClient, where: str) -> tuple[Objects, list[str]]:
@@ -45,15 +52,57 @@ async def fetch_objects(client: ClusterClient, where: str) -> tuple[Objects, lis
 
 
 def explained(objects: Objects, workload: Workload, config: Path | None) -> Explanation | None:
+    from multikueue.quota.visibility.explain import explain
+
+    return explain(_engine(objects, config).view, workload.key, now())
+
+
+def requested(objects: Objects, workload: Workload, config: Path | None) -> list[Requests]:
+    """What each pod set needs at the least. Nothing is known with partial admission, where fewer pods may do."""
+    from multikueue.api.kinds import LIMIT_RANGES, RUNTIME_CLASSES
+    from multikueue.api.kueue.workload import workload_spec
+
+    if any(pod_set.min_count is not None for pod_set in workload_spec(workload).pod_sets):
+        return []
+    rules = {kind.plural: objects.get(kind.plural, []) for kind in (LIMIT_RANGES, RUNTIME_CLASSES)}
+    waiting = _engine({**rules, "workloads": [({}, workload)]}, config).view.pending_workload(workload.key)
+    return [each.requests for each in waiting.demand.pod_sets] if waiting is not None else []
+
+
+def _engine(objects: Objects, config: Path | None) -> Engine:
     from multikueue import settings
     from multikueue.manager.engine import engine_of
-    from multikueue.quota.visibility.explain import explain
 
     engine = engine_of(settings.load(config).quota)
     for values in objects.values():
         for _, value in values:
             engine.observe(None, value, now())
-    return explain(engine.view, workload.key, now())
+    return engine
+
+
+def excess(pod_sets: Iterable[Requests], queue: ClusterQueue) -> str:
+    """What a pod set needs beyond all that a worker's ClusterQueue could ever use; empty if nothing, or if its cohort may
+    lend without limit, or if no flavor has the resource: some releases and configurations of Kueue ignore that."""
+    from multikueue.api.values.quantity import render
+    from multikueue.quota.cache.tree import quotas
+
+    cells, borrows = quotas(queue.spec.resource_groups), bool(queue.spec.cohort_name)
+    for requests in pod_sets:
+        for resource, amount in sorted(requests.items()):
+            most = {flavor: _most(cell, borrows) for (flavor, name), cell in cells.items() if name == resource}
+            if most and all(each is not None and amount > each for each in most.values()):
+                needed = f"{resource} {render(resource, amount)}"
+                return ", ".join(
+                    f"{needed} of {render(resource, each or 0)} at most in flavor {flavor}"
+                    for flavor, each in most.items()
+                )
+    return ""
+
+
+def _most(cell: CellQuota, borrows: bool) -> int | None:
+    if not borrows:
+        return cell.nominal
+    return None if cell.borrowing_limit is None else cell.nominal + cell.borrowing_limit
 
 
 def in_words(found: Explanation) -> str:

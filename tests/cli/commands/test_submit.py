@@ -65,6 +65,14 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
+def asking(folder: Path, cpu: str) -> str:
+    """A file with a job that asks for that much."""
+    path = folder / "job.yaml"
+    main = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    path.write_text(yaml.safe_dump({**JOB, "spec": {"template": {"spec": {**PODS, "containers": [main]}}}}))
+    return str(path)
+
+
 def test_a_job_goes_into_the_queue(ready: World, cli: Run, file: str) -> None:
     done = cli("submit", "-f", file, "-q", "batch", "-n", "a")
 
@@ -109,13 +117,46 @@ def test_a_dry_run_tells_what_the_job_would_wait_for(
     ready.manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("everywhere").quota("default", cpu="4").build())
     taken = workload("taken", namespace="a").queue("batch").request(cpu="2").reserved("shared")
     ready.manager.add(WORKLOADS, taken.build())
-    path = tmp_path / "job.yaml"
-    main = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
-    path.write_text(yaml.safe_dump({**JOB, "spec": {"template": {"spec": {**PODS, "containers": [main]}}}}))
 
-    done = cli("submit", "-f", str(path), "-q", "batch", "-n", "a", "--dry-run")
+    done = cli("submit", "-f", asking(tmp_path, cpu), "-q", "batch", "-n", "a", "--dry-run")
 
     assert (done.code, done.lines[-1]) == (0, told), done.err
+
+
+NEVER = "  worker can never hold it (cpu 6 of 4 at most in flavor default)."
+
+
+@pytest.mark.parametrize(
+    ("clusters", "cpu", "told", "unseen"),
+    [
+        pytest.param(["worker"], "4", [], "", id="it fits"),
+        pytest.param(["worker"], "6", ["  No worker can ever hold it.", NEVER], "", id="it fits nowhere"),
+        pytest.param(
+            ["worker", "gone"], "6", [NEVER], "Not seen: queues of gone: cluster gone is unreachable", id="one is away"
+        ),
+        pytest.param(
+            ["worker", "hidden"], "6", [NEVER], "Not seen: queues of hidden: no way to hidden", id="one is not ours"
+        ),
+    ],
+)
+def test_a_dry_run_tells_which_workers_are_too_small(
+    ready: World, cli: Run, tmp_path: Path, clusters: list[str], cpu: str, told: list[str], unseen: str
+) -> None:
+    manager, worker = ready.manager, ready.worker
+    manager.add(RESOURCE_FLAVORS, flavor("default").build())
+    manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("everywhere").quota("default", cpu=12).build())
+    manager.add(MULTIKUEUE_CONFIGS, multikueue_config("all", *clusters).build())
+    for name in clusters:
+        manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster(name).active().build())
+    worker.add(LOCAL_QUEUES, local_queue("batch", "theirs", namespace="a").build())
+    worker.add(CLUSTER_QUEUES, cluster_queue("theirs").quota("default", cpu=4).build())
+
+    done = cli("submit", "-f", asking(tmp_path, cpu), "-q", "batch", "-n", "a", "--dry-run")
+
+    gets, *others = done.lines[4 + len(clusters) :]
+    assert (gets, others) == ("  It would get quota of ClusterQueue shared at once.", told)
+    assert done.err.startswith(unseen) if unseen else not done.err
+    assert worker.sent == []
 
 
 @pytest.mark.usefixtures("terminal")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from multikueue.cli.workload.quota import in_words
+from multikueue.cli.workload.quota import excess, in_words, requested
 from multikueue.quota.visibility.explain import Explanation, Shortage
+from multikueue.testing import ClusterQueueBuilder, cluster_queue, limits, pod_set, workload
 
 
 def lack(*, problem: str = "", flavor: str = "default") -> Shortage:
@@ -40,3 +41,38 @@ def test_the_nearest_reason_is_told(found: dict[str, Any], words: str) -> None:
         in_words(Explanation(workload="wl", cluster_queue="cq", **found))
         == f"Waits for quota in ClusterQueue cq{words}"
     )
+
+
+def queue() -> ClusterQueueBuilder:
+    return cluster_queue("theirs")
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        pytest.param(queue().quota("default", cpu=6), "", id="just enough"),
+        pytest.param(queue().quota("default", cpu=4), "cpu 6 of 4 at most in flavor default", id="too little"),
+        pytest.param(queue().quota("default", cpu=4).quota("spot", cpu=6), "", id="enough in another flavor"),
+        pytest.param(
+            queue().quota("default", cpu=4).quota("spot", cpu=5),
+            "cpu 6 of 4 at most in flavor default, cpu 6 of 5 at most in flavor spot",
+            id="too little in each, though enough together",
+        ),
+        pytest.param(queue().cohort("all").quota("default", cpu=4), "", id="who knows what a cohort lends"),
+        pytest.param(
+            queue().cohort("all").quota("default", cpu=limits(4, borrowing=1)),
+            "cpu 6 of 5 at most in flavor default",
+            id="too little with all that it may borrow",
+        ),
+        pytest.param(queue().quota("default", memory=1), "", id="a resource without a flavor, which Kueue may ignore"),
+    ],
+)
+def test_only_what_no_queue_could_ever_use_is_too_much(made: ClusterQueueBuilder, text: str) -> None:
+    assert excess([{"cpu": 2000}, {"cpu": 6000}], made.build()) == text
+
+
+def test_a_pod_set_needs_what_all_its_pods_do() -> None:
+    three = pod_set(count=3).request(cpu=2)
+    assert requested({}, workload("big").queue("main").pod_sets(three).build(), None) == [{"cpu": 6000}]
+    fewer = workload("big").queue("main").pod_sets(three.min_count(1)).build()
+    assert requested({}, fewer, None) == [], "nobody knows how many of them will do"
