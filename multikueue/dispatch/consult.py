@@ -54,14 +54,14 @@ class Answer:
     failures: int = 0
     again_at: datetime | None = None
 
-    def stands(self, question: Question, by: Chosen) -> bool:
+    def is_valid_for(self, question: Question, by: Chosen) -> bool:
         """Whether the answer still holds for that question and strategy, until `again_at`: a failure for any question,
         a nomination only for an equal one."""
         if self.by is not by or (self.again_at is not None and question.fleet.now >= self.again_at):
             return False
-        return self.nomination is None or self._same(question)
+        return self.nomination is None or self._is_same(question)
 
-    def _same(self, question: Question) -> bool:
+    def _is_same(self, question: Question) -> bool:
         mine, other = self.question, question
         return mine.workload == other.workload and (mine.fleet.workers, mine.fleet.placement) == (
             other.fleet.workers,

@@ -72,11 +72,11 @@ def plan(group: Group, decision: Decision, now: datetime) -> Plan:
         at=now,
         desired=decision.desired,
         choice="" if recorded else group.choice,
-        ready=has_won(group),
+        is_ready=has_won(group),
         slice=group.slice,
         origin=group.origin,
-        lost=frozenset(r.cluster for r in group.remotes if r.lost(now, group.lost_after)),
-        gated=group.one_preempts and not group.slice.stays,
+        lost=frozenset(r.cluster for r in group.remotes if r.is_lost(now, group.lost_after)),
+        is_gated=group.is_preemption_sequential and not group.slice.stays,
     )
 
 
@@ -88,7 +88,7 @@ def nominate(group: Group, now: datetime) -> Decision:
     """
     seen = view(group, now)
     phase = phase_of(seen)
-    if phase is not Phase.NOMINATING or seen.local.status.cluster_name or _gives_back(group):
+    if phase is not Phase.NOMINATING or seen.local.status.cluster_name or _should_give_back(group):
         return _decision(phase, unchanged(seen))
     outcome = nominating(replace(seen, group=replace(group, patience=None)))
     wanted = outcome.status or seen.local.status
@@ -100,7 +100,7 @@ def nominate(group: Group, now: datetime) -> Decision:
     return _decision(phase, replace(outcome, status=status, desired=()))
 
 
-def _gives_back(group: Group) -> bool:
+def _should_give_back(group: Group) -> bool:
     return group.answer is not None and group.answer.nomination is not None and group.answer.nomination.give_back
 
 
@@ -117,7 +117,9 @@ def _with_questions(outcome: Outcome, group: Group, now: datetime) -> Outcome:
     """Add a read for each job whose request got no answer, once a read can tell its result. Not where `outcome`
     requests the job again: that request tells."""
     asked_anew = {each.cluster for each in outcome.desired if isinstance(each, Running)}
-    doubtful = [r for r in group.remotes if r.asked and r.reachable and r.job is None and r.cluster not in asked_anew]
+    doubtful = [
+        r for r in group.remotes if r.asked and r.is_reachable and r.job is None and r.cluster not in asked_anew
+    ]
     later = {r.cluster: r.asked.until - now for r in doubtful if r.asked is not None and r.asked.until > now}
     questions = tuple(
         Found(cluster=r.cluster, why="it was asked for, and no answer came") for r in doubtful if r.cluster not in later

@@ -55,6 +55,6 @@ class Plans:
             return False
         if old is None:
             # The outbox that creates a copy reads the newest plan once the copy is created.
-            return plan.expects(copy, worker) or (in_the_making and plan.is_too_late(copy, worker))
+            return plan.is_expected(copy, worker) or (in_the_making and plan.is_too_late(copy, worker))
         waits = plan.local.metadata.deletion_timestamp is not None or plan.local.has(EVICTED)
-        return not waits and plan.gives_up(copy, worker)
+        return not waits and plan.is_given_up(copy, worker)

@@ -161,7 +161,7 @@ class Store(State):
             return
         for name in set(workers_named_by(gone)):
             worker = self.workers.get(name)
-            if worker is not None and not worker.link.known:
+            if worker is not None and not worker.link.is_known:
                 worker.ask_for_job(gone.key, Asked("", self.now()))
 
     def _job_changed(self, old: AnyJob | None, new: AnyJob | None) -> None:

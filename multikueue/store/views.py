@@ -66,9 +66,9 @@ class Views:
         origin: str,
         lost_after: timedelta,
         copy_retention: timedelta = timedelta(),
-        one_preempts: bool = False,
+        is_preemption_sequential: bool = False,
         others_evict: bool = False,
-        redoes_admission: bool = True,
+        should_redo_admission: bool = True,
         compatibility: Compatibility = NEWEST,
     ) -> Group:
         """The input of the decision on one workload. `local` may be ahead of the cache by the write to come.
@@ -85,25 +85,25 @@ class Views:
         return Group(
             key=key,
             local=local,
-            hidden=key in self.store.workloads.unreadable,
+            is_hidden=key in self.store.workloads.unreadable,
             check=check.metadata.name if check else "",
             remotes=remotes,
             fleet=fleet,
             problem=self._problem(local, job) if local else "",
             job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
-            job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
+            is_job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=self.store.plans.choice(key, attempt),
-            opening=self.store.plans.opening(key, attempt) if one_preempts else "",
+            opening=self.store.plans.opening(key, attempt) if is_preemption_sequential else "",
             slice=self.store.slices.of(key, local, job_runs=over and self._runs(job))
             if self.store.slices is not None
             else NO_SLICE,
             origin=origin,
             lost_after=lost_after,
             copy_retention=timedelta() if local is not None and self._is_leaving(local) else copy_retention,
-            one_preempts=one_preempts,
+            is_preemption_sequential=is_preemption_sequential,
             may_be_anywhere=may_be_anywhere,
             wins_by=self.store.wins_by(),
-            redoes_admission=redoes_admission,
+            should_redo_admission=should_redo_admission,
             compatibility=compatibility,
         )
 
@@ -181,7 +181,7 @@ class Views:
         of_earlier_slices = (name for end in of.before for name in self.store.with_job(end))
         named = workers_named_by(local) if local is not None else ()
         all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
-        unseen = (name for name in fleet.order if may_be_anywhere and not self.store.worker(name).link.known)
+        unseen = (name for name in fleet.order if may_be_anywhere and not self.store.worker(name).link.is_known)
         found = dict.fromkeys(
             (*(fleet.order if all_may else ()), *unseen, *named, *self.store.places(of.key), *of_earlier_slices)
         )
@@ -201,7 +201,7 @@ class Views:
         held, copy = worker.job_of(key), worker.workloads.get(key)
         return Remote(
             cluster=name,
-            configured=configured,
+            is_configured=configured,
             link=worker.link if blindness is None else _out_of_sight(worker.link, blindness),
             workload=copy,
             never=self.store.ceilings.lack(name, copy),
@@ -218,7 +218,7 @@ class Views:
             is_active=self.store.adapters.of(held).is_active,
             has_ended=self._has_ended,
             is_held=self._is_held,
-            incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and has_missing(local, held),
+            is_incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and has_missing(local, held),
         )
 
     def _elastic(self, remote: Remote, local: Workload, ends: Iterable[ObjectKey]) -> Remote:
@@ -232,7 +232,7 @@ class Views:
             is_active=self.store.adapters.of(held).is_active,
             has_ended=self._has_ended,
             is_held=self._is_held,
-            inherited=remote.job is None,
+            is_inherited=remote.job is None,
             patch=patch,
         )
         return replace(remote, job=held, job_state=state)
@@ -297,5 +297,7 @@ def _out_of_sight(link: Link, lack: Lack) -> Link:
     ever sent."""
     if not link.is_connected:
         return link
-    known = link.known and lack.last_failed_probe is None
-    return replace(link, reach=Reach.ISOLATED, since=lack.since, last_failed_probe=lack.last_failed_probe, known=known)
+    known = link.is_known and lack.last_failed_probe is None
+    return replace(
+        link, reach=Reach.ISOLATED, since=lack.since, last_failed_probe=lack.last_failed_probe, is_known=known
+    )

@@ -104,14 +104,14 @@ def away(remote: Remote, *, since: datetime = NOW, reach: Reach = Reach.ISOLATED
 def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group:
     settings: dict[str, Any] = {"check": CHECK, "lost_after": timedelta(minutes=15)} | more
     built = local.build() if local else None
-    workers = settings.get("fleet") or tuple(shown(remote) for remote in remotes if remote.configured)
+    workers = settings.get("fleet") or tuple(shown(remote) for remote in remotes if remote.is_configured)
     settings["fleet"] = Fleet(workers)
     return Group(key=pending().build().key, local=built, remotes=remotes, **settings)
 
 
 def shown(remote: Remote) -> ShownWorker:
     """A worker as its remote tells: nothing keeps it from taking workloads but that it is away."""
-    return unusable(remote.cluster, "" if remote.reachable else "not connected")
+    return unusable(remote.cluster, "" if remote.is_reachable else "not connected")
 
 
 def unusable(name: str, why: str) -> ShownWorker:

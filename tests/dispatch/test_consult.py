@@ -161,7 +161,7 @@ BAD = Answer(question=ASKED, by=BY, problem="raised", failures=1)
     ],
 )
 def test_whether_an_answer_stands(answer: Answer, question: Question, by: Chosen, stands: bool) -> None:
-    assert answer.stands(question, by) is stands
+    assert answer.is_valid_for(question, by) is stands
 
 
 @pytest.mark.parametrize(

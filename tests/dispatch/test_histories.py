@@ -97,7 +97,7 @@ class World:
             fleet=GroupFleet(tuple(map(shown, remotes))),
             lost_after=LOST_AFTER,
         )
-        group = replace(group, job_finished=self._is_told(group))
+        group = replace(group, is_job_finished=self._is_told(group))
         attempt, choice = self.choice
         return replace(group, choice=choice, answer=self.answer) if attempt == group.attempt else group
 
@@ -113,8 +113,8 @@ class World:
             link=Link(
                 reach=Reach.CONNECTED if side.away_since is None else Reach.ISOLATED,
                 since=side.away_since,
-                known=side.known,
-                silent=side.silent,
+                is_known=side.known,
+                is_silent=side.silent,
             ),
             workload=side.seen_workload,
             job=side.seen_job,
@@ -210,7 +210,7 @@ class World:
             return
         if not local.has(QUOTA_RESERVED):
             self.reserve()
-        elif local.has(EVICTED) and self.group().job_finished:
+        elif local.has(EVICTED) and self.group().is_job_finished:
             self.local = replace(pending(), value=local).finished(at=self.now).build()
         elif local.has(EVICTED) and not is_holding(self.group(), self.now):
             freed = replace(pending(), value=local).unreserved(at=self.now).check(CHECK, at=self.now).build()

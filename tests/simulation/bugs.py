@@ -141,7 +141,9 @@ def the_winner_is_not_sticky() -> Iterator[None]:
 
     def make(real: Any) -> Any:
         def find_winner(seen: Group) -> Remote | None:
-            admitted = [r for r in seen.remotes if r.reachable and r.took(seen.wins_by) and seen.is_current(r.workload)]
+            admitted = [
+                r for r in seen.remotes if r.is_reachable and r.has_taken(seen.wins_by) and seen.is_current(r.workload)
+            ]
             return min(admitted, key=partial(phases._taken_at, seen.wins_by), default=None) or real(seen)
 
         return find_winner
@@ -182,7 +184,7 @@ def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
     def make(real: Any) -> Any:
         def admitted(v: phases.View) -> Any:
             decision = real(v)
-            if not v.ready and any(isinstance(each, plan.Running) for each in decision.desired):
+            if not v.has_won and any(isinstance(each, plan.Running) for each in decision.desired):
                 return replace(decision, status=winning.status_of_win(v))
             return decision
 
@@ -195,7 +197,7 @@ def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
 @bug(caught_by=0, within=5)
 def the_workload_finishes_before_its_job() -> Iterator[None]:
     def make(real: Any) -> Any:
-        return lambda v: real(replace(v, group=replace(v.group, job_finished=True)))
+        return lambda v: real(replace(v, group=replace(v.group, is_job_finished=True)))
 
     with replaced(finishing, "completing", make), _handlers():
         yield
@@ -215,19 +217,19 @@ def a_worker_counts_as_lost_at_once() -> Iterator[None]:
     def make(_real: Any) -> Any:
         return lambda self, now, timeout: self.link.since is not None
 
-    with replaced(Remote, "lost", make):
+    with replaced(Remote, "is_lost", make):
         yield
 
 
 @bug(caught_by=18, within=38)
 def a_lost_worker_is_waited_for_for_ever() -> Iterator[None]:
-    with replaced(Remote, "lost", lambda _real: lambda self, now, timeout: False):
+    with replaced(Remote, "is_lost", lambda _real: lambda self, now, timeout: False):
         yield
 
 
 @bug(caught_by=6, within=7)
 def what_fits_no_worker_keeps_its_quota() -> Iterator[None]:
-    with replaced(phases, "fits_nowhere", lambda _real: lambda _group: False):
+    with replaced(phases, "can_fit_nowhere", lambda _real: lambda _group: False):
         yield
 
 
@@ -286,7 +288,7 @@ def results_are_not_brought_home() -> Iterator[None]:
 @bug(caught_by=100, within=120)
 def a_job_out_of_reach_does_not_hold_back_the_next() -> Iterator[None]:
     with (
-        replaced(winning, "_holds_out_of_reach", lambda _real: lambda _v, _remote: False),
+        replaced(winning, "_has_unreachable_job", lambda _real: lambda _v, _remote: False),
         replaced(outbox.Outbox, "_may_run_beside", lambda _real: lambda *_: False),
     ):
         yield

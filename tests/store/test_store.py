@@ -355,7 +355,7 @@ def test_a_worker_that_falls_silent_or_answers_again_wakes_what_it_may_win() -> 
     noted.keys.clear()
     for silent in (True, True, False, False):
         (store.worker("w1").fell_silent if silent else store.worker("w1").answered)()
-        assert store.worker("w1").link.silent is silent
+        assert store.worker("w1").link.is_silent is silent
     assert noted.keys == ["workload wl"] * 2
     store.workloads.upsert(local().check("mk", "Ready").cluster_name("w1").version(7).build())
     noted.keys.clear()
@@ -577,9 +577,9 @@ def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
     jobs.upsert(copied(member("a")))
     held = known.worker("w1").job_of(made.key)
     assert isinstance(held, PodGroup)
-    assert Views(known).seen(made.key, "w1").job_state.incomplete
+    assert Views(known).seen(made.key, "w1").job_state.is_incomplete
     jobs.upsert(copied(member("b")))
-    assert not Views(known).seen(made.key, "w1").job_state.incomplete
+    assert not Views(known).seen(made.key, "w1").job_state.is_incomplete
     assert known.worker("w1").held() == {made.key}
 
 

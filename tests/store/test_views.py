@@ -24,13 +24,13 @@ def test_a_group_has_the_workers_in_the_order_of_the_configuration() -> None:
     store.workloads.upsert(local().nominated("w2", "w1").version(2).build())
     group = grouped(store)
     assert [r.cluster for r in group.remotes] == [w.name for w in group.fleet.workers] == ["w1", "w2"]
-    assert (group.check, group.problem, group.job_finished) == ("mk", "", False)
+    assert (group.check, group.problem, group.is_job_finished) == ("mk", "", False)
 
 
 def test_a_worker_outside_the_configuration_that_holds_something_is_in_the_group() -> None:
     store, noted = stored()
     store.worker("w9").workloads.upsert(workload("wl").origin().build())
-    assert [(r.cluster, r.configured) for r in grouped(store).remotes][-1] == ("w9", False)
+    assert [(r.cluster, r.is_configured) for r in grouped(store).remotes][-1] == ("w9", False)
     assert noted.keys == ["workload wl"]
 
 
@@ -38,7 +38,7 @@ def test_the_recorded_winner_is_in_the_group_even_if_nobody_knows_it() -> None:
     store, _ = stored()
     store.workloads.upsert(local().check("mk", "Ready").cluster_name("gone").version(7).build())
     (gone,) = [r for r in grouped(store).remotes if r.cluster == "gone"]
-    assert (gone.link.reach, gone.link.known) == (Reach.SUSPECT, False)
+    assert (gone.link.reach, gone.link.is_known) == (Reach.SUSPECT, False)
 
 
 def test_a_cordoned_worker_is_not_usable() -> None:
@@ -164,4 +164,4 @@ def test_a_job_of_a_kind_that_does_not_say_so_is_over_once_its_status_is_that_of
     store.workloads.upsert(owned.check("mk", "Ready").cluster_name("w1").version(9).build())
     mark = f'{{"{ORIGIN_LABEL}":"multikueue","{PREBUILT_LABEL}":"wl"}}'
     store.worker("w1").jobs.upsert(run("there", mark, status))
-    assert grouped(store).job_finished == is_over
+    assert grouped(store).is_job_finished == is_over

@@ -288,7 +288,7 @@ class Observer:
     # Objects on a worker. Until all were listed once, an object that appears is not new.
 
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
-        if not (self.is_acting and worker.link.known):
+        if not (self.is_acting and worker.link.is_known):
             return
         if old is None:
             assert new is not None
@@ -319,7 +319,7 @@ class Observer:
         return "lost" if winner and winner != cluster else "withdrawn"
 
     def _remote_job_changed(self, worker: WorkerView, old: AnyJob | None, new: AnyJob | None) -> None:
-        if new is None or not (self.is_acting and worker.link.known):
+        if new is None or not (self.is_acting and worker.link.is_known):
             return
         for key in prebuilt_key(new):
             if (story := self._stories.get(key)) is None:

@@ -130,8 +130,8 @@ class ReconcileContext:
             origin=self.origin,
             lost_after=self.lost_after,
             copy_retention=retention,
-            one_preempts=self.settings.dispatch.orchestrated_preemption,
+            is_preemption_sequential=self.settings.dispatch.orchestrated_preemption,
             others_evict="quota" not in self.settings.settings.roles,
-            redoes_admission=self.settings.dispatch.redo_admission,
+            should_redo_admission=self.settings.dispatch.redo_admission,
             compatibility=Compatibility.of(self.settings.quota.compatibility),
         )

@@ -251,7 +251,7 @@ class Strategies:
 
     def _ask(self, group: Group, asked: Question, by: Chosen) -> Group:
         last = group.answer
-        if last is not None and last.stands(asked, by):
+        if last is not None and last.is_valid_for(asked, by):
             return group
         if not by.ours:
             self._ask_aside(group, asked, by)

@@ -81,7 +81,7 @@ class Jobs:
             job=job,
             workloads=tuple(workloads.values()),
             remote=remote.job if remote else None,
-            is_remote_lost=remote is not None and remote.lost(self.context.now(), self.context.lost_after),
+            is_remote_lost=remote is not None and remote.is_lost(self.context.now(), self.context.lost_after),
             may_run=any(self._may_run(w) for w in workloads.values() if w.metadata.deletion_timestamp is not None),
             priority=resolve_priority(
                 job,

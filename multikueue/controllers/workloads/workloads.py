@@ -248,7 +248,7 @@ class Workloads:
 
     def _is_left_somewhere(self, local: Workload) -> bool:
         remotes = self.context.group(local.key, local).remotes
-        return any(r.reachable and (r.workload is not None or r.job is not None) for r in remotes)
+        return any(r.is_reachable and (r.workload is not None or r.job is not None) for r in remotes)
 
 
 @dataclass(frozen=True, slots=True)

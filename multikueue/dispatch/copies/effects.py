@@ -42,7 +42,7 @@ __all__ = ["effects"]
 
 def effects(plan: Plan, remote: Remote, now: datetime) -> tuple[Action, ...]:
     """The actions still to perform there, in order; none once all are performed and seen."""
-    if not remote.reachable:
+    if not remote.is_reachable:
         return ()
     if remote.workload is not None and remote.job is None and plan.is_too_late(remote.workload, remote.cluster):
         return tuple(_removal(remote, "somebody else won"))
@@ -63,9 +63,9 @@ def _absent(desired: Absent, _plan: Plan, remote: Remote, _now: datetime) -> Ite
 def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """Creates a missing copy, and repairs or removes one that differs."""
     assert plan.local is not None
-    takes_over = remote.job_state.inherited and remote.cluster == plan.slice.stays
+    takes_over = remote.job_state.is_inherited and remote.cluster == plan.slice.stays
     if remote.workload is None and (remote.job is None or takes_over) and remote.unfit is None:
-        body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt, gated=plan.gated)
+        body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt, gated=plan.is_gated)
         yield CreateWorkload(cluster=remote.cluster, why=desired.why, body=body)
     elif remote.workload is None or not plan.is_current(remote.workload):
         yield from _removal(remote, "left from an earlier attempt")
@@ -85,12 +85,12 @@ def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Ite
     assert plan.local is not None
     if (
         remote.workload is None
-        or remote.job_state.inherited
+        or remote.job_state.is_inherited
         or remote.job is None
         or not plan.is_current(remote.workload)
     ):
         yield from _removal(remote, desired.why)
-    elif remote.running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
+    elif remote.may_be_running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
         body = remotes.deactivation_patch(plan.local, remote.workload, now)
         yield PatchStatus(cluster=remote.cluster, why=desired.why, body=body)
 
@@ -100,7 +100,7 @@ def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> It
     """Once the job of this attempt is there, the next decision records the win, and may be doing so."""
     assert plan.local is not None
     if remote.workload is not None:
-        runs = plan.ready or (remote.job is not None and plan.is_current(remote.job))
+        runs = plan.is_ready or (remote.job is not None and plan.is_current(remote.job))
         yield from _mends(plan, plan.local, remote, remote.workload, runs=runs)
 
 
@@ -109,7 +109,7 @@ def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> It
     """The irreversible step: only beside a copy of this attempt that is neither evicted nor finished, and never beside
     a job of an earlier attempt."""
     admitted = plan.is_current(remote.workload) and not remote.has(EVICTED) and not remote.has(FINISHED)
-    missing = remote.job is None or (remote.job_state.incomplete and plan.is_current(remote.job))
+    missing = remote.job is None or (remote.job_state.is_incomplete and plan.is_current(remote.job))
     if admitted and missing:
         yield CreateJob(cluster=remote.cluster, why=desired.why, attempt=plan.attempt)
 
@@ -134,7 +134,7 @@ def _mends(plan: Plan, local: Workload, remote: Remote, copy: Workload, *, runs:
     if remotes.is_priority_only(fields, local):
         body = remotes.priority_patch(local, copy)
         yield PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body)
-    elif plan.slice.elastic and "podSets" in fields and (scaled := _scaled_down(local, copy)):
+    elif plan.slice.is_elastic and "podSets" in fields and (scaled := _scaled_down(local, copy)):
         yield PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled)
     elif not runs:
         yield from _removal(remote, f"out of step in {', '.join(sorted(fields))}")

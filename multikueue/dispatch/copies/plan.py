@@ -80,8 +80,8 @@ class Plan:
 
     `local` is the object as last written (None: deleted). `choice` is the worker chosen among those that admitted in
     this `attempt`, until it is recorded: an event of an earlier admission may arrive late, and must not change the
-    choice. `ready`: a worker has won for good. `lost` are the workers whose job of ours, if they have one, no longer
-    counts. `gated`: copies are made behind a gate, where they preempt nobody.
+    choice. `is_ready`: a worker has won for good. `lost` are the workers whose job of ours, if they have one, no longer
+    counts. `is_gated`: copies are made behind a gate, where they preempt nobody.
     """
 
     local: Workload | None
@@ -89,11 +89,11 @@ class Plan:
     at: datetime
     desired: tuple[Desired, ...] = ()
     choice: str = ""
-    ready: bool = False
+    is_ready: bool = False
     slice: Slice = NO_SLICE
     origin: str = "multikueue"
     lost: frozenset[str] = frozenset()
-    gated: bool = False
+    is_gated: bool = False
 
     alone: Alone | None = field(init=False, repr=False, compare=False, default=None)
     _on: dict[str, list[Desired]] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -113,7 +113,7 @@ class Plan:
     def on(self, cluster: str) -> Sequence[Desired]:
         return self._on.get(cluster, ())
 
-    def runs_on(self, cluster: str) -> bool:
+    def is_running_on(self, cluster: str) -> bool:
         return any(isinstance(each, Running) for each in self.on(cluster))
 
     def is_too_late(self, copy: Workload, cluster: str) -> bool:
@@ -123,7 +123,7 @@ class Plan:
             return False
         return copy.metadata.uid not in alone.kept
 
-    def gives_up(self, copy: Workload, cluster: str) -> bool:
+    def is_given_up(self, copy: Workload, cluster: str) -> bool:
         """Whether the plan removes this very copy, whatever its status becomes."""
         return any(isinstance(each, Absent) and copy.metadata.uid in each.uids for each in self.on(cluster))
 
@@ -138,7 +138,7 @@ class Plan:
         """Whether a remote object belongs to the plan's attempt."""
         return self.local is not None and is_of_attempt(item, self.local, self.attempt)
 
-    def expects(self, copy: Workload, cluster: str) -> bool:
+    def is_expected(self, copy: Workload, cluster: str) -> bool:
         """Whether a new copy there, without conditions yet, is one that the plan asked for."""
         mark = copy.metadata.annotations.get(ATTEMPT_ANNOTATION)
         wanted = any(isinstance(each, Copied) for each in self.on(cluster))

@@ -65,7 +65,7 @@ def opening_patch(copy: Workload, now: datetime) -> Tree:
 
 
 def _copies(group: Group) -> Iterator[Remote]:
-    return (r for r in group.remotes if r.reachable and group.is_current(r.workload))
+    return (r for r in group.remotes if r.is_reachable and group.is_current(r.workload))
 
 
 def _blocked_since(remote: Remote) -> datetime | None:

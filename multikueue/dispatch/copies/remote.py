@@ -58,10 +58,10 @@ def drift(local: Workload, remote: Workload) -> frozenset[str]:
     theirs: Any = answer_or(lambda: msgspec.json.decode(remote.spec), otherwise=None)
     theirs = theirs if isinstance(theirs, dict) else {}
     fields = (*_PRIORITY_FIELDS, *_COMPARED_FIELDS)
-    return frozenset(f for f in fields if answer_or(partial(_differ, ours.get(f), theirs.get(f)), otherwise=True))
+    return frozenset(f for f in fields if answer_or(partial(_is_different, ours.get(f), theirs.get(f)), otherwise=True))
 
 
-def _differ(ours: Any, theirs: Any) -> bool:
+def _is_different(ours: Any, theirs: Any) -> bool:
     return (ours or None) != (theirs or None) and bool(terse(ours) != terse(theirs))
 
 

@@ -20,7 +20,7 @@ from multikueue.dispatch.group.group import Group, Reach, Remote
 
 __all__ = [
     "Flavors",
-    "fits_nowhere",
+    "can_fit_nowhere",
     "is_suspected",
     "lack",
     "lacks",
@@ -110,16 +110,16 @@ def _some(texts: list[str]) -> str:
 
 def lacks(group: Group) -> dict[str, str]:
     """What each reachable worker lacks that can never admit the workload."""
-    return {remote.cluster: remote.never for remote in group.remotes if group.rules_out(remote)}
+    return {remote.cluster: remote.never for remote in group.remotes if group.is_ruled_out_by(remote)}
 
 
-def fits_nowhere(group: Group) -> bool:
+def can_fit_nowhere(group: Group) -> bool:
     """Whether no usable worker could ever admit the workload: at least one was asked, or none has jobs of its kind, or
     none in its namespace. A worker that is suspect is waited for."""
-    asked_in_vain = any(map(group.rules_out, group.remotes))
+    asked_in_vain = any(map(group.is_ruled_out_by, group.remotes))
     if not asked_in_vain and not (group.fleet.missing and len(group.fleet.missing) == len(group.fleet.workers)):
         return False
-    in_doubt = any(remote.configured and remote.link.reach is Reach.SUSPECT for remote in group.remotes)
+    in_doubt = any(remote.is_configured and remote.link.reach is Reach.SUSPECT for remote in group.remotes)
     return not in_doubt and not group.shown.usable
 
 
@@ -129,7 +129,7 @@ def unconfirmed(group: Group) -> Iterator[str]:
 
 
 def _is_doubtful(group: Group, remote: Remote) -> bool:
-    return remote.reachable and is_suspected(remote.workload) and group.is_current(remote.workload)
+    return remote.is_reachable and is_suspected(remote.workload) and group.is_current(remote.workload)
 
 
 # The recorded message.

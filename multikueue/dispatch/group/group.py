@@ -67,15 +67,15 @@ class Link:
     """The connectivity of a worker, with its times.
 
     `since` is when it was last reachable (None while CONNECTED), `last_failed_probe` the time of the last failed probe
-    (None: now). `known`: its objects have been seen since this process began; before that, absence means nothing. While
-    it is `silent`, with no answer to the last request, it wins nothing more.
+    (None: now). `is_known`: its objects have been seen since this process began; before that, absence means nothing.
+    `is_silent`: it gave no answer to the last request; until it does, it wins nothing more.
     """
 
     reach: Reach = Reach.CONNECTED
     since: datetime | None = None
     last_failed_probe: datetime | None = None
-    known: bool = True
-    silent: bool = False
+    is_known: bool = True
+    is_silent: bool = False
 
     @property
     def is_connected(self) -> bool:
@@ -124,16 +124,16 @@ class JobState:
     """The state of our job on a worker, besides the object.
 
     `is_active`: it has pods that run or terminate. `has_ended`: it has succeeded or failed. `is_held`: it is suspended
-    and has not ended. A job of several objects is `incomplete` while some are missing. An `inherited` job still has the
-    marks of the slice that this one replaces. `patch` gives the job of an elastic workload the marks and present size
-    of this slice; None if it has them.
+    and has not ended. `is_incomplete`: some objects of a job of several are missing. `is_inherited`: the job still has
+    the marks of the slice that this one replaces. `patch` gives the job of an elastic workload the marks and present
+    size of this slice; None if it has them.
     """
 
     is_active: Callable[[AnyJob], bool] = _has_pods
     has_ended: Callable[[AnyJob], bool] = _never
     is_held: Callable[[AnyJob], bool] = _never
-    incomplete: bool = False
-    inherited: bool = False
+    is_incomplete: bool = False
+    is_inherited: bool = False
     patch: dict[str, Any] | None = None
 
 
@@ -145,14 +145,14 @@ NO_JOB = JobState()
 class Remote:
     """The state of a workload on one worker: the worker's connectivity, the copy, and the job.
 
-    `configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request
+    `is_configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request
     for the job whose outcome is unknown, `read_at` the time of the last live read of its job. `unfit` says why the
     worker cannot take this workload (for example a foreign object of its name), `never` what the worker lacks to ever
     admit its copy; empty if nothing, or if that is unknown.
     """
 
     cluster: str
-    configured: bool = True
+    is_configured: bool = True
     link: Link = CONNECTED
     workload: Workload | None = None
     job: AnyJob | None = None
@@ -163,10 +163,10 @@ class Remote:
     never: str = ""
 
     @property
-    def reachable(self) -> bool:
+    def is_reachable(self) -> bool:
         return self.link.is_connected
 
-    def lost(self, now: datetime, timeout: timedelta) -> bool:
+    def is_lost(self, now: datetime, timeout: timedelta) -> bool:
         return self.link.is_lost(now, timeout)
 
     def is_asked_for(self, attempt: str) -> bool:
@@ -180,12 +180,12 @@ class Remote:
     def has(self, type_: str) -> bool:
         return self.workload is not None and self.workload.has(type_)
 
-    def took(self, by: str) -> bool:
+    def has_taken(self, by: str) -> bool:
         """Whether the worker took the copy, by that condition, and has not evicted it since."""
         return self.has(by) and (not self.has(EVICTED) or self.has(FINISHED))
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         job = self.job
         return job is not None and answer_or(lambda: self.job_state.is_held(job), otherwise=False)
 
@@ -196,23 +196,23 @@ class Remote:
         return finished is not None and finished.status == "True" and finished.reason in (SUCCEEDED, FAILED)
 
     @property
-    def job_ended(self) -> bool:
+    def has_job_ended(self) -> bool:
         """Whether the job has succeeded or failed; False if its status is malformed."""
         job = self.job
         return job is not None and answer_or(lambda: self.job_state.has_ended(job), otherwise=False)
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the copy or the job has finished: Kueue there sees the end of a job later than its status says it."""
-        return self.has(FINISHED) or self.job_ended
+        return self.has(FINISHED) or self.has_job_ended
 
     @property
-    def running(self) -> bool:
+    def may_be_running(self) -> bool:
         """Whether its job has, or may soon have, running pods; also true if its status is malformed."""
         job = self.job
         if job is None:
             return False
-        if self.job_state.inherited or answer_or(lambda: self.job_state.is_active(job), otherwise=True):
+        if self.job_state.is_inherited or answer_or(lambda: self.job_state.is_active(job), otherwise=True):
             return True
         return self.has(ADMITTED) and not self.has(EVICTED) and not self.has(FINISHED)
 
@@ -287,7 +287,7 @@ NO_FLEET = Fleet()
 class Group:
     """The input of one decision.
 
-    - `hidden`: the local workload exists and cannot be decoded, so nothing is decided about it.
+    - `is_hidden`: the local workload exists and cannot be decoded, so nothing is decided about it.
     - `remotes`: the workers that the workload concerns: nominated, recorded, with a failed attempt, or with objects of
       ours; in the order of the MultiKueueConfig, then those outside it.
     - `fleet`: the whole configuration, the same for all workloads. What keeps one worker from taking this one is in its
@@ -295,31 +295,31 @@ class Group:
     - `problem`: why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
     - `job_may_be_copied`: False before the local job has been seen, and until it is fully stopped after an earlier
       attempt.
-    - `job_finished`: the local job's status is final.
+    - `is_job_finished`: the local job's status is final.
     - `choice`: the worker chosen among those that admitted in this attempt. An event of an earlier admission may arrive
       late, and must not change it.
     - `answer`: the strategy's last one in this attempt, None if there is none.
     - `slice`: the relation to other slices of the job.
     - `patience`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
-    - `one_preempts`: workers may preempt for it one at a time only.
+    - `is_preemption_sequential`: workers may preempt for it one at a time only.
     - `opening`: the worker whose gate was to be opened when it was last decided, which need not be seen yet.
     - `wins_by`: the condition of its copy by which a worker wins.
     - `may_be_anywhere`: another program evicts it, and takes its nomination away, which is the trace of a requested job:
       it has been evicted, perhaps while no process of ours ran.
-    - `redoes_admission`: what its worker evicts is dispatched anew at once.
+    - `should_redo_admission`: what its worker evicts is dispatched anew at once.
     - `compatibility`: the release of Kueue whose words and ways are followed.
     """
 
     key: ObjectKey
     local: Workload | None
-    hidden: bool = False
+    is_hidden: bool = False
     check: str = ""
     remotes: tuple[Remote, ...] = ()
     fleet: Fleet = NO_FLEET
     problem: str = ""
     job_may_be_copied: bool = True
-    job_finished: bool = False
+    is_job_finished: bool = False
     choice: str = ""
     answer: Answer | None = None
     slice: Slice = NO_SLICE
@@ -327,11 +327,11 @@ class Group:
     lost_after: timedelta = timedelta(minutes=15)
     patience: timedelta | None = None
     copy_retention: timedelta = timedelta()
-    one_preempts: bool = False
+    is_preemption_sequential: bool = False
     opening: str = ""
     may_be_anywhere: bool = False
     wins_by: str = ADMITTED
-    redoes_admission: bool = True
+    should_redo_admission: bool = True
     compatibility: Compatibility = NEWEST
     check_state: AdmissionCheckState | None = field(init=False, default=None)
     """Our entry in the local status.admissionChecks."""
@@ -344,7 +344,7 @@ class Group:
             object.__setattr__(self, "attempt", attempt_of(self.local))
 
     @property
-    def others_ready(self) -> bool:
+    def is_otherwise_ready(self) -> bool:
         """Whether every other admission check is Ready (contract 3.10 step 2)."""
         checks = self.local.status.admission_checks if self.local else ()
         return all(c.state == "Ready" for c in checks if c.name != self.check)
@@ -357,12 +357,12 @@ class Group:
     def shown(self) -> Fleet:
         """The fleet for this workload: workers that cannot take it are not usable."""
         taken = {r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None}
-        taken |= {r.cluster: f"can never hold it: {r.never}" for r in self.remotes if self.rules_out(r)}
+        taken |= {r.cluster: f"can never hold it: {r.never}" for r in self.remotes if self.is_ruled_out_by(r)}
         return self.fleet.but_for(taken)
 
-    def rules_out(self, remote: Remote) -> bool:
+    def is_ruled_out_by(self, remote: Remote) -> bool:
         """Whether the worker says that it can never admit its copy of this attempt."""
-        return bool(remote.never) and remote.reachable and remote.configured and self.is_current(remote.workload)
+        return bool(remote.never) and remote.is_reachable and remote.is_configured and self.is_current(remote.workload)
 
     def remote(self, cluster: str) -> Remote | None:
         return next((r for r in self.remotes if r.cluster == cluster), None)

@@ -22,7 +22,7 @@ from multikueue.api.kueue.workload import (
     Workload,
     any_owner_of,
 )
-from multikueue.dispatch.group.fit import fits_nowhere
+from multikueue.dispatch.group.fit import can_fit_nowhere
 from multikueue.dispatch.group.group import MAX_NOMINATED, Group, Remote
 
 
@@ -73,7 +73,7 @@ class View:
         return self.winner
 
     @property
-    def ready(self) -> bool:
+    def has_won(self) -> bool:
         return has_won(self.group)
 
     @property
@@ -137,8 +137,13 @@ def choose(group: Group) -> Group:
 
 
 def _may_win(group: Group, remote: Remote) -> bool:
-    answers = remote.reachable and not remote.link.silent and remote.unfit is None
-    return answers and remote.took(group.wins_by) and group.is_current(remote.workload) and _is_nominated(group, remote)
+    answers = remote.is_reachable and not remote.link.is_silent and remote.unfit is None
+    return (
+        answers
+        and remote.has_taken(group.wins_by)
+        and group.is_current(remote.workload)
+        and _is_nominated(group, remote)
+    )
 
 
 def _is_nominated(group: Group, remote: Remote) -> bool:
@@ -186,7 +191,7 @@ def _is_declined_by_all(group: Group) -> bool:
     """Whether all nominated workers have deactivated their copy: by an administrator, a check of theirs, or a limit.
     Such a copy is never admitted again."""
     asked = [group.remote(name) for name in named_clusters(group)]
-    return bool(asked) and all(r is not None and r.reachable and _is_deactivated(group, r) for r in asked)
+    return bool(asked) and all(r is not None and r.is_reachable and _is_deactivated(group, r) for r in asked)
 
 
 def _is_deactivated(group: Group, remote: Remote) -> bool:
@@ -194,14 +199,14 @@ def _is_deactivated(group: Group, remote: Remote) -> bool:
     return evicted is not None and evicted.status == "True" and evicted.reason.startswith(DEACTIVATED)
 
 
-def _slice_pin_is_lost(v: View) -> bool:
+def _is_slice_pin_lost(v: View) -> bool:
     remote = v.group.remote(v.group.slice.stays)
-    return remote is None or (not remote.reachable and remote.lost(v.now, v.group.lost_after))
+    return remote is None or (not remote.is_reachable and remote.is_lost(v.now, v.group.lost_after))
 
 
-def _lacks_check(v: View) -> bool:
+def _has_no_check(v: View) -> bool:
     """Whether no check of ours applies, and no worker has won while one did."""
-    return v.group.check_state is None and not v.ready
+    return v.group.check_state is None and not v.has_won
 
 
 def _has_begun(v: View) -> bool:
@@ -214,7 +219,7 @@ def readmitted_until(v: View) -> datetime | None:
     """Until when the winner may admit again what it evicted; None: it does not, or it is not waited for."""
     evicted = v.won.condition(EVICTED)
     since = evicted.last_transition_time if evicted is not None and evicted.status == "True" else None
-    waits = v.ready and not v.group.redoes_admission and v.group.is_current(v.won.workload)
+    waits = v.has_won and not v.group.should_redo_admission and v.group.is_current(v.won.workload)
     return since + v.group.lost_after if since is not None and waits and not _is_deactivated(v.group, v.won) else None
 
 
@@ -223,42 +228,42 @@ def _may_be_readmitted(v: View) -> bool:
     return until is not None and v.now < until
 
 
-def _winner_is_gone(v: View) -> bool:
+def _is_winner_gone(v: View) -> bool:
     """Ready promises a copy and a job on the winner; only while Pending may the job be missing."""
-    if v.ready:
+    if v.has_won:
         return not (
-            v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.took(v.group.wins_by)
+            v.group.is_current(v.won.workload) and v.group.is_current(v.won.job) and v.won.has_taken(v.group.wins_by)
         )
     return not v.group.is_current(v.won.workload)
 
 
 PHASES: tuple[tuple[Phase, Predicate], ...] = (
-    (Phase.UNREADABLE, lambda v: v.group.hidden),
+    (Phase.UNREADABLE, lambda v: v.group.is_hidden),
     (Phase.GONE, _is_gone),
     (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
     (Phase.UNDISPATCHABLE, _is_refused_early),
     (Phase.UNRESERVED, lambda v: not v.local.has(QUOTA_RESERVED)),
-    (Phase.UNCHECKED, lambda v: _lacks_check(v) and not _has_begun(v)),
+    (Phase.UNCHECKED, lambda v: _has_no_check(v) and not _has_begun(v)),
     (Phase.REJECTED, lambda v: v.state == "Rejected"),
     (Phase.EVICTED, lambda v: v.local.has(EVICTED)),
     (Phase.RETRY_PENDING, lambda v: v.state == "Retry"),
-    (Phase.UNRECORDED, lambda v: _lacks_check(v) and v.group.is_current(v.won.job)),
+    (Phase.UNRECORDED, lambda v: _has_no_check(v) and v.group.is_current(v.won.job)),
     (Phase.UNDISPATCHABLE, lambda v: bool(v.group.problem)),
-    (Phase.WAITING, lambda v: v.winner is None and not v.group.others_ready),
-    (Phase.SLICE_TOO_EARLY, lambda v: v.winner is None and v.group.slice.too_early),
-    (Phase.WINNER_GONE, lambda v: v.winner is None and v.ready),
+    (Phase.WAITING, lambda v: v.winner is None and not v.group.is_otherwise_ready),
+    (Phase.SLICE_TOO_EARLY, lambda v: v.winner is None and v.group.slice.is_too_early),
+    (Phase.WINNER_GONE, lambda v: v.winner is None and v.has_won),
     (Phase.DECLINED_BY_ALL, lambda v: v.winner is None and _is_declined_by_all(v.group)),
-    (Phase.SLICE_PIN_LOST, lambda v: v.winner is None and bool(v.group.slice.stays) and _slice_pin_is_lost(v)),
+    (Phase.SLICE_PIN_LOST, lambda v: v.winner is None and bool(v.group.slice.stays) and _is_slice_pin_lost(v)),
     (Phase.SLICE_PINNED, lambda v: v.winner is None and bool(v.group.slice.stays)),
-    (Phase.FITS_NOWHERE, lambda v: v.winner is None and fits_nowhere(v.group)),
+    (Phase.FITS_NOWHERE, lambda v: v.winner is None and can_fit_nowhere(v.group)),
     (Phase.NOMINATING, lambda v: v.winner is None),
-    (Phase.WINNER_LOST, lambda v: not v.won.reachable and v.won.lost(v.now, v.group.lost_after)),
-    (Phase.WINNER_UNREACHABLE, lambda v: not v.won.reachable),
+    (Phase.WINNER_LOST, lambda v: not v.won.is_reachable and v.won.is_lost(v.now, v.group.lost_after)),
+    (Phase.WINNER_UNREACHABLE, lambda v: not v.won.is_reachable),
     (Phase.COMPLETING, lambda v: v.won.has_result),
     (Phase.OUT_OF_SYNC, lambda v: v.won.has(FINISHED)),
     (Phase.READMITTED, _may_be_readmitted),
     (Phase.EVICTED_REMOTELY, lambda v: v.won.has(EVICTED)),
-    (Phase.WINNER_GONE, _winner_is_gone),
+    (Phase.WINNER_GONE, _is_winner_gone),
     (Phase.ADMITTED, lambda _: True),
 )
 

@@ -18,16 +18,16 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """The relation of a workload to other slices of its job, if that is `elastic`.
+    """The relation of a workload to other slices of its job.
 
-    `stays` is the worker of the slice that it replaces, where the job runs: the slice is pinned there. While it is
-    `too_early`, the replaced slice still has its quota. `heir` are the workers on which the remains of this slice
-    belong to a later one: this one is finished or gone, and the job is not.
+    `is_elastic`: the job has slices. `stays` is the worker of the slice that this one replaces, where the job runs: the
+    slice is pinned there. `is_too_early`: the replaced slice still has its quota. `heir` are the workers on which the
+    remains of this slice belong to a later one: this one is finished or gone, and the job is not.
     """
 
-    elastic: bool = False
+    is_elastic: bool = False
     stays: str = ""
-    too_early: bool = False
+    is_too_early: bool = False
     heir: tuple[str, ...] = ()
 
 

@@ -22,14 +22,14 @@ HELD_UP_AFTER = timedelta(minutes=1)
 def evicted(v: View) -> Outcome:
     """Stop the jobs that run on workers, and remove the copies of the others."""
     evicted = v.local.condition(EVICTED)
-    running = [r for r in v.group.remotes if r.reachable and r.running]
+    running = [r for r in v.group.remotes if r.is_reachable and r.may_be_running]
     since = evicted.last_transition_time if evicted else None
     return report_held_up(v, running, since, unchanged(v, desired=_stops(v), after=until_lost(v, v.group.remotes)))
 
 
 def _stops(v: View) -> Iterator[Desired]:
     for remote in v.group.remotes:
-        if remote.reachable and (remote.workload is not None or remote.job_state.inherited):
+        if remote.is_reachable and (remote.workload is not None or remote.job_state.is_inherited):
             yield Stopped(cluster=remote.cluster, why="evicted on the manager")
 
 
@@ -73,24 +73,24 @@ def is_holding(group: Group, now: datetime) -> bool:
 
     A lost worker does not count: that is the meaning of `worker_lost_timeout`.
     """
-    return any(_holds(group, remote) for remote in group.remotes if not remote.lost(now, group.lost_after))
+    return any(_may_have_job(group, remote) for remote in group.remotes if not remote.is_lost(now, group.lost_after))
 
 
-def _holds(group: Group, remote: Remote) -> bool:
+def _may_have_job(group: Group, remote: Remote) -> bool:
     if remote.asked is not None:
         return True
-    if remote.reachable:
-        return remote.running or _is_result_untold(group, remote)
+    if remote.is_reachable:
+        return remote.may_be_running or _is_result_untold(group, remote)
     status = group.local.status if group.local is not None else WorkloadStatus()
     recorded = status.cluster_name == remote.cluster
     # A predecessor may have made the job there just before it died, and the nomination is the only trace of it.
-    unseen = not remote.link.known and remote.cluster in status.nominated_cluster_names
+    unseen = not remote.link.is_known and remote.cluster in status.nominated_cluster_names
     return recorded or unseen or remote.job is not None
 
 
 def _is_result_untold(group: Group, remote: Remote) -> bool:
     """Whether the job of this attempt has ended there and the local job is not told. The watch may show the end of the
     copy first; a suspended job gets none any more (`finishing._given_up_at`)."""
-    if group.job_finished or not group.is_current(remote.job):
+    if group.is_job_finished or not group.is_current(remote.job):
         return False
-    return remote.job_ended or (remote.has_result and not remote.held)
+    return remote.has_job_ended or (remote.has_result and not remote.is_held)

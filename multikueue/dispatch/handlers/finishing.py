@@ -22,11 +22,11 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 def completing(v: View) -> Outcome:
     """Record the winner if a crash prevented it; finish once the local job's status is final (I8)."""
     losers = tuple(loser_removals(v))
-    if not v.ready:
+    if not v.has_won:
         return replace(record_win(v, losers), again_after=timedelta())
     # Not while its request is unanswered: the watch may show the copy before the job.
     job_is_gone = not v.group.is_current(v.won.job) and not v.won.is_asked_for(v.group.attempt)
-    if not v.group.job_finished and not job_is_gone:
+    if not v.group.is_job_finished and not job_is_gone:
         given_up_at = _given_up_at(v)
         if given_up_at is None or v.now < given_up_at:
             return unchanged(v, desired=losers, after=None if given_up_at is None else given_up_at - v.now)
@@ -54,7 +54,7 @@ def _given_up_at(v: View) -> datetime | None:
     watch.
     """
     finished = v.won.condition(FINISHED)
-    if finished is None or not v.won.reachable or not v.won.held:
+    if finished is None or not v.won.is_reachable or not v.won.is_held:
         return None
     return min(finished.last_transition_time or LONG_AGO, v.now) + v.group.lost_after
 
@@ -64,8 +64,8 @@ def finished(v: View) -> Outcome:
 
     A job may finish before its win is recorded, if the process died in between. The win is recorded now if the worker
     is still nominated: Kueue's webhook accepts no other `clusterName`."""
-    is_untold = not v.ready and _is_untold(v)
-    left = _retained_for(v) if v.ready or is_untold else None
+    is_untold = not v.has_won and _is_untold(v)
+    left = _retained_for(v) if v.has_won or is_untold else None
     kept = (v.won.cluster,) if left else ()
     outcome = unchanged(v, desired=removals((*v.group.slice.heir, *kept), v.group.remotes), after=left)
     if not is_untold:
@@ -85,7 +85,7 @@ def _is_untold(v: View) -> bool:
 def _retained_for(v: View) -> timedelta | None:
     """How much longer a finished job stays on its worker, with its pods and their logs; None: remove it."""
     finished = v.local.condition(FINISHED)
-    is_over = v.winner is not None and v.won.ended and v.group.is_current(v.won.workload)
+    is_over = v.winner is not None and v.won.has_ended and v.group.is_current(v.won.workload)
     if not is_over or finished is None or finished.last_transition_time is None:
         return None
     left = finished.last_transition_time + v.group.copy_retention - v.now

@@ -65,7 +65,7 @@ def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
     status = msgspec.structs.replace(
         v.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions
     )
-    there = tuple(r.cluster for r in v.group.remotes if r.cluster in named and r.configured)
+    there = tuple(r.cluster for r in v.group.remotes if r.cluster in named and r.is_configured)
     stuck, stuck_after = _stuck(v, there)
     status = with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
     opened, gate_after = _gate(v)
@@ -76,7 +76,7 @@ def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
 
 def _gate(v: View) -> tuple[tuple[Desired, ...], timedelta | None]:
     """The worker that may preempt now, and when the next one may."""
-    if not v.group.one_preempts:
+    if not v.group.is_preemption_sequential:
         return (), None
     cluster, after = preemption_gates.to_open(v.group, v.now)
     return (Ungated(cluster=cluster, why="it is the first that would preempt"),) if cluster else (), after
@@ -147,7 +147,7 @@ def _why_nobody(v: View, nomination: Nomination) -> str:
 
 
 def _until_unfit_is_over(v: View) -> timedelta | None:
-    ends = [r.unfit.until for r in v.group.remotes if r.configured and r.unfit is not None]
+    ends = [r.unfit.until for r in v.group.remotes if r.is_configured and r.unfit is not None]
     return min((end - v.now for end in ends if end > v.now), default=None)
 
 
@@ -155,7 +155,7 @@ def _recorded_of(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """As many as Kueue's API takes. Those that may hold a job unseen are not cut off: the nomination is the only trace."""
     if len(wanted) <= MAX_NOMINATED:
         return wanted
-    unseen = {r.cluster for r in v.group.remotes if not r.reachable and may_hold_unseen(v, r)}
+    unseen = {r.cluster for r in v.group.remotes if not r.is_reachable and may_hold_unseen(v, r)}
     first = (name for name in wanted if name in unseen and name in v.local.status.nominated_cluster_names)
     return tuple(dict.fromkeys((*first, *wanted)))[:MAX_NOMINATED]
 
@@ -176,13 +176,13 @@ def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
 
     And one out of reach that was asked for the job: the process after this one must wait for it too.
     """
-    away = {r.cluster for r in v.group.remotes if not r.reachable and r.configured and r.unfit is None}
-    unseen = {r.cluster for r in v.group.remotes if not r.reachable and may_hold_unseen(v, r)}
+    away = {r.cluster for r in v.group.remotes if not r.is_reachable and r.is_configured and r.unfit is None}
+    unseen = {r.cluster for r in v.group.remotes if not r.is_reachable and may_hold_unseen(v, r)}
     staying = away | unseen | lacks(v.group).keys()
     asked = (
         r.cluster
         for r in v.group.remotes
-        if r.asked is not None and not r.reachable and not r.lost(v.now, v.group.lost_after)
+        if r.asked is not None and not r.is_reachable and not r.is_lost(v.now, v.group.lost_after)
     )
     kept = (*(n for n in v.local.status.nominated_cluster_names if n in staying), *asked)
     return tuple(dict.fromkeys(n for n in kept if n not in nomination.clusters))
@@ -190,7 +190,9 @@ def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
 
 def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Desired]:
     named = frozenset(wanted)
-    return (Copied(cluster=r.cluster, why="nominated") for r in v.group.remotes if r.cluster in named and r.reachable)
+    return (
+        Copied(cluster=r.cluster, why="nominated") for r in v.group.remotes if r.cluster in named and r.is_reachable
+    )
 
 
 def slice_pinned(v: View) -> Outcome:
@@ -199,7 +201,7 @@ def slice_pinned(v: View) -> Outcome:
     stays = v.group.slice.stays
     remote = v.group.remote(stays)
     assert remote is not None, "or it would be lost"
-    if not remote.reachable:
+    if not remote.is_reachable:
         return unchanged(v, after=until_lost(v, (remote,)))
     stuck, after = _stuck(v, (stays,))
     desired = (*removals((stays,), v.group.remotes), *_copies(v, (stays,)))

@@ -21,7 +21,7 @@ def removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Des
     kept, names = _kept_uids(keep, remotes), frozenset(keep)
     for remote in remotes:
         uids = _uids(remote)
-        if remote.cluster not in names and remote.reachable and uids and kept.isdisjoint(uids):
+        if remote.cluster not in names and remote.is_reachable and uids and kept.isdisjoint(uids):
             yield Absent(cluster=remote.cluster, why="not wanted there", uids=uids)
 
 

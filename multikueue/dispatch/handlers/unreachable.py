@@ -16,7 +16,9 @@ ASKED_AGAIN = timedelta(seconds=1)
 def until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:
     """The wait until the first of these workers, now unreachable, may count as lost."""
     timeout = v.group.lost_after
-    due = (r.link.since + timeout - v.now for r in remotes_ if r.link.since is not None and not r.lost(v.now, timeout))
+    due = (
+        r.link.since + timeout - v.now for r in remotes_ if r.link.since is not None and not r.is_lost(v.now, timeout)
+    )
     return min((max(d, ASKED_AGAIN) for d in due), default=None)
 
 
@@ -24,9 +26,9 @@ def may_hold_unseen(v: View, remote: Remote) -> bool:
     """Whether a worker not seen since the start of the process may hold a job: a nominated one, if the previous process
     created the job just before it died; one where an attempt failed, if the job could not be removed. Any, if what was
     nominated is not known."""
-    if remote.link.known or remote.lost(v.now, v.group.lost_after):
+    if remote.link.is_known or remote.is_lost(v.now, v.group.lost_after):
         return False
     named, failed = v.local.status.nominated_cluster_names, v.local.condition(FAILED_ON)
     is_cut = len(named) == MAX_NOMINATED or v.group.may_be_anywhere
-    nominated = remote.cluster in named or (remote.configured and is_cut)
+    nominated = remote.cluster in named or (remote.is_configured and is_cut)
     return nominated or (failed is not None and remote.cluster in failures(failed.message))

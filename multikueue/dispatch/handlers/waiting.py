@@ -19,7 +19,7 @@ def unreserved(v: View) -> Outcome:
     """Without quota, clear nominations and `clusterName`: a stale name would block the next winner (CX-17). The
     nomination of a worker that may hold a job unseen stays, for it is the only trace of that job."""
     named = v.local.status.nominated_cluster_names
-    unseen = [r for r in v.group.remotes if r.cluster in named and not r.reachable and may_hold_unseen(v, r)]
+    unseen = [r for r in v.group.remotes if r.cluster in named and not r.is_reachable and may_hold_unseen(v, r)]
     status = msgspec.structs.replace(
         without_nomination(v.local.status),
         cluster_name=None,
@@ -32,8 +32,8 @@ def unreserved(v: View) -> Outcome:
 def waiting(v: View) -> Outcome:
     """Remove the workload from all workers, except that a slice not yet admitted leaves the job of the slice before it
     running. An evicted slice has no such job to keep."""
-    keeps = v.group.slice.elastic and not v.local.has(EVICTED) and not v.local.has(ADMITTED)
-    inherited = tuple(r.cluster for r in v.group.remotes if r.job_state.inherited) if keeps else ()
+    keeps = v.group.slice.is_elastic and not v.local.has(EVICTED) and not v.local.has(ADMITTED)
+    inherited = tuple(r.cluster for r in v.group.remotes if r.job_state.is_inherited) if keeps else ()
     return unchanged(v, desired=removals(inherited, v.group.remotes))
 
 

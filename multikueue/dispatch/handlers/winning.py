@@ -25,23 +25,23 @@ from multikueue.dispatch.handlers.unreachable import may_hold_unseen, until_lost
 def admitted(v: View) -> Outcome:
     losers = tuple(loser_removals(v))
     in_step = (InStep(cluster=v.won.cluster, why="it runs there"),) if v.won.workload else ()
-    if v.won.job_state.incomplete and v.group.is_current(v.won.job):
+    if v.won.job_state.is_incomplete and v.group.is_current(v.won.job):
         return unchanged(v, desired=(*losers, *in_step, *_completion(v)), after=_until_fit(v, v.won))
-    if v.ready:
+    if v.has_won:
         # Beside Kueue a separate write after the win clears the condition: the process may have died in between.
         settled = status_of_win(v) if v.state == "Pending" else without_nomination(v.local.status)
         return replace(unchanged(v, desired=(*losers, *in_step, _scaled(v))), status=settled)
     if v.group.is_current(v.won.job):
         return record_win(v, (*losers, *in_step, _scaled(v)))
-    if _takes_over(v, v.won):
+    if _can_take_over(v, v.won):
         return unchanged(v, desired=(*losers, *in_step, _scaled(v)))
-    left = [r for r in v.group.remotes if r.job is not None and r.reachable]
+    left = [r for r in v.group.remotes if r.job is not None and r.is_reachable]
     if left:  # one left from an earlier attempt must be gone first (I1)
         goes = job_removal(v.won, "left from an earlier attempt") if v.won.job is not None else in_step
         reserved = v.local.condition(QUOTA_RESERVED)
         since = reserved.last_transition_time if reserved else None
         return report_held_up(v, left, since, unchanged(v, desired=(*losers, *goes)))
-    away = [r for r in v.group.remotes if may_hold_unseen(v, r) or _holds_out_of_reach(v, r)]
+    away = [r for r in v.group.remotes if may_hold_unseen(v, r) or _has_unreachable_job(v, r)]
     if away:
         return unchanged(v, desired=in_step, after=until_lost(v, away))
     if not v.group.job_may_be_copied and v.group.slice.stays:
@@ -52,10 +52,10 @@ def admitted(v: View) -> Outcome:
     return unchanged(v, desired=(*losers, *in_step, run))
 
 
-def _takes_over(v: View, remote: Remote) -> bool:
+def _can_take_over(v: View, remote: Remote) -> bool:
     """Whether the job there is the one of the slice before it, to take over; else it is left from an earlier
     attempt."""
-    return remote.job_state.inherited and remote.cluster == v.group.slice.stays
+    return remote.job_state.is_inherited and remote.cluster == v.group.slice.stays
 
 
 def _scaled(v: View) -> Desired:
@@ -68,7 +68,7 @@ def _completion(v: View) -> Iterator[Desired]:
     the workload can go elsewhere, unless it runs already."""
     if v.won.unfit is None:
         yield Running(cluster=v.won.cluster, why="a part of it is missing")
-    elif not v.ready:
+    elif not v.has_won:
         yield from job_removal(v.won, "it cannot be whole there")
 
 
@@ -76,9 +76,9 @@ def _until_fit(v: View, remote: Remote) -> timedelta | None:
     return remote.unfit.until - v.now if remote.unfit is not None else None
 
 
-def _holds_out_of_reach(v: View, remote: Remote) -> bool:
+def _has_unreachable_job(v: View, remote: Remote) -> bool:
     """Whether an unreachable worker has a job of an earlier attempt that could not be removed: it may still start."""
-    return not remote.reachable and remote.job is not None and not remote.lost(v.now, v.group.lost_after)
+    return not remote.is_reachable and remote.job is not None and not remote.is_lost(v.now, v.group.lost_after)
 
 
 def unrecorded(v: View) -> Outcome:

@@ -49,9 +49,9 @@ def _prospects(group: Group) -> Iterator[Prospect]:
 
 
 def _state(group: Group, worker: Worker, remote: Remote | None) -> tuple[State, str]:
-    if remote is not None and not remote.reachable:
+    if remote is not None and not remote.is_reachable:
         return State.UNREACHABLE, worker.why
-    if remote is not None and group.rules_out(remote):
+    if remote is not None and group.is_ruled_out_by(remote):
         return State.NEVER, remote.never
     if remote is not None and group.is_current(remote.workload):
         told = remote.condition(QUOTA_RESERVED)

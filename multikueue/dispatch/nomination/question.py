@@ -36,7 +36,7 @@ def nominated_before(group: Group) -> tuple[str, ...]:
     if len(recorded) < MAX_NOMINATED:
         return recorded
     answered = group.answer.nomination.clusters if group.answer and group.answer.nomination else ()
-    holding = (r.cluster for r in group.remotes if r.configured and group.is_current(r.workload))
+    holding = (r.cluster for r in group.remotes if r.is_configured and group.is_current(r.workload))
     return tuple(dict.fromkeys((*recorded, *answered, *holding)))
 
 

@@ -33,11 +33,11 @@ class Slices:
             return NO_SLICE
         if local is None or local.has(FINISHED):
             left = self._left(key, local, job_runs=job_runs)
-            return Slice(elastic=True, heir=(left,)) if left else NO_SLICE
+            return Slice(is_elastic=True, heir=(left,)) if left else NO_SLICE
         before = self.replaced_by(local)
         pinned = replaced_key(local) is not None and not _is_ready(local)
         stays = (local.status.cluster_name or _inherited(local, before)) if pinned else ""
-        return Slice(elastic=True, stays=stays, too_early=before is not None and not before.has(FINISHED))
+        return Slice(is_elastic=True, stays=stays, is_too_early=before is not None and not before.has(FINISHED))
 
     def _left(self, key: ObjectKey, local: Workload | None, *, job_runs: bool) -> str | None:
         """The worker where the remains of an ended slice belong to the job that goes on; None if nowhere.

@@ -131,7 +131,7 @@ class WorkerView:
         self._list_anew: Callable[[], None] = ignore
         self.name, self.why, self.leaving = name, "not connected yet", ""
         self.expires: datetime | None = None
-        self.link = Link(Reach.SUSPECT, since, known=False)
+        self.link = Link(Reach.SUSPECT, since, is_known=False)
         self.sight = Sight(since or NEVER)
         self.expectations = Expectations()
         self.workloads: Cache[Workload] = Cache(
@@ -191,7 +191,7 @@ class WorkerView:
         """Its watches run, and it answers requests. Returns, as `suspected` and `isolated`, whether this is a
         change."""
         self.why = ""
-        return self._reached(replace(self.link, reach=Reach.CONNECTED, since=None, known=True))
+        return self._reached(replace(self.link, reach=Reach.CONNECTED, since=None, is_known=True))
 
     def suspected(self, since: datetime, why: str | None = None) -> bool:
         """It has a problem since then, which is not shown to users yet."""
@@ -265,7 +265,7 @@ class WorkerView:
         """It offers these namespaces; returns whether that is new. Then namespaces not listed before are unknown."""
         is_news = self.sight.offer(namespaces, now)
         if is_news:
-            self.link = replace(self.link, known=False)
+            self.link = replace(self.link, is_known=False)
             self._changed(self, "why")
         return is_news
 
@@ -282,7 +282,7 @@ class WorkerView:
 
     def forget(self) -> None:
         """Its name stands for another cluster from now on: nothing seen before applies."""
-        self.link = replace(self.link, known=False)
+        self.link = replace(self.link, is_known=False)
         self.expectations.clear()
         self.workloads.replace(())
         self.jobs.forget()
@@ -334,8 +334,8 @@ class WorkerView:
         return is_news
 
     def _voiced(self, *, silent: bool) -> None:
-        if self.link.silent is not silent:
-            self.link = replace(self.link, silent=silent)
+        if self.link.is_silent is not silent:
+            self.link = replace(self.link, is_silent=silent)
             self._changed(self, "silence")
 
     def _copy_changed(self, _old: Workload | None, new: Workload | None) -> None:

@@ -188,5 +188,5 @@ async def test_who_does_not_look_waits_for_nothing() -> None:
 def test_of_a_workload_whose_kind_nobody_shows_nothing_is_taken_for_gone(known: Store) -> None:
     mine = owned("wl", gadget("g"))
     known.workloads.upsert(mine)
-    assert not Views(known).seen(mine.key, "w1").reachable
+    assert not Views(known).seen(mine.key, "w1").is_reachable
     assert Views(known)._problem(mine, None) == ""

@@ -173,8 +173,8 @@ async def test_a_namespace_that_is_not_shown_costs_the_others_nothing() -> None:
     async with limited("a") as server, connected(server, namespaces=("a", "b")) as line:
         assert held(line) == {"a"}
         seen, unseen = (line.world.world.views.seen(ObjectKey(namespace, "job-a"), "w1") for namespace in ("a", "b"))
-        assert (seen.link.reach, seen.link.known) == (Reach.CONNECTED, True)
-        assert (unseen.link.reach, unseen.link.known) == (Reach.ISOLATED, False)
+        assert (seen.link.reach, seen.link.is_known) == (Reach.CONNECTED, True)
+        assert (unseen.link.reach, unseen.link.is_known) == (Reach.ISOLATED, False)
         shown, hidden = (line.world.world.views.shown("w1", JOBS.name, namespace) for namespace in ("a", "b"))
         assert (shown.usable, hidden.usable) == (True, False)
         assert "403" in hidden.why
@@ -195,7 +195,7 @@ async def test_nothing_is_known_of_a_worker_that_offers_other_namespaces_until_t
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.run)
             await line.until(lambda: line.worker.sight.namespaces == ("a", "b"))
-            assert (line.worker.link.known, line.worker.link.reach) == (False, Reach.SUSPECT)
+            assert (line.worker.link.is_known, line.worker.link.reach) == (False, Reach.SUSPECT)
             assert held(line) == {"a"}, "what was seen there counts on"
             link.stop()
 

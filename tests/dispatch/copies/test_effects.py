@@ -40,7 +40,7 @@ def absent(remote: Remote) -> Absent:
 
 
 def left(desired: Desired, remote: Remote, *, local: Workload | None = None, ready: bool = False) -> list[str]:
-    plan = Plan(local=local or reserved().build(), attempt=ATTEMPT, at=NOW, desired=(desired,), ready=ready)
+    plan = Plan(local=local or reserved().build(), attempt=ATTEMPT, at=NOW, desired=(desired,), is_ready=ready)
     return [type(action).__name__ for action in effects(plan, remote, NOW)]
 
 
@@ -66,7 +66,7 @@ TABLE = {
     "no job for a copy that is over": (RUNNING, worker("w1", admitted_copy().finished()), []),
     "no job beside one that is there": (RUNNING, BOTH, []),
     "no job beside one of an earlier attempt": (RUNNING, worker("w1", admitted_copy(), remote_job(EARLIER)), []),
-    "what misses a part is made whole": (RUNNING, but(BOTH, incomplete=True), ["CreateJob"]),
+    "what misses a part is made whole": (RUNNING, but(BOTH, is_incomplete=True), ["CreateJob"]),
     "what runs is asked to stop": (STOPPED, worker("w1", admitted_copy(), remote_job().running()), ["PatchStatus"]),
     "what does not run goes": (STOPPED, worker("w1", copy()), ["DeleteWorkload"]),
     "a job is looked for as long as there is no word": (FOUND, worker("w1", asked=ATTEMPT), ["FindJob"]),

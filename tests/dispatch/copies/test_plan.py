@@ -46,7 +46,7 @@ COMING = {
 
 @pytest.mark.parametrize(("coming", "cluster", "expected"), COMING.values(), ids=COMING.keys())
 def test_only_what_was_asked_for_is_no_news(coming: WorkloadBuilder, cluster: str, expected: bool) -> None:
-    assert made().expects(coming.build(), cluster) is expected
+    assert made().is_expected(coming.build(), cluster) is expected
 
 
 def test_an_object_without_a_mark_counts_if_it_is_not_older_than_the_reservation() -> None:

@@ -33,21 +33,21 @@ def _with_gates(built: Workload, gates: object) -> Workload:
 
 
 def decision(*remotes: Remote, now: datetime = NOW, **more: Any) -> Decided:
-    return decided(LOCAL, *remotes, now=now, **({"one_preempts": True} | more))
+    return decided(LOCAL, *remotes, now=now, **({"is_preemption_sequential": True} | more))
 
 
 def test_copies_are_made_behind_a_gate() -> None:
     (made,) = decision(worker("w1")).actions
     assert isinstance(made, CreateWorkload)
     assert made.body["spec"]["preemptionGates"] == [{"name": GATE}]
-    (plain,) = decision(worker("w1"), one_preempts=False).actions
+    (plain,) = decision(worker("w1"), is_preemption_sequential=False).actions
     assert isinstance(plain, CreateWorkload)
     assert isinstance(plain.body["spec"], msgspec.Raw)
 
 
 def test_a_slice_that_goes_to_one_worker_only_needs_none() -> None:
-    stays = Slice(elastic=True, stays="w1")
-    (made,) = decided(reserved().cluster_name("w1"), worker("w1"), slice=stays, one_preempts=True).actions
+    stays = Slice(is_elastic=True, stays="w1")
+    (made,) = decided(reserved().cluster_name("w1"), worker("w1"), slice=stays, is_preemption_sequential=True).actions
     assert isinstance(made, CreateWorkload)
     assert isinstance(made.body["spec"], msgspec.Raw)
 
@@ -60,7 +60,7 @@ def test_the_gate_of_who_waits_longest_is_opened_and_of_nobody_else() -> None:
     assert isinstance(patch, PatchStatus)
     state = {"name": GATE, "position": "Open", "lastTransitionTime": render_time(NOW)}
     assert patch.body["status"]["preemptionGates"] == [state]
-    assert told(decision(later, sooner, one_preempts=False)) == []
+    assert told(decision(later, sooner, is_preemption_sequential=False)) == []
 
 
 def test_the_next_one_has_its_turn_after_a_while() -> None:

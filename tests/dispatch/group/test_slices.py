@@ -33,9 +33,9 @@ from tests.dispatch.builders import (
     worker,
 )
 
-ELASTIC = Slice(elastic=True)
-STAYS = Slice(elastic=True, stays="w1")
-EARLY = Slice(elastic=True, stays="w1", too_early=True)
+ELASTIC = Slice(is_elastic=True)
+STAYS = Slice(is_elastic=True, stays="w1")
+EARLY = Slice(is_elastic=True, stays="w1", is_too_early=True)
 PATCH = {"spec": {"parallelism": 5}}
 
 
@@ -46,7 +46,7 @@ def staying() -> WorkloadBuilder:
 def running(workload: WorkloadBuilder | None = None, **more: Any) -> Remote:
     """The worker where the slice before it runs."""
     job = remote_job(EARLIER).prebuilt("before").running(active=3)
-    return worker("w1", workload, job, inherited=True, patch=PATCH, **more)
+    return worker("w1", workload, job, is_inherited=True, patch=PATCH, **more)
 
 
 STEPS: dict[str, tuple[Phase, WorkloadBuilder | None, tuple[Remote, ...], Slice, list[str]]] = {
@@ -55,7 +55,7 @@ STEPS: dict[str, tuple[Phase, WorkloadBuilder | None, tuple[Remote, ...], Slice,
         Phase.SLICE_TOO_EARLY,
         reserved(),
         (worker("w1"), worker("w2")),
-        Slice(elastic=True, too_early=True),
+        Slice(is_elastic=True, is_too_early=True),
         [],
     ),
     "it goes to the worker of the slice before it, and to no other": (
@@ -177,10 +177,10 @@ STEPS: dict[str, tuple[Phase, WorkloadBuilder | None, tuple[Remote, ...], Slice,
         Phase.FINISHED,
         won().finished("WorkloadSliceReplaced"),
         (worker("w1", copy()), worker("w2", copy())),
-        Slice(elastic=True, heir=("w1",)),
+        Slice(is_elastic=True, heir=("w1",)),
         ["DeleteWorkload w2"],
     ),
-    "and after it is gone": (Phase.GONE, None, (worker("w1", copy()),), Slice(elastic=True, heir=("w1",)), []),
+    "and after it is gone": (Phase.GONE, None, (worker("w1", copy()),), Slice(is_elastic=True, heir=("w1",)), []),
     "unless the job is over": (
         Phase.FINISHED,
         won().finished("WorkloadSliceReplaced"),

@@ -52,7 +52,7 @@ def ended(attempt: str) -> Remote:
     return worker("w1", admitted_copy(attempt).finished(), remote_job(attempt).complete(), has_ended=always)
 
 
-UNSEEN = away(but(worker("w3"), known=False))
+UNSEEN = away(but(worker("w3"), is_known=False))
 HOLDING = {
     "a running job holds": (True, worker("w1", admitted_copy(), remote_job().running())),
     "an admitted job may start at any time": (True, worker("w1", admitted_copy(), remote_job())),
@@ -71,7 +71,7 @@ HOLDING = {
     "a job asked for holds": (True, but(worker("w1"), asked=ATTEMPT)),
     "what a predecessor nominated holds until it is seen": (True, UNSEEN),
     "what it did not nominate does not": (False, but(UNSEEN, cluster="w2")),
-    "one that was seen without a job does not": (False, but(UNSEEN, known=True)),
+    "one that was seen without a job does not": (False, but(UNSEEN, is_known=True)),
 }
 
 
@@ -81,7 +81,7 @@ def test_holding(holds: bool, remote: Remote) -> None:
 
 
 def test_a_result_that_the_local_job_has_holds_nothing() -> None:
-    assert not is_holding(group(won("w1").evicted(), ended(ATTEMPT), job_finished=True), NOW)
+    assert not is_holding(group(won("w1").evicted(), ended(ATTEMPT), is_job_finished=True), NOW)
 
 
 OLD_JOB = remote_job("earlier").deleted(at=NOW)

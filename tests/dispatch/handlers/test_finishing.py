@@ -29,7 +29,7 @@ def test_a_job_that_finished_before_it_was_recorded_is_recorded_then_finished() 
     done = worker("w1", admitted_copy().finished(message="done"), remote_job().complete())
     first = decided(reserved().nominated("w1"), done)
     assert check_of(first.status)[0] == "Ready"
-    second = decided(won("w1"), done, job_finished=True)
+    second = decided(won("w1"), done, is_job_finished=True)
     assert second.status is not None
     finished = second.status.conditions[-1]
     assert (finished.type, finished.reason, finished.message) == ("Finished", "Succeeded", "done")
@@ -94,14 +94,14 @@ def test_where_a_finished_job_ran_is_not_told_of_a_worker_without_it_or_no_longe
 
 def test_a_workload_is_not_finished_before_its_job_is_final() -> None:
     done = worker("w1", admitted_copy().finished(), remote_job().complete())
-    assert decided(won("w1"), done, job_finished=False).status == won("w1").build().status
+    assert decided(won("w1"), done, is_job_finished=False).status == won("w1").build().status
 
 
 def test_a_copy_that_is_seen_to_finish_before_its_job_is_seen_waits_for_it() -> None:
     """The two are watched apart: a short job may have ended before the answer to its making is here."""
     done = but(worker("w1", admitted_copy().finished()), asked=ATTEMPT)
-    assert decided(won("w1"), done, job_finished=False).status == won("w1").build().status
-    gone = decided(won("w1"), but(done, asked=""), job_finished=False)
+    assert decided(won("w1"), done, is_job_finished=False).status == won("w1").build().status
+    gone = decided(won("w1"), but(done, asked=""), is_job_finished=False)
     assert gone.status is not None
     assert gone.status.conditions[-1].type == "Finished"
 
@@ -116,7 +116,7 @@ def test_a_copy_that_is_seen_to_finish_before_its_job_is_seen_waits_for_it() -> 
 )
 def test_a_job_that_is_held_under_a_finished_workload_is_given_up(minutes: int, after: int | None) -> None:
     there = replace(held_and_finished(timedelta(minutes=minutes)), read_at=NOW)
-    decision = decided(won("w1"), there, job_finished=False)
+    decision = decided(won("w1"), there, is_job_finished=False)
     assert decision.again_after == (timedelta(minutes=after) if after else None)
     assert decision.status is not None
     assert (decision.status.conditions[-1].type == "Finished") is (after is None)
@@ -131,14 +131,14 @@ def held_and_finished(since: timedelta) -> Remote:
 def test_it_is_read_once_more_before_it_is_given_up(read_at: datetime | None) -> None:
     """Whoever wakes after a long sleep hears of the copy first, and of the job that has ended too a moment later."""
     there = replace(held_and_finished(timedelta(minutes=16)), read_at=read_at)
-    decision = decided(won("w1"), there, job_finished=False)
+    decision = decided(won("w1"), there, is_job_finished=False)
     assert told(decision) == ["FindJob w1"]
     assert decision.status == won("w1").build().status
 
 
 def test_one_that_runs_under_a_finished_workload_is_waited_for() -> None:
     copy = admitted_copy().finished(at=NOW - timedelta(hours=1))
-    decision = decided(won("w1"), worker("w1", copy, remote_job()), job_finished=False)
+    decision = decided(won("w1"), worker("w1", copy, remote_job()), is_job_finished=False)
     assert (decision.again_after, decision.status) == (None, won("w1").build().status)
 
 
@@ -151,7 +151,7 @@ def test_an_end_without_a_time_is_not_waited_for_for_ever() -> None:
     )
     status = msgspec.structs.replace(there.workload.status, conditions=conditions)
     there = replace(there, workload=msgspec.structs.replace(there.workload, status=status))
-    assert told(decided(won("w1"), there, job_finished=False)) == ["FindJob w1"]
-    read = decided(won("w1"), replace(there, read_at=NOW), job_finished=False)
+    assert told(decided(won("w1"), there, is_job_finished=False)) == ["FindJob w1"]
+    read = decided(won("w1"), replace(there, read_at=NOW), is_job_finished=False)
     assert read.status is not None
     assert read.status.conditions[-1].type == "Finished"

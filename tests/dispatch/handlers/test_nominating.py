@@ -125,7 +125,7 @@ def test_more_than_twenty_workers_get_copies_though_the_status_holds_twenty() ->
 def test_one_that_may_hold_a_job_unseen_stays_among_the_twenty_that_the_status_holds() -> None:
     """The nomination is the only trace of that job."""
     many = tuple(worker(f"w{n:02}") for n in range(25))
-    unseen = away(but(worker("w99"), known=False))
+    unseen = away(but(worker("w99"), is_known=False))
     status = decided(reserved().nominated("w99"), *many, unseen).status
     assert status is not None
     assert "w99" in status.nominated_cluster_names

@@ -34,7 +34,7 @@ CLEANED = {
 
 @pytest.mark.parametrize("local", CLEANED.values(), ids=CLEANED.keys())
 def test_everything_is_removed_job_first(local: WorkloadBuilder | None) -> None:
-    stale = replace(worker("w1", copy(EARLIER), remote_job(EARLIER)), configured=False)
+    stale = replace(worker("w1", copy(EARLIER), remote_job(EARLIER)), is_configured=False)
     assert told(decided(local, stale)) == ["DeleteJob w1", "DeleteWorkload w1"]
 
 

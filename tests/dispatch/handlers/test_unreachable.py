@@ -26,7 +26,7 @@ from tests.dispatch.builders import (
 
 def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
     """A predecessor may have made the job there just before it died."""
-    unseen = away(but(worker("w2"), known=False))
+    unseen = away(but(worker("w2"), is_known=False))
     ended = (
         reserved().nominated("w1").condition(FAILED_ON, reason="AttemptFailed", message="w2 at 2026-01-01T11:00:00Z")
     )
@@ -40,13 +40,13 @@ def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
 
 def test_one_that_was_taken_out_of_the_config_meanwhile_stays_nominated_until_it_is_seen_or_lost() -> None:
     """Or nothing would tell any more that the job may be there."""
-    unseen = away(but(worker("w2"), known=False, configured=False))
+    unseen = away(but(worker("w2"), is_known=False, is_configured=False))
     local = reserved().nominated("w1", "w2")
     for remotes in ((worker("w1"), unseen), (worker("w1", copy()), unseen)):
         status = decided(local, *remotes).status
         assert status is not None
         assert set(status.nominated_cluster_names) == {"w1", "w2"}
-    for gone, now in ((unseen, LATE), (but(unseen, known=True), NOW)):
+    for gone, now in ((unseen, LATE), (but(unseen, is_known=True), NOW)):
         status = decided(local, worker("w1"), gone, now=now).status
         assert status is not None
         assert status.nominated_cluster_names == ("w1",)
@@ -54,7 +54,7 @@ def test_one_that_was_taken_out_of_the_config_meanwhile_stays_nominated_until_it
 
 def test_after_an_eviction_by_others_any_worker_not_yet_seen_holds_the_job_back() -> None:
     """A Kueue beside us takes the nomination away when it evicts, perhaps while no process of ours runs."""
-    unseen = away(but(worker("w2"), known=False))
+    unseen = away(but(worker("w2"), is_known=False))
     local = reserved().nominated("w1")
     decision = decided(local, worker("w1", admitted_copy()), unseen, may_be_anywhere=True)
     assert (told(decision), decision.again_after) == ([], timedelta(minutes=15))

@@ -16,7 +16,7 @@ def test_without_quota_nothing_stays_recorded() -> None:
 
 
 def test_without_quota_the_nomination_of_a_worker_not_yet_seen_stays() -> None:
-    unseen = away(but(worker("w2"), known=False))
+    unseen = away(but(worker("w2"), is_known=False))
     local = pending().nominated("w1", "w2").check()
     decision = decided(local, worker("w1"), unseen)
     assert decision.status is not None

@@ -42,7 +42,7 @@ from tests.dispatch.builders import (
     "w1",
     [
         worker("w1", admitted_copy(), remote_job()),
-        but(worker("w1", admitted_copy(), remote_job()), incomplete=True),
+        but(worker("w1", admitted_copy(), remote_job()), is_incomplete=True),
         away(worker("w1", admitted_copy(), remote_job())),
     ],
     ids=["it runs", "a part of it is missing", "its worker is away"],
@@ -121,7 +121,7 @@ def test_late_news_of_an_earlier_admission_does_not_turn_the_choice_around() -> 
 
 
 def test_a_worker_that_gave_no_answer_is_not_waited_for() -> None:
-    silent = but(worker("w1", admitted_copy()), silent=True)
+    silent = but(worker("w1", admitted_copy()), is_silent=True)
     w2 = worker("w2", admitted_copy(at=NOW + timedelta(seconds=1)))
     local = reserved().nominated("w1", "w2")
     assert told(decided(local, silent, w2, choice="w1")) == ["DeleteWorkload w1", "CreateJob w2"]
@@ -135,9 +135,9 @@ def test_a_worker_that_gave_no_answer_is_not_waited_for() -> None:
     ids=["it may hold the job", "it is recorded"],
 )
 def test_a_silent_worker_keeps_what_it_has(local: WorkloadBuilder) -> None:
-    held = but(worker("w1", admitted_copy(), remote_job()), silent=True)
+    held = but(worker("w1", admitted_copy(), remote_job()), is_silent=True)
     assert told(decided(local, held, worker("w2", admitted_copy()))) == ["DeleteWorkload w2"]
-    asked = but(worker("w1", admitted_copy()), silent=True, asked=ATTEMPT)
+    asked = but(worker("w1", admitted_copy()), is_silent=True, asked=ATTEMPT)
     assert "CreateJob w2" not in told(decided(local, asked, worker("w2", admitted_copy())))
 
 
@@ -164,7 +164,7 @@ def test_a_returning_worker_with_an_older_admission_loses() -> None:
 def test_what_is_missing_of_a_job_of_several_objects_is_made(local: WorkloadBuilder) -> None:
     whole = worker("w1", admitted_copy(), remote_job())
 
-    assert told(decided(local, but(whole, incomplete=True))) == ["CreateJob w1"]
+    assert told(decided(local, but(whole, is_incomplete=True))) == ["CreateJob w1"]
     assert told(decided(local, whole)) == []
 
 
@@ -175,7 +175,7 @@ def test_what_is_missing_of_a_job_of_several_objects_is_made(local: WorkloadBuil
 )
 def test_where_a_job_cannot_be_whole_nothing_is_tried_at_once(local: WorkloadBuilder, done: list[str]) -> None:
     until = NOW + timedelta(minutes=1)
-    partial = worker("w1", admitted_copy(), remote_job(), incomplete=True, unfit="refused", until=until)
+    partial = worker("w1", admitted_copy(), remote_job(), is_incomplete=True, unfit="refused", until=until)
     decision = decided(local, partial)
 
     assert told(decision) == done
@@ -249,7 +249,7 @@ PATIENT = {
 def test_a_worker_may_admit_again_what_it_evicted_where_nothing_is_redone(
     theirs: WorkloadBuilder, more: dict[str, Any], phase: Phase
 ) -> None:
-    decision = decided(won("w1"), worker("w1", theirs, remote_job()), redoes_admission=False, **more)
+    decision = decided(won("w1"), worker("w1", theirs, remote_job()), should_redo_admission=False, **more)
     assert (decision.phase, told(decision)) == (phase, [])
     if phase is Phase.READMITTED:
         assert (check_of(decision.status)[0], decision.again_after) == ("Ready", timedelta(minutes=15))

@@ -66,7 +66,7 @@ def test_a_nomination_longer_than_the_status_is_found_by_its_copies_and_the_last
         worker("w21", copy()),
         worker("w22", copy(EARLIER)),
         worker("w23"),
-        replace(worker("w24", copy()), configured=False),
+        replace(worker("w24", copy()), is_configured=False),
     )
     assert nominated_before(seen) == (*recorded, "w21")
     asked = question(seen, NOW)
@@ -81,7 +81,7 @@ def test_usable_is_who_is_configured_and_fit() -> None:
         worker("w1"),
         away(worker("w2")),
         but(worker("w3"), unfit="taken"),
-        replace(worker("w4"), configured=False),
+        replace(worker("w4"), is_configured=False),
     )
     assert usable(seen) == ("w1",)
 

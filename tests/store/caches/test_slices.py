@@ -42,47 +42,47 @@ THIRD = of_job("third", replaces="new")
 
 JOINED: dict[str, tuple[tuple[WorkloadBuilder, ...], WorkloadBuilder, Slice]] = {
     "one that is not elastic": ((), workload("old"), NO_SLICE),
-    "the first": ((), placed(OLD), Slice(elastic=True)),
-    "the next, which waits for quota": ((placed(OLD),), NEW, Slice(elastic=True, too_early=True)),
+    "the first": ((), placed(OLD), Slice(is_elastic=True)),
+    "the next, which waits for quota": ((placed(OLD),), NEW, Slice(is_elastic=True, is_too_early=True)),
     "the next, which has quota before the first is finished": (
         (placed(OLD),),
         holding(NEW),
-        Slice(elastic=True, stays="w1", too_early=True),
+        Slice(is_elastic=True, stays="w1", is_too_early=True),
     ),
-    "the next, once the first is finished": ((gone_by(OLD),), holding(NEW), Slice(elastic=True, stays="w1")),
-    "the next, once the first is gone": ((), holding(NEW), Slice(elastic=True, stays="w1")),
+    "the next, once the first is finished": ((gone_by(OLD),), holding(NEW), Slice(is_elastic=True, stays="w1")),
+    "the next, once the first is gone": ((), holding(NEW), Slice(is_elastic=True, stays="w1")),
     "the next, for which somebody else reserved": (
         (placed(OLD),),
         NEW.reserved("cq").check("mk"),
-        Slice(elastic=True, stays="w1", too_early=True),
+        Slice(is_elastic=True, stays="w1", is_too_early=True),
     ),
     "the same, once the first is finished": (
         (gone_by(OLD),),
         NEW.reserved("cq").check("mk"),
-        Slice(elastic=True, stays="w1"),
+        Slice(is_elastic=True, stays="w1"),
     ),
     "the same, at its second attempt": (
         (gone_by(OLD),),
         NEW.reserved("cq").check("mk").condition("Evicted", "False", reason="QuotaReserved"),
-        Slice(elastic=True),
+        Slice(is_elastic=True),
     ),
     "the same, once the first was evicted": (
         (placed(OLD).evicted(),),
         NEW.reserved("cq").check("mk"),
-        Slice(elastic=True, too_early=True),
+        Slice(is_elastic=True, is_too_early=True),
     ),
-    "the next, once it runs": ((gone_by(OLD),), placed(NEW), Slice(elastic=True)),
+    "the next, once it runs": ((gone_by(OLD),), placed(NEW), Slice(is_elastic=True)),
     "one that says that it replaces one of another job": (
         (placed(of_job("old", job="other")),),
         NEW,
-        Slice(elastic=True),
+        Slice(is_elastic=True),
     ),
-    "the first, once the next has its place": ((placed(NEW),), gone_by(OLD), Slice(elastic=True, heir=("w1",))),
-    "the first, while the next still waits": ((NEW,), gone_by(OLD), Slice(elastic=True, heir=("w1",))),
+    "the first, once the next has its place": ((placed(NEW),), gone_by(OLD), Slice(is_elastic=True, heir=("w1",))),
+    "the first, while the next still waits": ((NEW,), gone_by(OLD), Slice(is_elastic=True, heir=("w1",))),
     "the first, once the third has its place": (
         (gone_by(NEW), placed(THIRD)),
         gone_by(OLD),
-        Slice(elastic=True, heir=("w1",)),
+        Slice(is_elastic=True, heir=("w1",)),
     ),
     "the first, once the next is evicted": ((placed(NEW).evicted(),), gone_by(OLD), NO_SLICE),
     "the first, once the next is finished too": ((placed(NEW).finished(),), gone_by(OLD), NO_SLICE),
@@ -113,13 +113,13 @@ def test_while_the_job_runs_it_keeps_what_is_there(
 ) -> None:
     """Kueue, beside which we run, may finish a slice in the moment of making it, and take that back."""
     seen, joined = local.build(), slices(*others, local)
-    assert joined.of(seen.key, seen, job_runs=True) == (Slice(elastic=True, heir=("w1",)) if keeps else NO_SLICE)
+    assert joined.of(seen.key, seen, job_runs=True) == (Slice(is_elastic=True, heir=("w1",)) if keeps else NO_SLICE)
     assert joined.of(seen.key, seen, job_runs=False) == NO_SLICE
 
 
 def test_one_that_is_gone_has_an_heir_where_that_is() -> None:
     assert slices(placed(NEW)).of(ObjectKey("default", "old"), None, job_runs=False) == Slice(
-        elastic=True, heir=("w1",)
+        is_elastic=True, heir=("w1",)
     )
     assert slices().of(ObjectKey("default", "old"), None, job_runs=False) == NO_SLICE
 

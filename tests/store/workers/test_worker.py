@@ -118,7 +118,7 @@ def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
     worker.pass_over(KEY, Unfit("taken", NOW))
     worker.forget()
     assert not worker.holds(KEY)
-    assert not worker.link.known
+    assert not worker.link.is_known
     assert not worker.concerns(KEY)
     worker.workloads.upsert(workload("other").version(1).build())
     assert worker.held() == {ObjectKey("default", "other")}

@@ -120,7 +120,7 @@ class Heartbeat:
         together = timedelta(seconds=len(self.context.store.workers) / SIGNS_PER_SECOND)
         interval, worker, now = max(self.settings.heartbeat_interval, together), self.worker, self.context.now()
         if worker.link.is_connected:
-            return min(interval, RECHECK) if worker.link.silent else interval
+            return min(interval, RECHECK) if worker.link.is_silent else interval
         if self.health.is_silent and worker.link.since is not None and not worker.is_lost(now, self.context.lost_after):
             left = worker.link.since + self.context.lost_after - now
             return min(interval, max(left, timedelta(0)) + MARGIN)

@@ -151,7 +151,7 @@ class ClusterIdentity:
 
     def _holds(self, worker: WorkerView) -> bool:
         """Whether anything of ours is, or may be, on the cluster that the worker's name stood for."""
-        return worker.is_in_use or (not worker.link.known and self.context.store.may_be_on(worker.name))
+        return worker.is_in_use or (not worker.link.is_known and self.context.store.may_be_on(worker.name))
 
     def _is_lost(self) -> bool:
         return self.worker.is_lost(self.context.now(), self.context.lost_after)

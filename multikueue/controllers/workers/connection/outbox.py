@@ -99,7 +99,7 @@ class Outbox:
         plan = self.context.store.plans.get(key)
         if plan is None:
             return DONE
-        if self.worker.link.silent:
+        if self.worker.link.is_silent:
             self._held.add(key)
             return DONE
         try:
@@ -118,7 +118,7 @@ class Outbox:
         first = [action for action in left if not isinstance(action, CreateJob)]
         for action in first:
             await self._perform_one(action, key)
-        for action in self._left(key, plan) if first and plan.runs_on(self.worker.name) else left:
+        for action in self._left(key, plan) if first and plan.is_running_on(self.worker.name) else left:
             if isinstance(action, CreateJob) and not self._may_run_beside(key, plan):
                 await self._perform_one(action, key)
         return any(isinstance(action, CreateWorkload) for action in first)
@@ -166,7 +166,7 @@ class Outbox:
         self._held.clear()
 
     def _doubt(self) -> None:
-        if not self.worker.link.silent:
+        if not self.worker.link.is_silent:
             self.hold()
             self.alarm()
 
