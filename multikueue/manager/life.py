@@ -332,7 +332,7 @@ class Manager:
 def _known(store: Store, defaults: DefaultQueues | None) -> AdmissionLookups:
     """The lookups of the admission webhook."""
     return AdmissionLookups(
-        dispatches=store.uses_multikueue,
+        dispatches=store.should_dispatch,
         nested=lambda namespace, controller: store.nesting.under(namespace, controller) is not None,
         has_default=lambda namespace: defaults is not None and namespace in defaults,
     )

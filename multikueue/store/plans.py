@@ -46,7 +46,7 @@ class Plans:
         plan = self._newest.get(key)
         return plan if plan is not None and attempt and plan.attempt == attempt else None
 
-    def settles(self, old: Workload | None, copy: Workload, worker: str, in_the_making: bool) -> bool:
+    def is_expected(self, old: Workload | None, copy: Workload, worker: str, in_the_making: bool) -> bool:
         """Whether the plan expects this change of a copy, so that it is no news: the copy that the plan asked for,
         before it has any status; and any change of a copy that is to be removed, unless a deletion or eviction waits
         for that."""

@@ -158,15 +158,15 @@ class State:
         """Whether a workload may have left something on a worker that has not been seen since this process began."""
         return any(not local.has(FINISHED) and may_be_on(local, name) for local in self.workloads)
 
-    def knows_workload(self, key: ObjectKey, /) -> bool:
+    def has_workload(self, key: ObjectKey, /) -> bool:
         """Whether there is such a workload, even if it cannot be decoded."""
         return self.workloads.get(key) is not None or key in self.workloads.unreadable
 
-    def knows_job(self, job: AnyJob, /) -> bool:
+    def has_job(self, job: AnyJob, /) -> bool:
         """Whether there is a job of its kind and name, whatever workload it is marked with: an elastic job has
         several."""
         key = self.adapters.key_of(job)
-        return self.jobs.get(key) is not None or self.jobs.hides(key)
+        return self.jobs.get(key) is not None or self.jobs.has_unreadable(key)
 
     def owner(self, workload: Workload) -> JobKey | None:
         """The key of the job that owns a workload."""
@@ -178,7 +178,7 @@ class State:
         adapter = self.adapters.owner(owner.api_version, owner.kind) if owner else None
         return JobKey(adapter.kind.name, workload.metadata.namespace, owner.name) if owner and adapter else None
 
-    def runs_here(self, job: AnyJob) -> bool:
+    def may_run_here(self, job: AnyJob) -> bool:
         """Whether a job has, or may have, pods on the manager cluster, or still has the pod set info of a run there: it
         is not dispatched. Started from that state, it could not go where another flavor demands."""
         adapter = self.adapters.of(job)
@@ -234,7 +234,7 @@ class State:
 
     def places(self, key: ObjectKey) -> tuple[str, ...]:
         """The workers that a workload concerns by what they have, hide or were found unfit for."""
-        return self._places.of(key, lambda name: name in self.workers and self.workers[name].concerns(key))
+        return self._places.of(key, lambda name: name in self.workers and self.workers[name].is_concerned_by(key))
 
     def multikueue_check(self, workload: Workload) -> AdmissionCheck | None:
         """The first of the workload's checks that is ours (contract 3.1 E2)."""
@@ -251,13 +251,13 @@ class State:
                 return check
         return None
 
-    def uses_multikueue(self, namespace: str, queue: str) -> bool | None:
+    def should_dispatch(self, namespace: str, queue: str) -> bool | None:
         """Whether jobs of a LocalQueue are dispatched; None if it or its ClusterQueue does not exist."""
         local = self.local_queues.get(ObjectKey(namespace, queue))
         cluster_queue = self.cluster_queues.get(ObjectKey("", local.spec.cluster_queue)) if local else None
         return None if cluster_queue is None else self.queue_check(cluster_queue) is not None
 
-    def nobody_dispatches(self, queue: ObjectKey, workloads: Iterable[Workload]) -> bool:
+    def is_never_dispatched(self, queue: ObjectKey, workloads: Iterable[Workload]) -> bool:
         """Whether a job surely goes to no worker: neither the ClusterQueues where its workloads have quota, nor, if
         none has, the one of its LocalQueue has a MultiKueue check."""
         local = self.local_queues.get(queue)
@@ -302,7 +302,7 @@ class State:
         wanted = named(givers, option=option, namespace=self.namespace)
         return self.placements.view(local.key, wanted, self.clusters_for(check))
 
-    def names_placement(self, local: Workload) -> bool:
+    def has_placement(self, local: Workload) -> bool:
         """Whether a workload or its job names a Placement."""
         givers = (local, self.local_job(local))
         return any(giver is not None and PLACEMENT_ANNOTATION in giver.metadata.annotations for giver in givers)

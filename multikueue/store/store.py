@@ -151,7 +151,7 @@ class Store(State):
         owner = self.owner(local)
         names = (local.key,) if owner is None else (local.key, owner.object)
         for worker in self.workers.values():
-            if worker.leaves_out(names):
+            if worker.may_have_left_out(names):
                 worker.call_in(local.key, self.now())
 
     def _remember(self, gone: Workload) -> None:
@@ -170,7 +170,7 @@ class Store(State):
 
     def _is_held_back(self, key: ObjectKey | JobKey, new: Workload | AnyJob | None) -> bool:
         """Whether a new version may be the write that the reconcile of `key` has under way."""
-        return new is not None and self._writes.holds_back(key, new)
+        return new is not None and self._writes.should_hold_back(key, new)
 
     def _quota_changed(self, rows: Table[T], old: Any, new: Any) -> None:
         moved = tuple(self.engine.observe(old, new, self.now()))
@@ -248,7 +248,7 @@ class Store(State):
         """Skips changes that the plan expects."""
         change = Change(old, new, worker=worker.name)
         key = change.seen.key
-        if not self.plans.settles(old, change.seen, worker.name, worker.expectations.is_creating(key)):
+        if not self.plans.is_expected(old, change.seen, worker.name, worker.expectations.is_creating(key)):
             self._look_again(triggers.COPY, change)
         if new is not None and self.ceilings.heard(worker.name, new):
             self.look_at_judged(worker, new.metadata.namespace)

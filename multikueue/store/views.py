@@ -94,7 +94,7 @@ class Views:
             is_job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=self.store.plans.choice(key, attempt),
             opening=self.store.plans.opening(key, attempt) if is_preemption_sequential else "",
-            slice=self.store.slices.of(key, local, job_runs=over and self._runs(job))
+            slice=self.store.slices.of(key, local, job_runs=over and self._is_running(job))
             if self.store.slices is not None
             else NO_SLICE,
             origin=origin,
@@ -193,7 +193,7 @@ class Views:
         remote = self._remote(of.key, name, of.job, configured=name in fleet.order)
         if of.local is not None and self.store.slices is not None and is_elastic(of.local):
             remote = self._elastic(remote, of.local, of.before)
-        return _unreadable(remote) if of.is_unseen or self.store.worker(name).hides(of.key, of.job) else remote
+        return _unreadable(remote) if of.is_unseen or self.store.worker(name).has_unreadable(of.key, of.job) else remote
 
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
         worker = self.store.worker(name)
@@ -278,7 +278,7 @@ class Views:
     def _is_held(self, job: AnyJob) -> bool:
         return self.store.adapters.of(job).is_suspended(job) and not self._has_ended(job)
 
-    def _runs(self, job: AnyJob | None) -> bool:
+    def _is_running(self, job: AnyJob | None) -> bool:
         """Whether the job is neither stopped nor finished."""
         if job is None or job.metadata.deletion_timestamp is not None:
             return False

@@ -75,15 +75,15 @@ def test_what_is_no_news(
     desired: Desired, old: WorkloadBuilder | None, new: WorkloadBuilder, making: bool, settled: bool
 ) -> None:
     plans, _ = known(desired)
-    assert plans.settles(old.build() if old else None, new.build(), "w1", making) is settled
+    assert plans.is_expected(old.build() if old else None, new.build(), "w1", making) is settled
 
 
 @pytest.mark.parametrize("local", [LOCAL.evicted(), LOCAL.deleted()], ids=["is evicted", "is being deleted"])
 def test_somebody_waits_for_the_last_of_what_goes(local: WorkloadBuilder) -> None:
     plans, _ = known(absent("old"), local=local)
-    assert not plans.settles(OLD.build(), OLD.build(), "w1", False)
+    assert not plans.is_expected(OLD.build(), OLD.build(), "w1", False)
 
 
 def test_without_a_plan_everything_is_news() -> None:
     plans, _ = known(COPIED)
-    assert not plans.settles(None, workload("another").build(), "w1", True)
+    assert not plans.is_expected(None, workload("another").build(), "w1", True)

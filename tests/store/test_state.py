@@ -43,10 +43,10 @@ def test_a_later_job_of_the_same_name_is_not_the_owner() -> None:
 
 def test_a_queue_is_dispatched_if_it_has_a_check_of_ours() -> None:
     store, _ = stored()
-    assert store.uses_multikueue("default", "main") is True
-    assert store.uses_multikueue("default", "nowhere") is None
+    assert store.should_dispatch("default", "main") is True
+    assert store.should_dispatch("default", "nowhere") is None
     store.checks.upsert(admission_check("mk").controller("example.com/other").version(9).build())
-    assert store.uses_multikueue("default", "main") is False
+    assert store.should_dispatch("default", "main") is False
 
 
 def test_the_controller_name_is_the_contract_s() -> None:
@@ -88,8 +88,8 @@ def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() ->
     patch = BATCH_JOB.pod_set_info.start_patch(HERE, {}, placement(seen, ByName(store.flavors)).places)
     left = places.applied(HERE, patch)
     assert BATCH_JOB.is_suspended(left)
-    assert store.runs_here(left)
-    assert not store.runs_here(HERE)
+    assert store.may_run_here(left)
+    assert not store.may_run_here(HERE)
     for version, name, expected in ((8, KEY.name, False), (9, "another", True)):
         marked = places.applied(
             left, {"spec": {"template": {"metadata": {"annotations": {WORKLOAD_ANNOTATION: name}}}}}

@@ -124,7 +124,7 @@ class Strategies:
         by, local = group.answer.by if group.answer is not None else None, group.local
         if by is None or local is None or PLACEMENTS not in by.reads or self.settings.dispatch.workload_placements:
             return ""
-        if not self.store.names_placement(local):
+        if not self.store.has_placement(local):
             return ""
         return (
             f"annotation {PLACEMENT_ANNOTATION} is ignored: workloads and jobs may not choose here "

@@ -76,7 +76,7 @@ class Jobs:
         workloads = {w.key: w for w in (*store.owned(job), *self._named(job))}
         remote = self._remote(tuple(workloads.values()))
         queue = adapter.queue_name(job)
-        dispatched = store.uses_multikueue(job.metadata.namespace, queue)
+        dispatched = store.should_dispatch(job.metadata.namespace, queue)
         return JobView(
             job=job,
             workloads=tuple(workloads.values()),
@@ -104,7 +104,7 @@ class Jobs:
 
     def _is_left_to_nobody(self, job: AnyJob, queue: str, workloads: Mapping[ObjectKey, Workload]) -> bool:
         """Whether no queue has a check of ours, and no worker may have the job from the time when one did."""
-        without = self.context.store.nobody_dispatches(ObjectKey(job.metadata.namespace, queue), workloads.values())
+        without = self.context.store.is_never_dispatched(ObjectKey(job.metadata.namespace, queue), workloads.values())
         return without and not any(map(self._is_asked_for, workloads.values()))
 
     def _is_asked_for(self, workload: Workload) -> bool:

@@ -139,7 +139,7 @@ class Workloads:
         minds_pods = self.context.settings.quota.pods_ready.enabled
         return lifecycle.JobFacts(
             job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
-            is_holding=is_holding(group, now) or (job is not None and store.runs_here(job)),
+            is_holding=is_holding(group, now) or (job is not None and store.may_run_here(job)),
             is_run_by_others=store.owner(local) is None,
             ready_pods=self._ready_pods(local, job, group) if job and minds_pods else None,
             reclaimable=self._reclaimable(local, job, group),

@@ -103,9 +103,9 @@ class Cache(Generic[T]):
         """Whether a watch or list should report the object. A caller that upserts one unasked knows it."""
         return self._orphans is None or item.key in self._objects or self._orphans.admit(item)
 
-    def leaves_out(self, names: Iterable[ObjectKey]) -> bool:
+    def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
         """Whether an object of one of these names may exist that was not wanted."""
-        return self._orphans is not None and self._orphans.leaves_out(names)
+        return self._orphans is not None and self._orphans.may_have_left_out(names)
 
     def upsert(self, item: T) -> None:
         """Apply an object, unless a newer version is known or the object was deleted."""

@@ -136,14 +136,14 @@ class JobCaches:
     def remove(self, job: AnyJob) -> None:
         self.of(self._adapters.of(job).kind).remove(job)
 
-    def hides(self, key: JobKey) -> bool:
+    def has_unreadable(self, key: JobKey) -> bool:
         """Whether the job exists and cannot be decoded."""
         cache = self._caches.get(key.kind)
         return cache is not None and key.object in cache.unreadable
 
-    def leaves_out(self, names: Iterable[ObjectKey]) -> bool:
-        """As `Cache.leaves_out`, of any kind."""
-        return any(cache.leaves_out(names) for cache in self._caches.values())
+    def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
+        """As `Cache.may_have_left_out`, of any kind."""
+        return any(cache.may_have_left_out(names) for cache in self._caches.values())
 
     def forget(self) -> None:
         """Forget all jobs, as if deleted."""

@@ -39,7 +39,7 @@ class Orphans(Generic[T]):
         self._listed: dict[str, _Names] = {}
         """The names left out since each list under way was requested, by its namespace."""
 
-    def leaves_out(self, names: Iterable[ObjectKey]) -> bool:
+    def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
         """Whether an object of one of these names may exist that was not admitted."""
         return any(hash(key.name) in self._left_out.get(key.namespace, ()) for key in names)
 

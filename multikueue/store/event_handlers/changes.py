@@ -105,7 +105,7 @@ def job_for_its_workload(job: AnyJob, state: State) -> object:
     meta, adapter, completed = job.metadata, state.adapters.of(job), state.runtimes.completed(job)
     ready = adapter.ready_pods(completed) if state.minds_pods else 0
     freed, copyable = adapter.reclaimable(completed), adapter.may_be_copied(job)
-    states = adapter.finished(job), copyable, freed, ready, state.runs_here(job), able(job)
+    states = adapter.finished(job), copyable, freed, ready, state.may_run_here(job), able(job)
     return meta.generation, meta.deletion_timestamp is None, states, said(job, state)
 
 

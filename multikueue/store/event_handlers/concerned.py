@@ -136,7 +136,7 @@ def _is_told_by_its_job(change: Change[Workload], state: State) -> bool:
     if old is None or new is None or not is_result_alone(old, new):
         return False
     local = state.workloads.get(new.key)
-    if local is None or not _runs_on(local, change.worker):
+    if local is None or not _should_run_on(local, change.worker):
         return False
     job, held = state.local_job(local), state.workers[change.worker].job_of(new.key)
     if job is None or held is None or state.adapters.of(job).is_external:
@@ -170,12 +170,12 @@ def workloads_that_mind_its_pods(change: Change[AnyJob], state: State) -> Iterat
         return
     for key in prebuilt_key(change.seen):
         local = state.workloads.get(key)
-        if local is None or state.slices is not None or not _runs_on(local, change.worker):
+        if local is None or state.slices is not None or not _should_run_on(local, change.worker):
             yield from _later_slices(key, state)
             yield key
 
 
-def _runs_on(local: Workload, worker: str) -> bool:
+def _should_run_on(local: Workload, worker: str) -> bool:
     """Whether a workload is to run on that worker, and is not being stopped."""
     stops = local.metadata.deletion_timestamp is not None or local.has(EVICTED) or local.has(FINISHED)
     return local.has(ADMITTED) and local.status.cluster_name == worker and not stops
@@ -207,12 +207,12 @@ def _unfinished(change: Change[AnyJob], state: State) -> Iterator[JobKey]:
     if not isinstance(job, PodGroup):
         key = state.adapters.key_of(job)
         local = state.jobs.get(key)
-        if local is None or not _says_nothing_to(local, change, state):
+        if local is None or not _has_no_news_for(local, change, state):
             yield key
     yield from its_group(change, state)
 
 
-def _says_nothing_to(local: AnyJob, change: Change[AnyJob], state: State) -> bool:
+def _has_no_news_for(local: AnyJob, change: Change[AnyJob], state: State) -> bool:
     adapter = state.adapters.of(local)
     if adapter.finished(local) is not None or _has_same_status(change):
         return True
@@ -236,10 +236,10 @@ def _has_same_status(change: Change[AnyJob]) -> bool:
 
 def _is_idle(change: Change[AnyJob], adapter: Adapter) -> bool:
     """Whether the job exists, and neither has pods nor an end, before and after the change."""
-    return change.new is not None and all(_waits(adapter, job) for job in change.both)
+    return change.new is not None and all(_is_waiting(adapter, job) for job in change.both)
 
 
-def _waits(adapter: Adapter, job: AnyJob) -> bool:
+def _is_waiting(adapter: Adapter, job: AnyJob) -> bool:
     return answer_or(lambda: adapter.finished(job) is None and not adapter.is_active(job), otherwise=False)
 
 

@@ -23,7 +23,7 @@ class Writes:
 
     @contextmanager
     def under_way(self, key: ObjectKey | JobKey, wake: Callable[[], None]) -> Iterator[Callable[[Object], None]]:
-        """Meanwhile `holds_back` collects changes of `key`; the yielded function takes the answer. `wake` is called at
+        """Meanwhile `should_hold_back` collects changes of `key`; the yielded function takes the answer. `wake` is called at
         the end if there was another change, or no answer came."""
         self._seen[key] = seen = set[str]()
         try:
@@ -33,7 +33,7 @@ class Writes:
             if seen:
                 wake()
 
-    def holds_back(self, key: ObjectKey | JobKey, changed: Object) -> bool:
+    def should_hold_back(self, key: ObjectKey | JobKey, changed: Object) -> bool:
         """Whether the reconcile of `key` has a write under way, so that this version wakes it later, if at all."""
         seen = self._seen.get(key)
         if seen is not None:

@@ -60,8 +60,8 @@ def _nobody(_worker: WorkerView, _aspect: WorkerAspect) -> None:
 class Known(Protocol):
     """What objects on a worker may belong to."""
 
-    def knows_workload(self, key: ObjectKey, /) -> bool: ...
-    def knows_job(self, job: AnyJob, /) -> bool: ...
+    def has_workload(self, key: ObjectKey, /) -> bool: ...
+    def has_job(self, job: AnyJob, /) -> bool: ...
 
 
 class Places:
@@ -135,14 +135,14 @@ class WorkerView:
         self.sight = Sight(since or NEVER)
         self.expectations = Expectations()
         self.workloads: Cache[Workload] = Cache(
-            self._copy_changed, orphans=self._orphans(lambda copy: self._knows(copy.key), _names_of_copy)
+            self._copy_changed, orphans=self._orphans(lambda copy: self._is_known(copy.key), _names_of_copy)
         )
         self.jobs = JobCaches(
             adapters,
             self._job_changed,
             indexes={"workload": _workload_of},
             copies=True,
-            orphans=partial(self._orphans, self._knows_job, _names_of_job),
+            orphans=partial(self._orphans, self._is_job_known, _names_of_job),
         )
         self._changed, self._places = changed, places if places is not None else Places()
 
@@ -152,7 +152,7 @@ class WorkerView:
         """Our job there for the workload of that key."""
         return self.jobs.first("workload", key)
 
-    def holds(self, key: ObjectKey) -> bool:
+    def may_have(self, key: ObjectKey) -> bool:
         """Whether it has, or may have, anything of the workload."""
         return self.workloads.get(key) is not None or self.may_run(key)
 
@@ -160,17 +160,17 @@ class WorkerView:
         """Whether it has, or may have, the job of the workload."""
         return self.job_of(key) is not None or self.expectations.asked(key) is not None
 
-    def concerns(self, key: ObjectKey) -> bool:
-        """Whether it has or hides anything of the workload, or was found unfit for it."""
-        return self.holds(key) or self.expectations.is_passed_over(key) or key in self.workloads.unreadable
+    def is_concerned_by(self, key: ObjectKey) -> bool:
+        """Whether it has anything of the workload, decodable or not, or was found unfit for it."""
+        return self.may_have(key) or self.expectations.is_passed_over(key) or key in self.workloads.unreadable
 
-    def hides(self, key: ObjectKey, job: JobKey | None) -> bool:
+    def has_unreadable(self, key: ObjectKey, job: JobKey | None) -> bool:
         """Whether it has a copy or job of the workload that cannot be decoded: its state is unknown."""
-        return key in self.workloads.unreadable or (job is not None and self.jobs.hides(job))
+        return key in self.workloads.unreadable or (job is not None and self.jobs.has_unreadable(job))
 
-    def leaves_out(self, names: Iterable[ObjectKey]) -> bool:
+    def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
         """Whether it may have a copy or job of one of these names that was not cached."""
-        return self.workloads.leaves_out(names) or self.jobs.leaves_out(names)
+        return self.workloads.may_have_left_out(names) or self.jobs.may_have_left_out(names)
 
     def held(self) -> set[ObjectKey]:
         """The workloads that have a copy or a job there."""
@@ -317,15 +317,15 @@ class WorkerView:
     ) -> Orphans[Any] | None:
         return Orphans(is_known, names, lambda: self._list_anew()) if self._known is not None else None
 
-    def _knows_job(self, job: AnyJob) -> bool:
+    def _is_job_known(self, job: AnyJob) -> bool:
         assert self._known is not None
-        return any(map(self._knows, prebuilt_key(job))) or self._known.knows_job(job)
+        return any(map(self._is_known, prebuilt_key(job))) or self._known.has_job(job)
 
-    def _knows(self, key: ObjectKey) -> bool:
+    def _is_known(self, key: ObjectKey) -> bool:
         """Also if it was requested, and is not seen yet."""
         assert self._known is not None
         expected = self.expectations.asked(key) is not None or self.expectations.is_creating(key)
-        return expected or self._known.knows_workload(key)
+        return expected or self._known.has_workload(key)
 
     def _reached(self, link: Link) -> bool:
         is_news, self.link = link.reach is not self.link.reach, link

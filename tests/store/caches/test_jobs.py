@@ -89,9 +89,9 @@ def test_a_kind_that_is_opened_is_told_of_once_and_only_meanwhile() -> None:
 def test_what_cannot_be_read_is_hidden_under_its_kind() -> None:
     jobs = JobCaches(WITH_GADGETS, Told())
     jobs.open(GADGETS).unreadable[GADGET.object] = "odd"
-    assert jobs.hides(GADGET)
-    assert not jobs.hides(JOB)
-    assert not JobCaches(BATCH_ONLY, Told()).hides(GADGET)
+    assert jobs.has_unreadable(GADGET)
+    assert not jobs.has_unreadable(JOB)
+    assert not JobCaches(BATCH_ONLY, Told()).has_unreadable(GADGET)
 
 
 def test_all_kinds_are_forgotten_together() -> None:

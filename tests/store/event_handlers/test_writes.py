@@ -40,7 +40,7 @@ def test_a_reconcile_is_woken_by_what_it_did_not_write(seen: list[int], answer: 
     writes, calls = Writes(), list[str]()
     with writes.under_way(KEY, lambda: calls.append("woken")) as answered:
         for number in seen:
-            assert writes.holds_back(KEY, version(number)), "until the answer has come"
+            assert writes.should_hold_back(KEY, version(number)), "until the answer has come"
         if answer is not None:
             answered(version(answer))
         assert not calls, "not before it is clear"
@@ -50,8 +50,8 @@ def test_a_reconcile_is_woken_by_what_it_did_not_write(seen: list[int], answer: 
 def test_only_the_key_that_writes_waits() -> None:
     writes = Writes()
     with writes.under_way(KEY, lambda: None):
-        assert not writes.holds_back(OTHER, version(1))
-    assert not writes.holds_back(KEY, version(1))
+        assert not writes.should_hold_back(OTHER, version(1))
+    assert not writes.should_hold_back(KEY, version(1))
 
 
 def test_a_write_that_fails_wakes_for_what_came_meanwhile() -> None:
@@ -59,7 +59,7 @@ def test_a_write_that_fails_wakes_for_what_came_meanwhile() -> None:
 
     def write() -> None:
         with writes.under_way(KEY, lambda: calls.append("woken")):
-            writes.holds_back(KEY, version(2))
+            writes.should_hold_back(KEY, version(2))
             raise ValueError("refused")
 
     with pytest.raises(ValueError, match="refused"):

@@ -66,7 +66,7 @@ def test_a_job_that_ours_made_there_is_not_taken_for_it() -> None:
 def test_a_job_that_appears_answers_what_was_asked() -> None:
     worker = view()
     worker.ask_for_job(KEY, ASKED)
-    assert worker.holds(KEY)
+    assert worker.may_have(KEY)
     worker.jobs.upsert(job("job").prebuilt("wl").build())
     assert worker.expectations.asked(KEY) is None
 
@@ -83,8 +83,8 @@ def test_a_conflict_is_forgotten_in_time() -> None:
 def test_copies_without_jobs_are_held_too() -> None:
     worker = view()
     worker.workloads.upsert(workload("wl").build())
-    assert worker.holds(KEY)
-    assert not worker.holds(ObjectKey("default", "other"))
+    assert worker.may_have(KEY)
+    assert not worker.may_have(ObjectKey("default", "other"))
 
 
 def test_a_worker_that_is_noted_while_it_is_looked_who_is_concerned_is_one_of_them() -> None:
@@ -117,9 +117,9 @@ def test_a_name_given_to_another_cluster_forgets_the_one_before() -> None:
     worker.ask_for_job(KEY, ASKED)
     worker.pass_over(KEY, Unfit("taken", NOW))
     worker.forget()
-    assert not worker.holds(KEY)
+    assert not worker.may_have(KEY)
     assert not worker.link.is_known
-    assert not worker.concerns(KEY)
+    assert not worker.is_concerned_by(KEY)
     worker.workloads.upsert(workload("other").version(1).build())
     assert worker.held() == {ObjectKey("default", "other")}
 

@@ -271,7 +271,7 @@ class Outbox:
         without it the job would look like one whose copy is gone."""
         local, began = self.context.store.workloads.get(key), self.context.now()
         name = self.context.store.owner(local) if local else None
-        if self.worker.workloads.leaves_out((key,)):
+        if self.worker.workloads.may_have_left_out((key,)):
             await self._read(WORKLOADS, self.worker.workloads, key)
         if name is not None:
             await self._find(name)
