@@ -79,7 +79,7 @@ class Capacity:
             offers = [self._offer(queue, worker, workers, rules) for worker in workers[name]]
             decision = follow(queue, offers, reserve=following[name], threshold=rules.threshold)
             told = self._automation(queue, offers)
-            if told is None or told.status == "True" or not self._by_config(queue, rules):
+            if told is None or told.status == "True" or not self._is_by_config(queue, rules):
                 await self._carry_out(queue, decision)
             await self._tell_automation(queue, told)
         for queue in tuple(self.context.store.cluster_queues):
@@ -93,7 +93,7 @@ class Capacity:
         for queue in store.cluster_queues:
             self._record(queue, INVALID_ANNOTATION, follow_problem(queue))
             reserve, check = reserve_of(queue, rules), store.queue_check(queue)
-            if reserve is None and self._by_config(queue, rules):
+            if reserve is None and self._is_by_config(queue, rules):
                 reserve = WorkerReserve()
             if reserve is not None and check is not None:
                 yield queue, reserve
@@ -105,7 +105,7 @@ class Capacity:
         name = next(iter(config_of(check)), "") if check is not None else ""
         return self.context.store.configs.get(ObjectKey("", name))
 
-    def _by_config(self, queue: ClusterQueue, rules: Rules) -> bool:
+    def _is_by_config(self, queue: ClusterQueue, rules: Rules) -> bool:
         """Whether the queue follows because its MultiKueueConfig says so, and for no other reason."""
         config = self._config(queue) if self.context.settings.capacity_follow.quota_management else None
         wanted = config is not None and config.spec.quota_management == AUTOMATED

@@ -139,7 +139,7 @@ class Strategies:
             return excerpt(str(error))
         return ""
 
-    async def any_reads(self, word: str) -> bool:
+    async def is_read_by_any(self, word: str) -> bool:
         """Whether a strategy that settings or checks name has `word` in its `reads`."""
         dispatch = self.settings.dispatch
         named = ((dispatch.strategy.name, dispatch.strategy.options), *dispatch.workload_strategies.items())

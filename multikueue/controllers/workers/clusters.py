@@ -144,7 +144,7 @@ class Clusters:
         access = await self._kubeconfigs.access(cluster, kubeconfig)
         self._taken(name)
         running = self._connections.get(name)
-        if running is not None and running.serves and running.namespaces == namespaces:
+        if running is not None and running.can_take_offers and running.namespaces == namespaces:
             running.offer(access)
             return running
         if running is not None:
@@ -224,14 +224,14 @@ class Clusters:
             )
             message = "; ".join(("Connected", *notes))
             return active(status=True, reason="Active", message=message, generation=generation)
-        if worker.link.reach is not Reach.ISOLATED or not connection.tried:
+        if worker.link.reach is not Reach.ISOLATED or not connection.is_tried:
             return None
         reason = connection.reason
         message = worker.why if reason == CONNECTION_FAILED else NOT_LOADED + worker.why
         message = "; ".join((*self._expiring(connection), message))
         if problem is not None:
             reason, message = problem.reason, problem.message
-            message += f"; {OLD}: {worker.why}" if connection.serves else ""
+            message += f"; {OLD}: {worker.why}" if connection.can_take_offers else ""
         return active(status=False, reason=reason, message=message, generation=generation)
 
     def _expiring(self, connection: Connection) -> tuple[str, ...]:
@@ -265,7 +265,7 @@ class Clusters:
             now = worker.link.since + timedelta(microseconds=999_999)
         cache = self.context.store.clusters
         old = find_condition(cluster.status.conditions, ACTIVE)
-        if old is not None and _says_the_same(old, condition):
+        if old is not None and _has_same_meaning(old, condition):
             return
         await write_condition(self.context.manager, MULTIKUEUE_CLUSTERS, cache, cluster, condition, now)
 
@@ -279,7 +279,7 @@ def _unseen(worker: WorkerView) -> tuple[str, ...]:
     return (f"nothing is seen in {names}: {excerpt(next(iter(blind.values())))}",)
 
 
-def _says_the_same(old: Condition, new: Condition) -> bool:
+def _has_same_meaning(old: Condition, new: Condition) -> bool:
     """Whether the conditions differ in words at most: each attempt at an unreachable cluster fails in other words."""
     if (old.status, old.reason, old.observed_generation) != (new.status, new.reason, new.observed_generation):
         return False

@@ -57,7 +57,7 @@ class PlacementWatch:
     async def contact(self) -> None:
         """Waits for the first lists or their failure, for `PATIENCE` at most, and only if a strategy reads them."""
         with anyio.move_on_after(PATIENCE):
-            if await self.context.strategies.any_reads(READ_PLACEMENTS):
+            if await self.context.strategies.is_read_by_any(READ_PLACEMENTS):
                 self._needed.set()
                 await self._looked.wait()
 

@@ -135,7 +135,7 @@ async def shown(
     """The condition after a look at a worker with that problem."""
     clusters = Clusters(world.world, QUICK, "kueue-system")
     running = connection(world)
-    running.offered.problem, running.tried = problem, True
+    running.offered.problem, running.is_tried = problem, True
     if reach is not Reach.CONNECTED:
         running.worker.suspected(world.time, why)
         running.worker.isolated()
@@ -175,7 +175,7 @@ async def test_a_credential_that_ends_soon_is_told_in_time(left: timedelta, conn
     end = world.time + left
     clusters = Clusters(world.world, QUICK, "kueue-system")
     running = connection(world)
-    running.validity, running.tried = Validity(end - 30 * DAY, end), True
+    running.validity, running.is_tried = Validity(end - 30 * DAY, end), True
     if connected:
         running.worker.connected()
     else:

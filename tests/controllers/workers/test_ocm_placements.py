@@ -277,12 +277,12 @@ async def test_without_anybody_who_reads_them_placements_are_not_asked_for() -> 
     world = external(strategy={"name": "all-at-once"})
     await waiting(world)
     assert world.copies() == ["w1", "w2", "w3"]
-    assert not await world.world.strategies.any_reads("placementdecisions")
+    assert not await world.world.strategies.is_read_by_any("placementdecisions")
     assert world.store.placements._followed == {}
     world.manager.change(
         kinds.ADMISSION_CHECKS, CHECK_KEY, {"metadata": {"annotations": {STRATEGY_ANNOTATION: "external"}}}
     )
-    assert await world.world.strategies.any_reads("placementdecisions")
+    assert await world.world.strategies.is_read_by_any("placementdecisions")
 
 
 # Nominations by somebody else.
@@ -353,8 +353,8 @@ async def until(condition: Any) -> None:
             await anyio.sleep(0.005)
 
 
-def watch(client: WatchingClient, placements: Placements, *, any_reads: bool) -> PlacementWatch:
-    world = table(**({"strategy": EXTERNAL} if any_reads else {})).world
+def watch(client: WatchingClient, placements: Placements, *, any_read: bool) -> PlacementWatch:
+    world = table(**({"strategy": EXTERNAL} if any_read else {})).world
     store = cast("Store", SimpleNamespace(placements=placements))
     return PlacementWatch(replace(world, manager=client, store=store))
 
@@ -382,7 +382,7 @@ async def test_what_cannot_be_read_is_said_once_and_read_once_it_can_be(
     wanted, job = Named(ObjectKey(OURS, "gpu")), ObjectKey(NAMESPACE, "job")
     with capture_logs() as logs:
         async with anyio.create_task_group() as tasks:
-            watching = watch(cluster, placements, any_reads=True)
+            watching = watch(cluster, placements, any_read=True)
             tasks.start_soon(watching.run)
             with anyio.fail_after(10):
                 await watching.contact()
@@ -424,7 +424,7 @@ async def test_garbage_among_the_decisions_breaks_neither_list_nor_watch() -> No
         return await lists(*(garbage if is_slices else [placement]))(request)
 
     async with client_of(answer) as (client, _), anyio.create_task_group() as tasks:
-        tasks.start_soon(watch(client, placements, any_reads=True).run)
+        tasks.start_soon(watch(client, placements, any_read=True).run)
         placements.need()
         await until(lambda: placements.since is not None and placements.view(ObjectKey("", "x"), GPU, ()).groups)  # type: ignore[union-attr]
         tasks.cancel_scope.cancel()
@@ -436,7 +436,7 @@ async def test_garbage_among_the_decisions_breaks_neither_list_nor_watch() -> No
 async def test_nothing_is_watched_before_somebody_asks() -> None:
     placements, cluster = Placements(lambda _: None, lambda: NOW), Cluster("manager", lambda: NOW)
     async with anyio.create_task_group() as tasks:
-        watching = watch(cluster, placements, any_reads=False)
+        watching = watch(cluster, placements, any_read=False)
         tasks.start_soon(watching.run)
         await watching.contact()
         assert (cluster.calls, placements.since) == ([], None)

@@ -22,7 +22,7 @@ from multikueue.controllers.workers.connection.credentials_on_trial import (
     CONNECTION_FAILED,
     CredentialsTrial,
     TrialProblem,
-    leads_elsewhere,
+    may_lead_elsewhere,
     problem_of,
     prove,
 )
@@ -71,7 +71,7 @@ class Connection:
 
     `access` is in use, `namespaces` are watched ("": all), `offered` is the candidate of `offer`. `before` is the
     access of the previous connection, if any: the view of the worker stems from it, so this connection must lead to the
-    same cluster. `tried`: an attempt ended, so there is something to report. `validity` is that of the credential in
+    same cluster. `is_tried`: an attempt ended, so there is something to report. `validity` is that of the credential in
     use, None if it has no end.
     """
 
@@ -82,7 +82,7 @@ class Connection:
     contact: anyio.Event
     namespaces: tuple[str, ...] = EVERYWHERE
     before: Access | None = None
-    tried: bool = False
+    is_tried: bool = False
     offered: CredentialsTrial = field(default_factory=CredentialsTrial)
     validity: Validity | None = field(init=False, default=None)
     _identity: ClusterIdentity = field(init=False)
@@ -125,7 +125,7 @@ class Connection:
         return (self.offered.candidate or self.access).kubeconfig
 
     @property
-    def serves(self) -> bool:
+    def can_take_offers(self) -> bool:
         """Whether the connection takes offers: it works, or is merely unreachable. A connection that has yet to follow
         a previous one does not, nor does one that leads to the wrong cluster."""
         return self.before is None and self.reason == CONNECTION_FAILED
@@ -203,7 +203,7 @@ class Connection:
 
     async def _succeed(self, client: Client) -> None:
         """Follows the previous connection. With another address or authority, the cluster must prove to be the same."""
-        if self.before is None or not leads_elsewhere(self.before, self.access):
+        if self.before is None or not may_lead_elsewhere(self.before, self.access):
             self.before = None
             return
         try:
@@ -261,8 +261,8 @@ class Connection:
 
     def _was_tried(self) -> None:
         """Reports the first attempt that failed."""
-        if not self.tried:
-            self.tried = True
+        if not self.is_tried:
+            self.is_tried = True
             self.context.queues.clusters.add(self.name)
 
     def _refused(self) -> None:
@@ -308,7 +308,7 @@ class Connection:
     def _use(self, client: Client, trial: Client, candidate: Access, uid: str) -> None:
         """The change itself, without an await: no other task sees half of it."""
         before = self._identity.uid
-        is_other = uid != before if uid and before else leads_elsewhere(self.access, candidate)
+        is_other = uid != before if uid and before else may_lead_elsewhere(self.access, candidate)
         if is_other and self._is_lost():
             self.worker.forget()
         self._identity.uid = uid

@@ -20,7 +20,7 @@ __all__ = [
     "CONNECTION_FAILED",
     "CredentialsTrial",
     "TrialProblem",
-    "leads_elsewhere",
+    "may_lead_elsewhere",
     "problem_of",
     "prove",
     "reason_of",
@@ -81,14 +81,14 @@ async def prove(
             continue
         seen.update(item.metadata.uid for item in page.items)
     uid, before = await identity.read(trial), identity.before
-    if not (uid and before) and leads_elsewhere(old, new) and not worker.is_lost(context.now(), context.lost_after):
+    if not (uid and before) and may_lead_elsewhere(old, new) and not worker.is_lost(context.now(), context.lost_after):
         _check_same(worker, seen)
     if uid:
         await identity.claim(uid)
     return uid
 
 
-def leads_elsewhere(old: Access, new: Access) -> bool:
+def may_lead_elsewhere(old: Access, new: Access) -> bool:
     """Whether the new credentials may be for another cluster: the address or the authority differs."""
     return (old.credentials.server, old.credentials.authority) != (new.credentials.server, new.credentials.authority)
 

@@ -142,14 +142,14 @@ class ClusterIdentity:
                     else "have it lead where it led before, or remove one of the two"
                 )
             )
-        if self.before not in ("", uid) and self._holds(self.worker) and not self._is_lost():
+        if self.before not in ("", uid) and self._may_be_in_use(self.worker) and not self._is_lost():
             raise OtherCluster(
                 f"it leads to another cluster: that has the UID {uid}, and the one before {self.before}; it is used once"
                 " nothing of ours is left on the one before, or that one is lost"
                 + ("" if self.uid else f"; if it is meant, remove the annotation {CLUSTER_UID_ANNOTATION}")
             )
 
-    def _holds(self, worker: WorkerView) -> bool:
+    def _may_be_in_use(self, worker: WorkerView) -> bool:
         """Whether anything of ours is, or may be, on the cluster that the worker's name stood for."""
         return worker.is_in_use or (not worker.link.is_known and self.context.store.may_be_on(worker.name))
 
@@ -162,9 +162,9 @@ class ClusterIdentity:
     async def _displace(self, uid: str) -> None:
         """Where a name has work but no recorded UID, an idle name that came later gives way."""
         first = self._first(uid)
-        if first is None or self.before or not self._holds(self.worker):
+        if first is None or self.before or not self._may_be_in_use(self.worker):
             return
-        if not self._holds(self.context.store.worker(first.metadata.name)):
+        if not self._may_be_in_use(self.context.store.worker(first.metadata.name)):
             await self._annotate(first, None)
 
     async def _record(self, uid: str) -> None:

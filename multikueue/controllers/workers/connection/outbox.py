@@ -89,7 +89,7 @@ class Outbox:
     _held: set[ObjectKey] = field(default_factory=set)
     _under_way: int = 0
     _patience: asyncio.TimerHandle | None = None
-    _reads_long_names: bool = False
+    _can_read_long_names: bool = False
     """Whether that was seen on this connection; until then it is asked where it matters."""
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -126,18 +126,18 @@ class Outbox:
     async def _may_create(self, key: ObjectKey, plan: Plan) -> bool:
         """Whether Kueue there understands what the plan has made there. It would make a second Workload for a job whose
         Workload has a name that it does not read: both would hold quota, and an eviction would stop neither."""
-        if len(key.name) <= LONGEST_NAME or self._reads_long_names:
+        if len(key.name) <= LONGEST_NAME or self._can_read_long_names:
             return True
         if not any(isinstance(action, (CreateWorkload, CreateJob)) for action in self._left(key, plan)):
             return True
         with self._waiting():
             found = await definitions(self.client)
-        self._reads_long_names = found is not None and found.can_read_long_names
-        if not self._reads_long_names:
+        self._can_read_long_names = found is not None and found.can_read_long_names
+        if not self._can_read_long_names:
             self._unfit(
                 key, f"its name is longer than {LONGEST_NAME} characters, which takes Kueue 0.18 or newer there"
             )
-        return self._reads_long_names
+        return self._can_read_long_names
 
     def _left(self, key: ObjectKey, plan: Plan) -> tuple[Action, ...]:
         """The remaining actions; none once another plan is in force."""

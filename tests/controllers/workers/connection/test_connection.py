@@ -194,14 +194,14 @@ async def test_a_connection_that_follows_another_one_does_not_read_another_clust
     async with worker_server("one") as server, connecting(server, before=access("http://before", "x")) as line:
         line.worker.ask_for_job(KEY, ASKED)
         assert "another cluster" in await line.objects(OtherCluster)
-        assert line.connection.tried
-        assert not line.connection.serves
+        assert line.connection.is_tried
+        assert not line.connection.can_take_offers
         assert "WATCH jobs" not in server.uses("one")
         assert line.worker.link.reach is not Reach.CONNECTED
         line.worker.expectations.answered(KEY)
         await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
         assert line.connection.problem is None
-        assert line.connection.serves
+        assert line.connection.can_take_offers
 
 
 async def test_a_connection_that_follows_another_one_to_the_same_address_does_not_ask_first() -> None:
@@ -217,7 +217,7 @@ async def test_the_first_trouble_of_a_connection_is_made_known(trouble: str) -> 
             server.tokens, server.lacks = {"one"}, {"workloads"}
         line.worker.isolated()
         line.world.queues.clusters = type(line.world.queues.clusters)()
-        await line.until(lambda: line.connection.tried)
+        await line.until(lambda: line.connection.is_tried)
         assert len(line.world.queues.clusters) == 1
 
 

@@ -60,7 +60,7 @@ async def refused(line: Line, server: WorkerServer, reason: str) -> AsyncIterato
     """The connection is refused for that reason, and nothing but who it is was asked for."""
     await line.until(lambda: line.worker.link.reach is Reach.ISOLATED and line.connection.reason == reason)
     assert set(server.uses("one")) == {"GET api", "GET kube-system"}
-    assert not line.connection.serves
+    assert not line.connection.can_take_offers
     yield line.worker.why
 
 
