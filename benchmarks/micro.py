@@ -9,10 +9,11 @@ import gc
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from benchmarks.figures import Target, at_least, at_most
 from multikueue.api.kueue.workload import Workload

@@ -6,13 +6,13 @@ One function for each deployment assembles its controllers. No controller depend
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
+import msgspec
 
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
@@ -68,8 +68,7 @@ Key = TypeVar("Key")
 Reconcile = Callable[[Key], Awaitable[Result]]
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """One collection of the manager cluster (of one namespace, if given) and the cache that it fills.
 
     A watch with `rests` depends on the others and is listed after them: a flavor that came later would affect all
@@ -82,8 +81,7 @@ class Watch:
     is_listed_last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(msgspec.Struct, frozen=True):
     """A controller: `workers` tasks take keys from the queue and reconcile them."""
 
     name: str
@@ -100,8 +98,7 @@ async def _nobody() -> None:
     """The contact of a process that waits for no worker."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runnables:
+class Runnables(msgspec.Struct, frozen=True, kw_only=True):
     """The watches, loops and tasks of one process, in the order in which the manager starts them.
 
     `watches` are listed first, then the kinds of `job_kinds` that the cluster has. `connections` and `cluster_loops`

@@ -14,12 +14,12 @@ import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from fakekube import cluster as fakekube
 from fakekube.model.storage import DELETED, Change, key_of

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from multikueue.api.values.foreign import LONGEST_EXCERPT, excerpt
 from multikueue.errors import StrategyError
@@ -17,8 +18,7 @@ SOONEST, LATEST = timedelta(milliseconds=250), timedelta(days=1)
 """Bounds of `revisit_after`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True, eq=False):
     """The strategy in force for a workload. One of `ours` returns at once; third-party code may do anything, so it runs
     with a deadline.
 
@@ -31,16 +31,14 @@ class Chosen:
     reads: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """The two arguments of `Strategy.nominate`."""
 
     workload: Workload
     fleet: Fleet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a call: a valid nomination, or a text, the `problem`, why there is none.
 
     `by` is the strategy called; None if none could be determined. `failures` counts consecutive failures. At `again_at`

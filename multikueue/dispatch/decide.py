@@ -7,10 +7,9 @@ phase.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 
-import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import NOMINATED
 from multikueue.api.meta import Condition, find_condition, without_condition
@@ -35,8 +34,7 @@ from multikueue.dispatch.handlers.waiting import undispatchable, unreserved, wai
 from multikueue.dispatch.handlers.winning import admitted, readmitted, unrecorded, winner_unreachable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision(Outcome):
+class Decision(Outcome, frozen=True, kw_only=True):
     """An outcome, with the phase that it was decided in."""
 
     phase: Phase
@@ -92,7 +90,7 @@ def nominate(group: Group, now: datetime) -> Decision:
         return _decision(phase, unchanged(seen))
     outcome = nominating(replace(seen, group=replace(group, patience=None)))
     wanted = outcome.status or seen.local.status
-    status = msgspec.structs.replace(
+    status = replace(
         seen.local.status,
         nominated_cluster_names=wanted.nominated_cluster_names,
         conditions=_with_nominated(seen.local.status.conditions, wanted.conditions),

@@ -119,8 +119,7 @@ class _Part(Generic[T]):
     objects: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class _Request(msgspec.Struct, frozen=True, kw_only=True):
     verb: str
     method: str
     target: str
@@ -185,8 +184,7 @@ class Stream:
         raise ClusterUnreachable(self._cluster, f"watch: {explain(error)}") from error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Route:
+class _Route(msgspec.Struct, frozen=True, eq=False):
     """Address and credentials of requests. They change together, never one without the other."""
 
     base: str

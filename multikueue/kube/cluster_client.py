@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from multikueue.api.meta import Object, ObjectKey
 
@@ -28,13 +29,12 @@ Body = bytes | Mapping[str, Any]
 FIELD_MANAGER = "multikueue"
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(msgspec.Struct, Generic[T], frozen=True):
     """A whole collection at one resource version. `undecodable` has the objects that could not be decoded, and why."""
 
     items: tuple[T, ...]
     resource_version: str
-    undecodable: Mapping[ObjectKey, str] = field(default_factory=dict)
+    undecodable: Mapping[ObjectKey, str] = {}
 
 
 def every(_item: object) -> bool:

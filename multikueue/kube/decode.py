@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
@@ -94,14 +93,12 @@ class _Envelope(msgspec.Struct, gc=False):
     items: msgspec.Raw = msgspec.Raw()
 
 
-@dataclass(frozen=True, slots=True)
-class _DecodedEvent(Generic[T]):
+class _DecodedEvent(msgspec.Struct, Generic[T], frozen=True):
     type: str
     object: T
 
 
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
+class Listing(msgspec.Struct, Generic[T], frozen=True):
     """One page of a list. `garbage` has each item that does not fit its kind, with the reason."""
 
     items: list[T]

@@ -7,7 +7,6 @@ API server drops fields that it does not know without a word, and refuses lists 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -30,8 +29,7 @@ GATES = "preemptionGates"
 """What a Workload has since 0.17 (KEP 8303)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Definitions:
+class Definitions(msgspec.Struct, frozen=True):
     """The spec of a Workload as a cluster's definition has it: its fields, such as `podSets.minCount`, without those of a
     pod, and how many pod sets one may have; 0 is not told. `versions` are those that are served."""
 

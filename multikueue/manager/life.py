@@ -14,6 +14,7 @@ from functools import partial
 import anyio
 import anyio.abc
 import anyio.to_thread
+import msgspec
 
 from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
 from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
@@ -54,8 +55,7 @@ __all__ = ["Manager", "Parts", "user_agent"]
 log = get_logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """The wired parts of one life of a manager. Nothing runs yet; from `act` on, changes in the store enqueue keys."""
 
     context: ReconcileContext

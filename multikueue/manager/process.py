@@ -6,12 +6,12 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 import anyio
 import anyio.abc
 import anyio.to_thread
+import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from multikueue.api.meta import ObjectKey
@@ -56,15 +56,14 @@ KUEUES_METRICS = {STANDALONE: (KUEUE,), BESIDE_KUEUE: (KUEUES_MULTIKUEUE,), EXTE
 """Prefixes of Kueue's metrics that this process exposes, by its roles. A Kueue beside it exposes the others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessEnvironment:
+class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment of a process: clocks, transport, its identity among replicas (None: a new one).
 
     `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. A
     simulation has its own environment.
     """
 
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = msgspec.field(default_factory=SystemClock)
     boot: Callable[[], float] = boot_time
     transport: Transport = open_session
     identity: str | None = None

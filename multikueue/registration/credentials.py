@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import anyio
+import msgspec
 import yaml
 
 from multikueue.api.kind import Kind
@@ -36,8 +37,7 @@ SIGNING_PATIENCE = timedelta(seconds=30)
 SIGNING_POLL_INTERVAL = timedelta(milliseconds=200)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The address of an API server. `ca` is PEM, empty for a certificate that the system trusts."""
 
     server: str

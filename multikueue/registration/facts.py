@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from multikueue.errors import ConfigurationError
 from multikueue.kube.auth.expiry import Validity, validity_of
@@ -13,8 +14,7 @@ from multikueue.kube.auth.kubeconfig import KubeconfigUser, parse
 __all__ = ["KubeconfigFacts", "kubeconfig_facts"]
 
 
-@dataclass(frozen=True, slots=True)
-class KubeconfigFacts:
+class KubeconfigFacts(msgspec.Struct, frozen=True):
     """The server in a stored kubeconfig, and how long its credential is valid; `problem` says why there are none."""
 
     server: str = ""

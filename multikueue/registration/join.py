@@ -5,11 +5,12 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import anyio
+import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
@@ -60,8 +61,7 @@ Connect = Callable[[bytes], AbstractAsyncContextManager[ClusterClient]]
 """A connection to the cluster of a kubeconfig."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's request. `endpoint` is the worker's address for the manager, `here` the one for this command."""
 
     registration: Registration
@@ -78,8 +78,7 @@ class Request:
             raise ConfigurationError(f"validity {self.validity}: expected at least 10 minutes, no server grants less")
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(msgspec.Struct, frozen=True):
     """The credential the manager now has, and the findings of a preflight with it."""
 
     credential: Credential

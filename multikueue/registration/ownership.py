@@ -7,7 +7,6 @@ creating it is an error that names it, and removing it leaves it in place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -29,8 +28,7 @@ MOST_CLUSTERS = 20
 StepAction = Literal["created", "updated", "unchanged", "removed", "absent", "kept"]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnershipStep:
+class OwnershipStep(msgspec.Struct, frozen=True):
     """The result for one object, and its cluster; `is_planned`: the result it would have."""
 
     action: StepAction
@@ -44,8 +42,7 @@ class OwnershipStep:
         return f"{self.what} on {self.where} {'would be ' if self.is_planned else ''}{self.action}{reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Side(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two clusters; `where` is its name in reports. With `dry_run` it only reads and reports."""
 
     client: ClusterClient

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 from typing import Any
+
+import msgspec
 
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, PODS, SECRETS
@@ -66,8 +67,7 @@ _CHANGED = frozenset({("batch", "jobs"), ("", "pods")})
 """Resources whose copies are patched: Jobs (elastic ones) and Pods (Kueue's finalizer). Other copies are replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class Right(msgspec.Struct, frozen=True):
     """Verbs on one resource (or `resource/subresource`) of one API group, or on its object of that `name`. A
     `namespaced` right may be limited to some namespaces."""
 
@@ -134,8 +134,7 @@ VIEW_PODS = (
 # --- the names -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that joins, and its names.
 
     `namespace` has the Secret on the manager and the ServiceAccount on the worker. `may_run_pods`: the manager may create
@@ -217,8 +216,7 @@ def _as_name(origin: str) -> str:
 # --- the objects -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """An object that must exist, without its fields that are None. One that `is_shared` may be foreign: it is created if
     missing, and never changed."""
 

@@ -6,10 +6,10 @@ All requests use the credential that the manager will use (contract CX-51, CX-52
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import anyio
+import msgspec
 
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CONFIGS, PODS, WORKLOADS
@@ -39,8 +39,7 @@ _NOT_THERE = "jobs of this kind cannot go there"
 _AGAIN = "register the cluster again"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One line of the report: the subject, its state, and advice."""
 
     level: Level
@@ -48,8 +47,7 @@ class Finding:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A right and its namespace; empty: all namespaces."""
 
     right: Right
@@ -117,8 +115,7 @@ async def missing_rights(
     return {place: tuple(verb for verb in place.right.verbs if not granted[place, verb]) for place in wanted}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routes:
+class Routes(msgspec.Struct, frozen=True, kw_only=True):
     """The manager's queues, checks and configs: which LocalQueues lead to which cluster."""
 
     local_queues: Sequence[LocalQueue]

@@ -7,7 +7,6 @@ import inspect
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import pairwise
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
+import msgspec
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -29,8 +29,7 @@ GENERATED = "<!-- From here on `make docs` writes, out of multikueue/settings. -
 _UNITS = (("h", timedelta(hours=1)), ("m", timedelta(minutes=1)), ("s", timedelta(seconds=1)))
 
 
-@dataclass(frozen=True, slots=True)
-class SettingRow:
+class SettingRow(msgspec.Struct, frozen=True):
     """A setting in force, printed under these names: value and default as one would write them, and the value's place."""
 
     name: str

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import msgspec
+
 from multikueue.errors import ConfigurationError
 from multikueue.settings.problems import shown, spelled
 from multikueue.settings.tree import FAIR_STRATEGIES, FRAMEWORKS, Release
@@ -58,8 +60,7 @@ Parts = tuple[str, ...]
 Tree = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(msgspec.Struct, frozen=True):
     """A field or variable that has no effect, what is said in it, why it has none, and where it stands."""
 
     field: str
@@ -71,8 +72,7 @@ class Ignored:
         return f"{self.field}: {self.value} is ignored: {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
+class Translation(msgspec.Struct, frozen=True):
     """A file of Kueue's in our names: `values`, and `defaults` for what it leaves out.
 
     `names` has the field of Kueue's behind each setting.
@@ -108,8 +108,7 @@ def _never(_tree: Tree) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(msgspec.Struct, frozen=True, kw_only=True):
     """One field of Kueue's and its fate.
 
     `path` says where it is, with `*` for any key. `to` are the settings it means and `convert` their values, which

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import msgspec
 from pydantic import BaseModel
 
 from multikueue.settings.tree import CapacityFollow, Dispatch, Integrations, Leaf, Quota, Retention, Settings, leaves
@@ -14,8 +15,7 @@ from multikueue.settings.tree import CapacityFollow, Dispatch, Integrations, Lea
 __all__ = ["InForce", "SettingsChange"]
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsChange:
+class SettingsChange(msgspec.Struct, frozen=True):
     """The effect of a new tree: settings that were put into force, and settings that wait for a restart."""
 
     applied: tuple[Leaf, ...]

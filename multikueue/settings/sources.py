@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -34,8 +34,7 @@ Where = tuple[str | int, ...]
 """The path of a setting, of what is within one, or of what somebody took for one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """One place where values come from, by the names of our tree.
 
     `label` names a field and its place in an error, `origin` tells in a table where its value comes from.
@@ -60,15 +59,14 @@ class Source:
         return next(n for n in range(len(path), -1, -1) if self.find(path[:n]) is not NOTHING)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """Settings, and how they came about: the sources that had a say, strongest first, and what was not heeded."""
 
     settings: Settings
     sources: tuple[Source, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     config: Path | None = None
-    flags: Mapping[str, object] = field(default_factory=dict)
+    flags: Mapping[str, object] = {}
 
     def origin(self, path: Where) -> str:
         """Where the value of a setting comes from: `flag`, a variable, a file, or `default`."""

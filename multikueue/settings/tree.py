@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
+import msgspec
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode
@@ -794,8 +794,7 @@ class Settings(_Group):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(msgspec.Struct, frozen=True):
     """One setting: its path in the tree, and whether a running manager takes a new value of it."""
 
     path: tuple[str, ...]

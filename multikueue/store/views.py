@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import timedelta
+
+import msgspec
+from msgspec.structs import replace
 
 from multikueue import strategy as contract
 from multikueue.api.jobs.job import AnyJob, JobKey
@@ -40,8 +42,7 @@ from multikueue.store.workers.sight import EVERYWHERE, Lack
 __all__ = ["Views"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Workload:
+class _Workload(msgspec.Struct, frozen=True, kw_only=True):
     """The part that is the same for all workers: the key of the workload's `job`, the slices `before` it whose job may
     still exist, and whether jobs of its kind are not visible now."""
 
@@ -52,8 +53,7 @@ class _Workload:
     is_unseen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Views:
+class Views(msgspec.Struct, frozen=True):
     """Read-only views of the store."""
 
     store: Store

@@ -11,10 +11,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from itertools import accumulate
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -111,8 +111,7 @@ class LabelledInstrument(Generic[_I]):
             self._children.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class QueueInstruments:
+class QueueInstruments(msgspec.Struct, frozen=True):
     """Kueue's metrics per ClusterQueue or, with another prefix and labels, per LocalQueue."""
 
     reserved: LabelledInstrument[Counter]
@@ -355,7 +354,10 @@ class Metrics:
 
     def _forget(self, **labels: str) -> None:
         queues = [group for group in (self.queues, self.local_queues) if group is not None]
-        for each in (*vars(self).values(), *(getattr(group, f.name) for group in queues for f in fields(group))):
+        for each in (
+            *vars(self).values(),
+            *(getattr(group, name) for group in queues for name in group.__struct_fields__),
+        ):
             if isinstance(each, LabelledInstrument):
                 each.forget(labels)
 

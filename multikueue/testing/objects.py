@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, Self, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import Condition, Object, ObjectMeta, OwnerReference, with_condition
@@ -63,18 +64,18 @@ class Builder(Generic[T_co]):
         return self._with_metadata(owner_references=(*self.value.metadata.owner_references, owner))
 
     def _with_metadata(self, **changes: Any) -> Self:
-        return self._with(metadata=msgspec.structs.replace(self.value.metadata, **changes))
+        return self._with(metadata=replace(self.value.metadata, **changes))
 
     def _with(self, **changes: Any) -> Self:
-        return replace(self, value=msgspec.structs.replace(self.value, **changes))
+        return dataclasses.replace(self, value=replace(self.value, **changes))
 
     def _with_spec(self, **changes: Any) -> Self:
         spec: Any = self.value.spec  # type: ignore[attr-defined]  # each builder that calls this has one
-        return self._with(spec=msgspec.structs.replace(spec, **changes))
+        return self._with(spec=replace(spec, **changes))
 
     def _with_status(self, **changes: Any) -> Self:
         status: Any = self.value.status  # type: ignore[attr-defined]  # as above
-        return self._with(status=msgspec.structs.replace(status, **changes))
+        return self._with(status=replace(status, **changes))
 
     def _with_condition(self, condition: Condition, at: datetime) -> Self:
         conditions: tuple[Condition, ...] = self.value.status.conditions  # type: ignore[attr-defined]  # as above

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job, JobCondition, JobStatus
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
@@ -56,30 +58,30 @@ class PodSetBuilder:
     near: Mapping[str, Any] = field(default_factory=dict)
 
     def count(self, pods: int) -> Self:
-        return replace(self, pods=pods)
+        return dataclasses.replace(self, pods=pods)
 
     def topology(self, **request: Any) -> Self:
         """Sets the topology request, as the API spells it: `required="rack"`."""
-        return replace(self, near=request)
+        return dataclasses.replace(self, near=request)
 
     def min_count(self, pods: int) -> Self:
         """Sets the minimum number of pods, for partial admission."""
-        return replace(self, fewest=pods)
+        return dataclasses.replace(self, fewest=pods)
 
     def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
         """Adds requests of each pod."""
-        return replace(self, requests={**self.requests, **resources_of(resources, more)})
+        return dataclasses.replace(self, requests={**self.requests, **resources_of(resources, more)})
 
     def node_selector(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:
-        return replace(self, selector={**self.selector, **(labels or {}), **more})
+        return dataclasses.replace(self, selector={**self.selector, **(labels or {}), **more})
 
     def tolerate(self, key: str, value: str = "", *, effect: str = "NoSchedule", operator: str = "Equal") -> Self:
         toleration = Toleration(key=key, value=value, effect=effect, operator=operator)
-        return replace(self, tolerations=(*self.tolerations, toleration))
+        return dataclasses.replace(self, tolerations=(*self.tolerations, toleration))
 
     def template(self, raw: bytes) -> Self:
         """Sets the whole pod template as JSON, in place of the one made from requests, selector and tolerations."""
-        return replace(self, raw=raw)
+        return dataclasses.replace(self, raw=raw)
 
     def build(self) -> PodSet:
         template = msgspec.Raw(self.template_json())
@@ -122,32 +124,32 @@ class WorkloadBuilder(Builder[Workload]):
 
     def queue(self, name: str) -> Self:
         """Sets the LocalQueue."""
-        return replace(self, spec=msgspec.structs.replace(self.spec, queue_name=name))
+        return dataclasses.replace(self, spec=replace(self.spec, queue_name=name))
 
     def priority(self, value: int, *, workload_class: str = "") -> Self:
         """Sets the priority, and the WorkloadPriorityClass it comes from, if any."""
         kind = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=workload_class)
         source = kind if workload_class else None
-        return replace(self, spec=msgspec.structs.replace(self.spec, priority=value, priority_class_ref=source))
+        return dataclasses.replace(self, spec=replace(self.spec, priority=value, priority_class_ref=source))
 
     def inactive(self) -> Self:
-        return replace(self, spec=msgspec.structs.replace(self.spec, active=False))
+        return dataclasses.replace(self, spec=replace(self.spec, active=False))
 
     def max_execution_time(self, duration: timedelta) -> Self:
         seconds = int(duration.total_seconds())
-        return replace(self, spec=msgspec.structs.replace(self.spec, maximum_execution_time_seconds=seconds))
+        return dataclasses.replace(self, spec=replace(self.spec, maximum_execution_time_seconds=seconds))
 
     def pod_sets(self, *pod_sets: PodSetBuilder) -> Self:
         """Replaces the pod sets."""
-        return replace(self, sets=pod_sets)
+        return dataclasses.replace(self, sets=pod_sets)
 
     def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
         """Adds requests of each pod of the first pod set."""
-        return replace(self, sets=(self.sets[0].request(resources, **more), *self.sets[1:]))
+        return dataclasses.replace(self, sets=(self.sets[0].request(resources, **more), *self.sets[1:]))
 
     def count(self, pods: int) -> Self:
         """Sets the number of pods of the first pod set."""
-        return replace(self, sets=(self.sets[0].count(pods), *self.sets[1:]))
+        return dataclasses.replace(self, sets=(self.sets[0].count(pods), *self.sets[1:]))
 
     def owner_job(self, name: str, *, uid: str = "") -> Self:
         """Makes that batch/v1 Job of the same namespace its controller. The builder `job` gives the same UID."""
@@ -175,7 +177,7 @@ class WorkloadBuilder(Builder[Workload]):
         """Reserves quota there; `flavors` gives the flavor by resource (default: "default")."""
         held = self._with_status(admission=Admission(cluster_queue=cluster_queue))
         message = f"Quota reserved in ClusterQueue {cluster_queue}"
-        return replace(held, flavors=dict(flavors or {})).condition(
+        return dataclasses.replace(held, flavors=dict(flavors or {})).condition(
             QUOTA_RESERVED, reason=QUOTA_RESERVED, message=message, at=at
         )
 
@@ -221,8 +223,8 @@ class WorkloadBuilder(Builder[Workload]):
         return self._with_status(reclaimable_pods=freed)
 
     def build(self) -> Workload:
-        status = msgspec.structs.replace(self.value.status, admission=self._admission())
-        return msgspec.structs.replace(self.value, spec=msgspec.Raw(encode(self._spec())), status=status)
+        status = replace(self.value.status, admission=self._admission())
+        return replace(self.value, spec=msgspec.Raw(encode(self._spec())), status=status)
 
     def _spec(self) -> dict[str, Any]:
         """The spec as a server shows it: with defaulted fields even where they equal our defaults."""
@@ -239,7 +241,7 @@ class WorkloadBuilder(Builder[Workload]):
         if admission is None or admission.pod_set_assignments:
             return admission
         assignments = tuple(self._assignment(each) for each in self.sets)
-        return msgspec.structs.replace(admission, pod_set_assignments=assignments)
+        return replace(admission, pod_set_assignments=assignments)
 
     def _assignment(self, pods: PodSetBuilder) -> PodSetAssignment:
         flavors = {name: self.flavors.get(name, "default") for name in pods.requests}
@@ -278,11 +280,11 @@ class JobBuilder(Builder[Job]):
 
     def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
         """Adds requests of each pod."""
-        return replace(self, pods=self.pods.request(resources, **more))
+        return dataclasses.replace(self, pods=self.pods.request(resources, **more))
 
     def template(self, raw: bytes) -> Self:
         """Sets the whole pod template as JSON."""
-        return replace(self, pods=self.pods.template(raw))
+        return dataclasses.replace(self, pods=self.pods.template(raw))
 
     def suspended(self, yes: bool = True) -> Self:
         return self._with_field(suspend=yes)
@@ -313,15 +315,13 @@ class JobBuilder(Builder[Job]):
     def build(self) -> Job:
         always = {"parallelism": 1, "completions": 1, "suspend": False}
         spec = {**always, **self.fields, "template": msgspec.Raw(self.pods.template_json())}
-        return msgspec.structs.replace(
-            self.value, spec=msgspec.Raw(encode(spec)), status=msgspec.Raw(encode(self.status))
-        )
+        return replace(self.value, spec=msgspec.Raw(encode(spec)), status=msgspec.Raw(encode(self.status)))
 
     def _with_field(self, **changes: Any) -> Self:
-        return replace(self, fields={**self.fields, **changes})
+        return dataclasses.replace(self, fields={**self.fields, **changes})
 
     def _with_job_status(self, **changes: Any) -> Self:
-        return replace(self, status=msgspec.structs.replace(self.status, **changes))
+        return dataclasses.replace(self, status=replace(self.status, **changes))
 
 
 def pod_set(name: str = "main", *, count: int = 1) -> PodSetBuilder:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,8 +25,7 @@ def _stands_alone(_namespace: str, _controller: OwnerReference) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionLookups:
+class AdmissionLookups(msgspec.Struct, frozen=True, kw_only=True):
     """Knowledge about the manager cluster. Each review calls the functions, which must answer from memory.
 
     `dispatches`: (namespace, LocalQueue) to whether its ClusterQueue dispatches to workers; None if there is no such

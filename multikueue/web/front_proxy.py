@@ -7,7 +7,6 @@ publishes CA, names and headers in the ConfigMap `kube-system/extension-apiserve
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 import msgspec
@@ -15,8 +14,7 @@ import msgspec
 _USER_HEADERS = ("x-remote-user",)
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(msgspec.Struct, frozen=True):
     """The trusted front proxy: its CA bundle (PEM), its common names (none: any), and its headers, in lower case."""
 
     bundle: str
@@ -26,8 +24,7 @@ class Trust:
     extra_prefixes: tuple[str, ...] = ("x-remote-extra-",)
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """A user, as authenticated by the API server."""
 
     name: str

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 
 import anyio
+import msgspec
 from aiohttp import web
 from anyio.abc import TaskGroup
 
@@ -63,8 +64,7 @@ Render = Callable[[], Awaitable[bytes]]
 """The metrics, in the text format of Prometheus."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRequest:
+class ApiRequest(msgspec.Struct, frozen=True):
     """One request to the visibility API. `common_name` is that of the verified client certificate, None without a
     certificate; `path` is decoded."""
 

@@ -12,9 +12,10 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+
+import msgspec
 
 from multikueue.errors import ConfigurationError
 
@@ -24,8 +25,7 @@ BUNDLE, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"
 """Keys of the Secret's data, as Secrets of type kubernetes.io/tls have them. The CA's own key is never stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(msgspec.Struct, frozen=True):
     """Certificate and key of a server, and the CA bundle that its clients trust: PEM each."""
 
     certificate: bytes

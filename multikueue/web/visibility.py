@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -65,16 +64,14 @@ class Refused(Exception):
         self.code, self.reason, self.message = code, reason, message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Discovery:
+class Discovery(msgspec.Struct, frozen=True, kw_only=True):
     """A request for the groups, versions and resources served; `document` is the answer."""
 
     path: str
     document: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
     """A request for at most `limit` pending workloads, from `offset` on, of a ClusterQueue or LocalQueue."""
 
     version: str
@@ -91,8 +88,7 @@ class Pending:
         return "localqueues" if self.namespace else "clusterqueues"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explain:
+class Explain(msgspec.Struct, frozen=True, kw_only=True):
     """A request for the reasons why a workload waits."""
 
     namespace: str
@@ -108,8 +104,7 @@ class Explain:
         return ObjectKey(self.namespace, self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(msgspec.Struct, frozen=True, kw_only=True):
     """A request for the pods or events of a workload on its worker: `subresource` is the plural of their kind.
 
     The user also needs the right to `list` them in that namespace of the manager cluster, as if they were there.
@@ -128,8 +123,7 @@ class Look:
         return ObjectKey(self.namespace, self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodLog:
+class PodLog(msgspec.Struct, frozen=True, kw_only=True):
     """A request for the log of a pod of the workload; `query` has the parameters for the worker's API server.
 
     The user also needs the right to `get` `pods/log` in that namespace of the manager cluster.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import Workload, WorkloadStatus
@@ -87,7 +87,7 @@ def but(remote: Remote, **changes: Any) -> Remote:
     return replace(remote, link=link, job_state=state, **changes)
 
 
-LINK, JOB_STATE = ({each.name for each in fields(type_)} for type_ in (Link, JobState))
+LINK, JOB_STATE = (set(type_.__struct_fields__) for type_ in (Link, JobState))
 
 
 B = TypeVar("B", WorkloadBuilder, JobBuilder)
@@ -118,8 +118,7 @@ def unusable(name: str, why: str) -> ShownWorker:
     return ShownWorker(name=name, usable=not why, why=why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided(Decision):
+class Decided(Decision, frozen=True, kw_only=True):
     """A decision with what the outboxes do then, all of them at once."""
 
     actions: tuple[Action, ...]
@@ -136,7 +135,7 @@ def carried_out(seen: Group, now: datetime) -> Decided:
         written = msgspec.structs.replace(written, status=decision.status)
     made = plan(replace(seen, local=written), decision, now)
     actions = tuple(action for remote in seen.remotes for action in effects(made, remote, now))
-    return Decided(**{each.name: getattr(decision, each.name) for each in fields(decision)}, actions=actions)
+    return Decided(**{name: getattr(decision, name) for name in decision.__struct_fields__}, actions=actions)
 
 
 EVERYWHERE = Chosen("everywhere", Everywhere())

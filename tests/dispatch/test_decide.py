@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.dispatch.decide import decide

@@ -6,12 +6,14 @@ reserves. Each step is one event of chance. Seeds make every history replayable:
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, NOMINATED, QUOTA_RESERVED, Workload
@@ -199,7 +201,7 @@ class World:
     def reserve(self) -> None:
         assert self.local is not None
         self.now += timedelta(seconds=1)
-        built = replace(pending(), value=self.local).reserved("cq", at=self.now).check(CHECK, at=self.now)
+        built = dataclasses.replace(pending(), value=self.local).reserved("cq", at=self.now).check(CHECK, at=self.now)
         self.local = msgspec.structs.replace(
             built.condition(EVICTED, "False", reason="QuotaReserved").build(), spec=self.local.spec
         )
@@ -211,32 +213,40 @@ class World:
         if not local.has(QUOTA_RESERVED):
             self.reserve()
         elif local.has(EVICTED) and self.group().is_job_finished:
-            self.local = replace(pending(), value=local).finished(at=self.now).build()
+            self.local = dataclasses.replace(pending(), value=local).finished(at=self.now).build()
         elif local.has(EVICTED) and not is_holding(self.group(), self.now):
-            freed = replace(pending(), value=local).unreserved(at=self.now).check(CHECK, at=self.now).build()
+            freed = (
+                dataclasses.replace(pending(), value=local).unreserved(at=self.now).check(CHECK, at=self.now).build()
+            )
             status = msgspec.structs.replace(freed.status, cluster_name=None, nominated_cluster_names=())
             self.local = msgspec.structs.replace(local, status=status)
         elif any(c.state == "Retry" for c in local.status.admission_checks):
-            evicted = replace(pending(), value=local).evicted("AdmissionCheck", at=self.now).check(CHECK, at=self.now)
+            evicted = (
+                dataclasses.replace(pending(), value=local)
+                .evicted("AdmissionCheck", at=self.now)
+                .check(CHECK, at=self.now)
+            )
             self.local = msgspec.structs.replace(local, status=evicted.build().status)
 
     # Chance.
 
     def worker_admits(self, side: Side) -> None:
         if side.workload is not None and not side.workload.has(FINISHED) and not side.deactivated:
-            built = replace(copy(), value=side.workload).reserved("remote", at=self.now).admitted(at=self.now)
+            built = (
+                dataclasses.replace(copy(), value=side.workload).reserved("remote", at=self.now).admitted(at=self.now)
+            )
             status = built.condition(EVICTED, "False").build().status
             side.workload = msgspec.structs.replace(side.workload, status=status)
 
     def worker_evicts(self, side: Side) -> None:
         if side.workload is not None and side.workload.has(ADMITTED) and not side.workload.has(FINISHED):
-            built = replace(copy(), value=side.workload).evicted(at=self.now).unreserved(at=self.now)
+            built = dataclasses.replace(copy(), value=side.workload).evicted(at=self.now).unreserved(at=self.now)
             side.workload = msgspec.structs.replace(side.workload, status=built.build().status)
 
     def job_ends(self, side: Side) -> None:
         if side.workload is not None and side.job is not None and side.workload.has(ADMITTED):
             side.finished = True
-            status = replace(copy(), value=side.workload).finished(at=self.now).build().status
+            status = dataclasses.replace(copy(), value=side.workload).finished(at=self.now).build().status
             side.workload = msgspec.structs.replace(side.workload, status=status)
 
     def copy_vanishes(self, side: Side) -> None:

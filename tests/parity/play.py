@@ -12,7 +12,7 @@ import random
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api import kinds
 from multikueue.api.kind import Kind

@@ -25,7 +25,7 @@ STORE = Store(Engine(), Nowhere(), lambda: NOW)
 OWNED = {
     *vars(STORE),
     *WorkerView.__slots__,
-    *Link.__slots__,
+    *Link.__struct_fields__,
     *vars(Expectations()),
     *vars(STORE.plans),
     *Sight.__slots__,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.queues import ClusterQueue
 from multikueue.api.kueue.workload import QUOTA_RESERVED, Workload, workload_spec
@@ -35,7 +35,7 @@ def knowing(facts: Facts, **known: Any) -> Facts:
     """The same, but for what is known besides."""
     for name in ("scheduling", "queues", "job", "slices"):
         part: Any = getattr(facts, name)
-        own = {each.name: known.pop(each.name) for each in fields(part) if each.name in known}
+        own = {each: known.pop(each) for each in part.__struct_fields__ if each in known}
         facts = replace(facts, **{name: replace(part, **own)}) if own else facts
     return replace(facts, **known)
 

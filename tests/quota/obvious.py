@@ -5,8 +5,10 @@ is looked at alone. It shares with the real one what is decided in a cycle, and 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, ResourceFlavor

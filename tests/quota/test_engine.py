@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility

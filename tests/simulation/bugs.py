@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import NOMINATED
 from multikueue.api.values import foreign, quantity

@@ -7,12 +7,12 @@ The workers mind roles here, those of `registration.plan`, and the manager is th
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from multikueue.api import kinds
 from multikueue.api.jobs.pod import GROUP_COUNT_ANNOTATION, GROUP_LABEL, POD_FINALIZER

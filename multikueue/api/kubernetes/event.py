@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 __all__ = ["Event"]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """`reason` and `message` as in a Kubernetes Event; reasons are Kueue's where it has one."""
 
     type: Literal["Normal", "Warning"]

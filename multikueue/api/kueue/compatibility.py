@@ -6,14 +6,15 @@ looks at the switch and never at the release, so there is one set of rules. `of`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 Release = Literal["0.16", "0.18", "0.19"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compatibility:
+class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     """The switches; the defaults are those of the newest release."""
 
     fair_within_nominal: bool = True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -137,8 +136,7 @@ Namespace = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ContextChoice:
+class ContextChoice(msgspec.Struct, frozen=True):
     """A cluster as the operator named it; `cluster` is its name in messages, empty for the manager."""
 
     kubeconfig: Path | None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from multikueue.cli.access.connection import NAMESPACE, ContextChoice, noting_source
@@ -57,8 +57,7 @@ SecretsNamespace = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ReachableWorker:
+class ReachableWorker(msgspec.Struct, frozen=True):
     """A connected worker. `source`: where the credentials are from; `advice`: the remedy if their rights do not suffice."""
 
     cluster: str
@@ -71,8 +70,7 @@ class ReachableWorker:
         return CommandFailed(f"{self.cluster} refuses ({self.source}): {error.message}; {self.advice}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerAccess:
+class WorkerAccess(msgspec.Struct, frozen=True, kw_only=True):
     """The options that lead to workers."""
 
     manager: ContextChoice

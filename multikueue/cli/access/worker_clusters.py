@@ -6,9 +6,11 @@ import json
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
 from multikueue.api.kueue.admission_checks import ACTIVE
@@ -58,8 +60,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerCluster:
+class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
     """One MultiKueueCluster with what belongs to it.
 
     `item` is the object as the server has it, `source` the place of its kubeconfig, in words; `problem` says why

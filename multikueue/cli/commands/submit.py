@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from multikueue.cli.access.completion import queues
@@ -75,8 +75,7 @@ def submit(
     run_async(lambda: _submit(call, jobs))
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     target: ContextChoice
     namespace: str | None
     queue: str

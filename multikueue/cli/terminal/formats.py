@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+import msgspec
 import typer
 
 __all__ = ["CustomColumns", "Form", "Format", "JsonPath", "NoHeaders", "Output", "SortBy", "is_document", "parse"]
@@ -22,8 +22,7 @@ class Format(StrEnum):
     NAME = "name"
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPath:
+class JsonPath(msgspec.Struct, frozen=True):
     """`-o jsonpath=TEMPLATE`."""
 
     template: str
@@ -34,8 +33,7 @@ class JsonPath:
         return render(self.template, document)
 
 
-@dataclass(frozen=True, slots=True)
-class CustomColumns:
+class CustomColumns(msgspec.Struct, frozen=True):
     """`-o custom-columns=TITLE:PATH,...`, as pairs of title and path."""
 
     columns: tuple[tuple[str, str], ...]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+import msgspec
 
 __all__ = ["Path", "path", "render", "text"]
 
@@ -39,8 +40,7 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(msgspec.Struct, frozen=True):
     """A parsed path."""
 
     steps: tuple[Step, ...]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import typer
+from msgspec.structs import replace
 
 from multikueue.cli.terminal.formats import CustomColumns, Form, Format, JsonPath
 
@@ -56,16 +57,14 @@ _COLOURS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column and whether only `-o wide` shows it."""
 
     title: str
     is_wide: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedList:
+class PrintedList(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a list command.
 
     `items` are the objects as the server sent them, `rows` one row for each, `resource` the word before the slash of

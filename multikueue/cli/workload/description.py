@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -137,8 +138,7 @@ def _quota(held: PodSetAssignment) -> str:
     return f"{pods}{held.name}: {', '.join(amounts) or 'nothing'}" + (f" ({flavors})" if flavors else "")
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(msgspec.Struct, frozen=True):
     """A past change that an object records, with the time that it records; None without one."""
 
     at: datetime | None

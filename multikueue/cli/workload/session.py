@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
+import msgspec
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.workload import FINISHED, Workload
@@ -42,8 +42,7 @@ class Follower(Protocol):
         """Returns when all data under way has arrived."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadSession:
+class WorkloadSession(msgspec.Struct, frozen=True):
     """The workload that was named; `item` is the object as the server sent it."""
 
     manager: WatchingClient

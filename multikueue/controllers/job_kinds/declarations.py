@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from multikueue.jobs.integrations.external import plural
 from multikueue.jobs.kinds.declared.declaration import Declaration
@@ -13,8 +13,7 @@ from multikueue.settings import DeclaredKind, DeclaredPods
 __all__ = ["NOTHING", "Annotated", "declaration_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Annotated:
+class Annotated(msgspec.Struct, frozen=True):
     """The kinds that definitions declare, and the names (`Kind.name`) of kinds with an invalid declaration."""
 
     kinds: tuple[Declaration, ...] = ()

@@ -13,10 +13,11 @@ Records are those of Kubernetes' own components: `kubectl get lease` shows the h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from typing import Any
+
+import msgspec
 
 from multikueue.api.kubernetes.lease import Lease, LeaseSpec, record_of, render_micro_time
 
@@ -29,8 +30,7 @@ RELEASED = 1
 """The duration, in seconds, that client-go and we write into a released lease."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """One process that wants the lease; seconds. 0 < retry_period < renew_deadline < lease_duration."""
 
     identity: str
@@ -39,30 +39,26 @@ class Candidate:
     retry_period: float
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(msgspec.Struct, frozen=True):
     """The lease as last seen, None if there was none, and since when (seconds, our clock) it has not changed."""
 
     lease: Lease | None
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """Write our claim over this version of the lease; create the lease if None."""
 
     over: Lease | None
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Another process holds the lease, for at least so many seconds."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True):
     """We held the lease, and another process does now."""
 
     to: str

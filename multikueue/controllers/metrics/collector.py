@@ -11,9 +11,9 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from math import nan
 
+import msgspec
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from multikueue import __version__
@@ -34,8 +34,7 @@ from multikueue.telemetry.metrics import MANAGER, outbox_of
 Families = Iterator[Metric]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateCollector:
+class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
     """Collects the metrics. `finished` has the number of existing finished workloads by LocalQueue, from the observer.
 
     `has_quota`: the process gives quota. `has_resources` turns on the metrics per flavor and resource, as Kueue's
@@ -44,7 +43,7 @@ class StateCollector:
 
     store: Store
     queues: WorkQueues
-    finished: Counter[ObjectKey] = field(default_factory=Counter)
+    finished: Counter[ObjectKey] = msgspec.field(default_factory=Counter)
     has_quota: bool = True
     has_resources: bool = False
     has_local_queues: bool = False

@@ -7,8 +7,9 @@ A deleted ClusterQueue keeps it while quota of it is reserved, the other kinds w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, RESOURCE_FLAVORS
@@ -26,8 +27,7 @@ __all__ = ["Finalizers", "remove_finalizer"]
 T = TypeVar("T", bound=Object)
 
 
-@dataclass(frozen=True, slots=True)
-class Finalizers:
+class Finalizers(msgspec.Struct, frozen=True):
     """Keeps the finalizer of queues, flavors and checks. Only the process that gives quota knows which are in use."""
 
     context: ReconcileContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from multikueue.api.kinds import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from multikueue.api.meta import ObjectKey
@@ -14,8 +14,7 @@ from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.runtime import DONE, Result
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStatuses:
+class QueueStatuses(msgspec.Struct, frozen=True):
     """Reconciles the statuses of queues and Cohorts with the quota engine."""
 
     context: ReconcileContext

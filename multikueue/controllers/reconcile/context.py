@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import anyio
+import msgspec
 
 from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.compatibility import Compatibility
@@ -71,8 +72,7 @@ class WorkQueues:
 OnDecision = Callable[[Group, Decision], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcileContext:
+class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
     """The reconcile context. `manager` is the client of the manager cluster; `settings` may change between two uses."""
 
     store: Store
@@ -82,20 +82,20 @@ class ReconcileContext:
     strategies: Strategies
     now: Callable[[], datetime]
     settings: InForce
-    clients: dict[Name, WatchingClient] = field(default_factory=dict)
+    clients: dict[Name, WatchingClient] = {}
     """The clients of connected workers, by name, to read objects that we do not watch. Owned by the connections."""
 
-    claims: anyio.Lock = field(default_factory=anyio.Lock)
+    claims: anyio.Lock = msgspec.field(default_factory=anyio.Lock)
     """Held while a name is given to a cluster, so that names are given one at a time."""
 
-    beginnings: Turnstile = field(default_factory=lambda: Turnstile(BEGINNINGS, BEGINNING_SECONDS))
+    beginnings: Turnstile = msgspec.field(default_factory=lambda: Turnstile(BEGINNINGS, BEGINNING_SECONDS))
     """What connections to workers go through until all is listed there for the first time."""
 
-    identified: dict[Name, str] = field(default_factory=dict)
+    identified: dict[Name, str] = {}
     """By name of a worker: the UID of the cluster that the name was seen to stand for."""
 
-    metrics: Metrics = field(default_factory=Metrics)
-    mandate: Mandate = field(default_factory=Mandate.standing)
+    metrics: Metrics = msgspec.field(default_factory=Metrics)
+    mandate: Mandate = msgspec.field(default_factory=Mandate.standing)
     """Until when this process may act. All clients ask it before each write."""
 
     user_agent: str = USER_AGENT

@@ -12,16 +12,18 @@ doubles with each failure in a row.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from multikueue import registry
 from multikueue.api.kueue.admission_checks import AdmissionCheck
@@ -245,7 +247,7 @@ class Strategies:
             option=option if isinstance(option, str) else "",
             by_workload=self.settings.dispatch.workload_placements,
         )
-        return replace(asked, fleet=replace(asked.fleet, placement=placement))
+        return replace(asked, fleet=dataclasses.replace(asked.fleet, placement=placement))
 
     # The answer.
 

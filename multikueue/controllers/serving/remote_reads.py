@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import anyio
+import msgspec
 
 from multikueue.api.kind import Kind
 from multikueue.api.kubernetes.printed import PODS, PRINTED_EVENTS, PrintedEvent
@@ -97,14 +97,13 @@ def _logs() -> InFlight:
     return InFlight(of_all=LOGS, of_one=LOGS_OF_ONE, there=LOGS_THERE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
+class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """Reads on workers for users. `clients`: of the connected workers; `workers`: the store's view of all workers."""
 
     clients: Mapping[str, WatchingClient]
     workers: Mapping[str, WorkerView]
-    in_flight: InFlight = field(default_factory=_in_flight)
-    logs: InFlight = field(default_factory=_logs)
+    in_flight: InFlight = msgspec.field(default_factory=_in_flight)
+    logs: InFlight = msgspec.field(default_factory=_logs)
 
     async def look(self, user: User, asked: Look, workload: Workload) -> Mapping[str, Any]:
         """The pods or events; none if the workload is on no worker, or its copy there is gone. Raises Refused."""

@@ -189,8 +189,7 @@ def _forbidden(user: User, what: str, to_do: str, reason: str) -> str:
     return f'{what} is forbidden: User "{user.name}" cannot {to_do}{f": {reason}" if reason else ""}'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Visibility:
+class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     """Reconciles the visibility API of one manager cluster, and answers it.
 
     `service` is the Service in front of us; `namespace` holds the Secret with the certificate. `ready` returns why the
@@ -209,8 +208,8 @@ class Visibility:
     port: int
     gate: AccessReviewer
     reads: Reads
-    ration: Ration = field(default_factory=Ration)
-    _one: anyio.Lock = field(default_factory=anyio.Lock)
+    ration: Ration = msgspec.field(default_factory=Ration)
+    _one: anyio.Lock = msgspec.field(default_factory=anyio.Lock)
 
     async def reconcile(self) -> int:
         """Certificate, listening socket, registration, in this order; returns the port. Writes nothing when all is in

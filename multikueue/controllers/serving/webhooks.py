@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -59,8 +58,7 @@ _NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 _ATTEMPTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(msgspec.Struct, frozen=True):
     """The Service in front of our webhook port, by which the API server of the cluster we run in finds us."""
 
     namespace: str
@@ -68,8 +66,7 @@ class Service:
     port: int = 443
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhooks:
+class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     """Reconciles the webhook of one manager cluster.
 
     `namespace` holds the Secret, and its jobs are not reviewed. `kinds` are the kinds of jobs in use, there or not;

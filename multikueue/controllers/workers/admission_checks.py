@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from multikueue.api.kinds import ADMISSION_CHECKS
 from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
@@ -13,8 +13,7 @@ from multikueue.runtime import DONE, Result
 from multikueue.store.references import clusters_of
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+class Checks(msgspec.Struct, frozen=True):
     """Reconciles the admission checks that name our controller."""
 
     context: ReconcileContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import ObjectKey, find_condition
@@ -11,8 +11,7 @@ from multikueue.runtime import DONE, Result
 from multikueue.store.workers.sight import namespaces_of
 
 
-@dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(msgspec.Struct, frozen=True):
     """Reconciles the view of a worker with its MultiKueueCluster. It writes nothing."""
 
     context: ReconcileContext

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any
+
+import msgspec
 
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.jobs.pod import PodGroup
@@ -43,8 +44,7 @@ from multikueue.telemetry import get_logger
 log = get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
+class Jobs(msgspec.Struct, frozen=True):
     """Reconciles jobs of all kinds, never two at a time per key. `decide` returns the actions for a job."""
 
     context: ReconcileContext

@@ -7,8 +7,9 @@ These are finished Workloads, and jobs whose Workload the manager itself deactiv
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.workload import DEACTIVATED, EVICTED, FINISHED, Workload, workload_spec
@@ -21,8 +22,7 @@ from multikueue.runtime import DONE, Result
 __all__ = ["RetentionSweep"]
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionSweep:
+class RetentionSweep(msgspec.Struct, frozen=True):
     """Reconciles each Workload after its main reconcile; due times are exact to the second, as conditions are."""
 
     context: ReconcileContext

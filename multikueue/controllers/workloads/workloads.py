@@ -7,10 +7,10 @@ quota to Kueue, `Nominations` only names the workers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api import kinds
 from multikueue.api.jobs.job import AnyJob
@@ -52,8 +52,7 @@ ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
 """Events that repeat a condition: not sent, because each would cost every workload a write."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workloads:
+class Workloads(msgspec.Struct, frozen=True):
     """Reconciles workloads that are ours alone, one at a time per key, so each write follows from the one before."""
 
     context: ReconcileContext
@@ -67,7 +66,7 @@ class Workloads:
         group = self.context.group(key, local)
         step = self._step(local, group)
         if step.status is not local.status:
-            group = self.context.group(key, msgspec.structs.replace(local, status=step.status))
+            group = self.context.group(key, replace(local, status=step.status))
         group, decision = _decide_and_record(self.context, group)
         status = decision.status or step.status
         if not local.has("Finished"):
@@ -251,8 +250,7 @@ class Workloads:
         return any(r.is_reachable and (r.workload is not None or r.job is not None) for r in remotes)
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatches:
+class Dispatches(msgspec.Struct, frozen=True):
     """Reconciles workloads that Kueue makes, queues, admits and evicts: dispatch only, written as Kueue writes."""
 
     context: ReconcileContext
@@ -278,13 +276,12 @@ class Dispatches:
                 return check
             quota, tried = self.context.settings.quota, check.retry_count or 0
             delay = backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
-            return msgspec.structs.replace(check, requeue_after_seconds=max(1, int(delay.total_seconds())))
+            return replace(check, requeue_after_seconds=max(1, int(delay.total_seconds())))
 
-        return msgspec.structs.replace(status, admission_checks=tuple(map(later, status.admission_checks)))
+        return replace(status, admission_checks=tuple(map(later, status.admission_checks)))
 
 
-@dataclass(frozen=True, slots=True)
-class Nominations:
+class Nominations(msgspec.Struct, frozen=True):
     """Reconciles workloads that Kueue's own MultiKueue dispatches: writes only their nomination (contract 4.3)."""
 
     context: ReconcileContext

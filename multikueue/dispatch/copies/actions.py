@@ -2,69 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from multikueue.api.jobs.job import AnyJob
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class Action(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateWorkload(Action):
+class CreateWorkload(Action, frozen=True, kw_only=True):
     """Create our copy of the workload."""
 
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteWorkload(Action):
+class DeleteWorkload(Action, frozen=True, kw_only=True):
     """Delete our copy; the precondition `uid` protects any other object of its name."""
 
     uid: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchWorkload(Action):
+class PatchWorkload(Action, frozen=True, kw_only=True):
     """Update the copy's spec: its priority, or the counts of an elastic one."""
 
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchStatus(Action):
+class PatchStatus(Action, frozen=True, kw_only=True):
     """Tell the worker's Kueue by the copy's status: to evict it, as the manager has evicted the workload, or that it
     may preempt."""
 
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateJob(Action):
+class CreateJob(Action, frozen=True, kw_only=True):
     """Create the job on the winner: the one irreversible step. `attempt` is the reservation it is made for."""
 
     attempt: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchJob(Action):
+class PatchJob(Action, frozen=True, kw_only=True):
     """Give the job of an elastic workload the name, attempt and present size of this slice."""
 
     job: AnyJob
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindJob(Action):
+class FindJob(Action, frozen=True, kw_only=True):
     """Read a job live from the worker: one whose creation got no answer, or one without events."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteJob(Action):
+class DeleteJob(Action, frozen=True, kw_only=True):
     """Delete our job and its pods; `uid` is the precondition."""
 
     uid: str

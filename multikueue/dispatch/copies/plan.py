@@ -7,8 +7,9 @@ with the objects on that worker, and reads no other worker.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
+
+import msgspec
 
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, Workload
 from multikueue.api.meta import Object
@@ -16,66 +17,55 @@ from multikueue.dispatch.group.group import is_of_attempt
 from multikueue.dispatch.group.slices import NO_SLICE, Slice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desired:
+class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """The desired state of the workload on one worker. Without one, the objects there stay as they are."""
 
     cluster: str
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Absent(Desired):
+class Absent(Desired, frozen=True, kw_only=True):
     """None of the objects with these UIDs. Objects that come later are left to the next plan."""
 
     uids: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alone(Desired):
+class Alone(Desired, frozen=True, kw_only=True):
     """No copy on any other worker, not even one still being created. The UIDs `kept` are the winner's: the same cluster
     may be reached under another name too."""
 
     kept: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copied(Desired):
+class Copied(Desired, frozen=True, kw_only=True):
     """A copy of this attempt that matches the workload, and nothing of an earlier attempt."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ungated(Desired):
+class Ungated(Desired, frozen=True, kw_only=True):
     """A copy that may preempt there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped(Desired):
+class Stopped(Desired, frozen=True, kw_only=True):
     """Nothing running: the worker's Kueue evicts a copy that runs; any other copy is deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InStep(Desired):
+class InStep(Desired, frozen=True, kw_only=True):
     """The winner's copy matches the workload; a running copy is never removed for that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running(Desired):
+class Running(Desired, frozen=True, kw_only=True):
     """The winner's job, complete."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scaled(Desired):
+class Scaled(Desired, frozen=True, kw_only=True):
     """The winner's job of an elastic workload, with the marks and present size of this slice."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Desired):
+class Found(Desired, frozen=True, kw_only=True):
     """A live read of a job: one whose creation got no answer, or one without events."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The desired states, for the workload as it was `at` that time.
 
     `local` is the object as last written (None: deleted). `choice` is the worker chosen among those that admitted in
@@ -95,15 +85,19 @@ class Plan:
     lost: frozenset[str] = frozenset()
     is_gated: bool = False
 
-    alone: Alone | None = field(init=False, repr=False, compare=False, default=None)
-    _on: dict[str, list[Desired]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    alone: Alone | None = None  # computed, as what is desired by cluster
+    _on: dict[str, list[Desired]] = {}
 
     def __post_init__(self) -> None:
+        alone: Alone | None = None
+        on: dict[str, list[Desired]] = {}
         for each in self.desired:
             if isinstance(each, Alone):
-                object.__setattr__(self, "alone", each)
+                alone = each
             else:
-                self._on.setdefault(each.cluster, []).append(each)
+                on.setdefault(each.cluster, []).append(each)
+        msgspec.structs.force_setattr(self, "alone", alone)
+        msgspec.structs.force_setattr(self, "_on", on)
 
     @property
     def opening(self) -> str:

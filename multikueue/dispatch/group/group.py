@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from multikueue import strategy as contract
 from multikueue.api.jobs.job import AnyJob, job_status
@@ -62,8 +64,7 @@ class Reach(Enum):
     ISOLATED = "isolated"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """The connectivity of a worker, with its times.
 
     `since` is when it was last reachable (None while CONNECTED), `last_failed_probe` the time of the last failed probe
@@ -93,16 +94,14 @@ class Link:
         return proven >= self.since + timeout
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """The attempt whose job was requested, and until when the request may still take effect if no answer comes."""
 
     attempt: str
     until: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Unfit:
+class Unfit(msgspec.Struct, frozen=True):
     """Why a worker cannot take a workload, as text, and until when that is assumed."""
 
     text: str
@@ -119,8 +118,7 @@ def _has_pods(job: AnyJob) -> bool:
     return status.active > 0 or status.terminating > 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobState:
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of our job on a worker, besides the object.
 
     `is_active`: it has pods that run or terminate. `has_ended`: it has succeeded or failed. `is_held`: it is suspended
@@ -141,8 +139,7 @@ CONNECTED = Link()
 NO_JOB = JobState()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remote:
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a workload on one worker: the worker's connectivity, the copy, and the job.
 
     `is_configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request
@@ -252,21 +249,22 @@ def _check_state(local: Workload, name: str) -> AdmissionCheckState | None:
     return next((c for c in local.status.admission_checks if c.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(msgspec.Struct, frozen=True):
     """The workers of a MultiKueueConfig, in its order: one value for all its workloads."""
 
     workers: tuple[contract.Worker, ...] = ()
-    missing: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = {}
     """Workers without such jobs, or not in that namespace, and what each lacks."""
-    usable: tuple[str, ...] = field(init=False, compare=False)
-    """The names of the usable workers."""
-    order: Mapping[str, int] = field(init=False, compare=False)
-    """The place of each worker."""
+    usable: tuple[str, ...] = ()
+    """The names of the usable workers; computed."""
+    order: Mapping[str, int] = {}
+    """The place of each worker; computed."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "usable", tuple(worker.name for worker in self.workers if worker.usable))
-        object.__setattr__(self, "order", {worker.name: number for number, worker in enumerate(self.workers)})
+        msgspec.structs.force_setattr(self, "usable", tuple(worker.name for worker in self.workers if worker.usable))
+        msgspec.structs.force_setattr(
+            self, "order", {worker.name: number for number, worker in enumerate(self.workers)}
+        )
 
     def place(self, name: str) -> int:
         """The place of a worker; workers outside the configuration come last."""
@@ -283,8 +281,7 @@ class Fleet:
 NO_FLEET = Fleet()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(msgspec.Struct, frozen=True, kw_only=True):
     """The input of one decision.
 
     - `is_hidden`: the local workload exists and cannot be decoded, so nothing is decided about it.
@@ -333,15 +330,15 @@ class Group:
     wins_by: str = ADMITTED
     should_redo_admission: bool = True
     compatibility: Compatibility = NEWEST
-    check_state: AdmissionCheckState | None = field(init=False, default=None)
-    """Our entry in the local status.admissionChecks."""
-    attempt: str = field(init=False, default="")
-    """The mark of the present reservation, empty without one: see `attempt_of`."""
+    check_state: AdmissionCheckState | None = None
+    """Our entry in the local status.admissionChecks; computed."""
+    attempt: str = ""
+    """The mark of the present reservation, empty without one: see `attempt_of`; computed."""
 
     def __post_init__(self) -> None:
-        if self.local is not None:  # computed once, for it is read many times in each decision
-            object.__setattr__(self, "check_state", _check_state(self.local, self.check))
-            object.__setattr__(self, "attempt", attempt_of(self.local))
+        local = self.local  # computed once, for both are read many times in each decision
+        msgspec.structs.force_setattr(self, "check_state", _check_state(local, self.check) if local else None)
+        msgspec.structs.force_setattr(self, "attempt", attempt_of(local) if local else "")
 
     @property
     def is_otherwise_ready(self) -> bool:

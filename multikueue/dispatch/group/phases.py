@@ -7,10 +7,12 @@ same case: observe, derive, continue.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from functools import partial
+
+import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -54,8 +56,7 @@ class Phase(Enum):
     ADMITTED = "admitted by the winner"
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """The input of predicates and handlers: the group, its winner so far, and the time."""
 
     group: Group

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,8 +15,7 @@ __all__ = ["NO_SLICE", "Slice", "scale_down_patch"]
 Tree = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
     """The relation of a workload to other slices of its job.
 
     `is_elastic`: the job has slices. `stays` is the worker of the slice that this one replaces, where the job runs: the

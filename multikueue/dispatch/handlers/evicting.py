@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import EVICTED, WorkloadStatus

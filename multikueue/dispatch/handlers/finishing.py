@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import FINISHED
 from multikueue.api.meta import Condition, with_condition
@@ -43,7 +42,7 @@ def completing(v: View) -> Outcome:
         observed_generation=v.local.metadata.generation,
     )
     conditions = with_condition(v.local.status.conditions, finished, v.now)
-    return replace(unchanged(v, desired=losers), status=msgspec.structs.replace(v.local.status, conditions=conditions))
+    return replace(unchanged(v, desired=losers), status=replace(v.local.status, conditions=conditions))
 
 
 def _given_up_at(v: View) -> datetime | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 
-import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import NOMINATED, QUOTA_RESERVED
@@ -62,9 +61,7 @@ def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
     named = frozenset(wanted)
     recorded = _recorded_of(v, wanted)
     conditions = _with_note(v, answer, wanted)
-    status = msgspec.structs.replace(
-        v.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions
-    )
+    status = replace(v.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions)
     there = tuple(r.cluster for r in v.group.remotes if r.cluster in named and r.is_configured)
     stuck, stuck_after = _stuck(v, there)
     status = with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
@@ -15,8 +14,7 @@ from multikueue.dispatch.copies.plan import Desired
 from multikueue.dispatch.group.phases import View
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The desired local status (None if the workload is gone); the desired state on the workers, in order, to carry out
     once that status is written; and when to decide again."""
 

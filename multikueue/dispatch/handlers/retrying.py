@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
 
-import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import (
@@ -68,7 +67,7 @@ def fits_nowhere(v: View) -> Outcome:
     conditions = with_own_condition(
         v, FITS_NO_WORKER, outcome.status.conditions, reason="TooLarge", message=found, since=since or v.now
     )
-    status = msgspec.structs.replace(outcome.status, conditions=conditions)
+    status = replace(outcome.status, conditions=conditions)
     events = () if is_known else (Event("Warning", "FitsNoWorker", message),)
     return replace(outcome, status=status, events=events)
 
@@ -92,7 +91,7 @@ def _out_of_time(v: View) -> Outcome:
         observed_generation=v.local.metadata.generation,
     )
     conditions = with_condition(v.local.status.conditions, target, v.now)
-    return replace(unchanged(v), status=msgspec.structs.replace(v.local.status, conditions=conditions))
+    return replace(unchanged(v), status=replace(v.local.status, conditions=conditions))
 
 
 def out_of_sync(v: View) -> Outcome:
@@ -114,7 +113,7 @@ def retry(v: View, message: str, *, type_: Literal["Normal", "Warning"] = "Norma
             return unchanged(v, after=left)
     text = message if whole else words.with_state_before(v.group, message)
     conditions = without_condition(_with_failure(v), FITS_NO_WORKER)
-    status = msgspec.structs.replace(with_check(v, "Retry", text), conditions=conditions)
+    status = replace(with_check(v, "Retry", text), conditions=conditions)
     if not v.state:
         status = _without_check(v, status, text)
     return replace(unchanged(v), status=status, events=(Event(type_, "MultiKueue", text),))
@@ -130,7 +129,7 @@ def _without_check(v: View, status: WorkloadStatus, text: str) -> WorkloadStatus
         observed_generation=v.local.metadata.generation,
     )
     conditions = with_condition(status.conditions, evicted, v.now)
-    return msgspec.structs.replace(without_nomination(status), conditions=conditions, cluster_name=None)
+    return replace(without_nomination(status), conditions=conditions, cluster_name=None)
 
 
 def _with_failure(v: View) -> tuple[Condition, ...]:

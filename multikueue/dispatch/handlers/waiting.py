@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, without_nomination
@@ -20,7 +18,7 @@ def unreserved(v: View) -> Outcome:
     nomination of a worker that may hold a job unseen stays, for it is the only trace of that job."""
     named = v.local.status.nominated_cluster_names
     unseen = [r for r in v.group.remotes if r.cluster in named and not r.is_reachable and may_hold_unseen(v, r)]
-    status = msgspec.structs.replace(
+    status = replace(
         without_nomination(v.local.status),
         cluster_name=None,
         nominated_cluster_names=tuple(r.cluster for r in unseen),

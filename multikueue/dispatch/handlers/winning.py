@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import FITS_NO_WORKER, QUOTA_RESERVED, Admission, WorkloadStatus, without_nomination
@@ -90,7 +90,7 @@ def unrecorded(v: View) -> Outcome:
 def record_win(v: View, desired: Iterable[Desired]) -> Outcome:
     """Record the win in one write. A stale `clusterName` is cleared in a write before it."""
     if v.local.status.cluster_name not in (None, v.won.cluster):
-        stale = msgspec.structs.replace(v.local.status, cluster_name=None)
+        stale = replace(v.local.status, cluster_name=None)
         return replace(unchanged(v, desired=desired, after=timedelta()), status=stale)
     told = Event("Normal", "MultiKueue", words.won(v.group, v.won.cluster), is_routine=True)
     return replace(unchanged(v, desired=desired), status=status_of_win(v), events=(told,))
@@ -100,9 +100,7 @@ def status_of_win(v: View) -> WorkloadStatus:
     """The status of a win: check Ready, `clusterName`, no nominations, delayed topology requests Ready."""
     status = with_check(v, "Ready", words.won(v.group, v.won.cluster), without_nomination(v.local.status))
     conditions = without_condition(status.conditions, FITS_NO_WORKER)
-    return msgspec.structs.replace(
-        status, cluster_name=v.won.cluster, admission=_with_topology(v), conditions=conditions
-    )
+    return replace(status, cluster_name=v.won.cluster, admission=_with_topology(v), conditions=conditions)
 
 
 def _with_topology(v: View) -> Admission | None:
@@ -113,12 +111,12 @@ def _with_topology(v: View) -> Admission | None:
         return admission
     placed = {a.name for a in theirs.pod_set_assignments if a.topology_assignment is not msgspec.UNSET}
     assignments = tuple(
-        msgspec.structs.replace(a, delayed_topology_request="Ready")
+        replace(a, delayed_topology_request="Ready")
         if a.delayed_topology_request == "Pending" and a.name in placed
         else a
         for a in admission.pod_set_assignments
     )
-    return msgspec.structs.replace(admission, pod_set_assignments=assignments)
+    return replace(admission, pod_set_assignments=assignments)
 
 
 def readmitted(v: View) -> Outcome:

@@ -2,54 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+import msgspec
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.meta import ObjectKey
 
 
-@dataclass(frozen=True, slots=True)
-class CreateWorkload:
+class CreateWorkload(msgspec.Struct, frozen=True):
     """Create this Workload. AlreadyExists: an older one of that name is still being deleted, so reconcile again."""
 
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateWorkloadSpec:
+class UpdateWorkloadSpec(msgspec.Struct, frozen=True):
     """Merge-patch the Workload outside its status (spec, labels, annotations). Carries the resource version."""
 
     key: ObjectKey
     patch: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PatchWorkloadStatus:
+class PatchWorkloadStatus(msgspec.Struct, frozen=True):
     """Merge-patch the Workload's status. Carries the resource version."""
 
     key: ObjectKey
     patch: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteWorkload:
+class DeleteWorkload(msgspec.Struct, frozen=True):
     """Delete the Workload with this UID as precondition. RemoveFinalizer follows once it has a deletion timestamp."""
 
     key: ObjectKey
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
+class RemoveFinalizer(msgspec.Struct, frozen=True):
     """Remove our finalizer from a Workload that is being deleted: nothing of its job runs any more."""
 
     key: ObjectKey
 
 
-@dataclass(frozen=True, slots=True)
-class PatchJob:
+class PatchJob(msgspec.Struct, frozen=True):
     """Merge-patch the job. The patch already carries its preconditions. `is_all`: as of `PatchJobStatus`, and the
     workload does not depend on what is patched."""
 
@@ -57,8 +52,7 @@ class PatchJob:
     is_all: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PatchJobStatus:
+class PatchJobStatus(msgspec.Struct, frozen=True):
     """Merge-patch the job's status. The patch already carries UID and resource version.
 
     `is_all`: no reconcile is needed after this write, unless something else changes.
@@ -72,8 +66,7 @@ class PatchJobStatus:
         return str(self.patch["metadata"]["resourceVersion"])
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteJob:
+class DeleteJob(msgspec.Struct, frozen=True):
     """Delete the job with this UID: the way to stop a job that cannot be suspended again."""
 
     uid: str
@@ -91,8 +84,7 @@ Action = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDecision:
+class JobDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Actions in order, Events for the user, and the time to the next reconcile if nothing happens (None: no timer)."""
 
     actions: tuple[Action, ...] = ()

@@ -7,8 +7,9 @@ a queue has the one Workload for all.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, auto
+
+import msgspec
 
 from multikueue.jobs.framework.adapter import Adapter
 
@@ -28,8 +29,7 @@ class Nested(Enum):
     TOO_DEEP = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Ancestor:
+class Ancestor(msgspec.Struct, frozen=True):
     """A job of a kind in use that owns another, directly or not. `is_admitted`: its own Workload is admitted."""
 
     is_in_queue: bool

@@ -7,7 +7,6 @@ templates when it stops the job: the Workload holds the originals. Kueue does bo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
@@ -72,22 +71,20 @@ class _Update(msgspec.Struct, frozen=True, rename="camel"):
 _updates: Callable[[msgspec.Raw], list[_Update]] = msgspec.json.Decoder(list[_Update]).decode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSetInfo:
+class PodSetInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Demands on the pods of one pod set, and the number of pods it may run."""
 
     count: int
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    node_selector: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    node_selector: Mapping[str, str] = {}
     tolerations: tuple[Tree, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSetInfos:
+class PodSetInfos(msgspec.Struct, frozen=True, kw_only=True):
     """The pod set infos of a job by pod set; or the name of an unknown flavor; or why there can be none."""
 
-    places: Mapping[str, PodSetInfo] = field(default_factory=dict)
+    places: Mapping[str, PodSetInfo] = {}
     missing: str = ""
     problem: str = ""
 

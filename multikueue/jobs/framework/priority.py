@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from multikueue.api.kubernetes.builtins import PriorityClass
 from multikueue.api.kueue.queues import WorkloadPriorityClass
@@ -13,8 +14,7 @@ _WORKLOAD_CLASS = ("kueue.x-k8s.io", "WorkloadPriorityClass")
 _POD_CLASS = ("scheduling.k8s.io", "PriorityClass")
 
 
-@dataclass(frozen=True, slots=True)
-class Priority:
+class Priority(msgspec.Struct, frozen=True):
     """A number (higher is more urgent), and the class that it comes from, if any."""
 
     value: int = 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from multikueue.jobs.integrations.ray import SUBMITTER_CONTAINER, SUBMITTER_IN_HEAD, autoscaler, redis_cleanup
 from multikueue.jobs.kinds.app_wrapper.pod_sets import Components

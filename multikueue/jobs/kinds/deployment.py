@@ -5,7 +5,6 @@ The rules for pod templates apply to StatefulSets too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -63,8 +62,7 @@ class SubmittedDeployment(SubmittedOwned, frozen=True):
 _read = msgspec.json.Decoder(SubmittedDeployment).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(msgspec.Struct, frozen=True):
     """The webhook's part of apps/v1 Deployment; has no state."""
 
     @property

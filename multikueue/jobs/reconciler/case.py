@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -43,8 +42,7 @@ def is_over(job: AnyJob, adapter: Adapter) -> bool:
     return job.metadata.deletion_timestamp is not None or adapter.finished(job) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobView:
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job on the manager cluster.
 
     - `workloads`: the Workloads that the job controls (by UID), and the prebuilt one that it names.
@@ -72,7 +70,7 @@ class JobView:
     is_queue_multikueue: bool = True
     is_dispatched: bool = True
     is_undispatched: bool = False
-    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
+    flavors: Mapping[str, ResourceFlavor] = {}
     has_local_queue: bool = True
     is_elastic: bool = False
     label_keys: tuple[str, ...] = ()
@@ -82,8 +80,7 @@ class JobView:
     tell_suspended_after: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """A view with the adapter of its kind: the questions that several branches share."""
 
     view: JobView

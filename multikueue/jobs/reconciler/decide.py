@@ -8,8 +8,9 @@ copies and removes finalizers at the end of a job.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kubernetes.builtins import PriorityClass

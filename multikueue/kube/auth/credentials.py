@@ -54,8 +54,7 @@ class Credentials:
     namespace: str = field(default=DEFAULT_NAMESPACE, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(msgspec.Struct, frozen=True):
     """The cluster and user of one context, with the directories that their relative paths start from."""
 
     where: str
@@ -66,8 +65,7 @@ class _Choice:
     namespace: str
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(msgspec.Struct, frozen=True):
     where: str
     directory: Path | None
     content: Kubeconfig

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,8 +17,7 @@ LATEST_WARNING = timedelta(days=3)
 """A weekend: somebody has to register the cluster again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Validity:
+class Validity(msgspec.Struct, frozen=True):
     """The time in which a credential is valid; `start` is None if it does not say."""
 
     start: datetime | None

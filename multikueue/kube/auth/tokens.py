@@ -81,8 +81,7 @@ class FixedToken:
         return Grant(self.authorization)
 
 
-@dataclass(frozen=True, slots=True)
-class FileToken:
+class FileToken(msgspec.Struct, frozen=True):
     """A bearer token in a file that another process renews."""
 
     path: Path

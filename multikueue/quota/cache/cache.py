@@ -7,8 +7,9 @@ only assumes. Pending workloads belong to the queue manager; the engine tells it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import BACKFILL_ANNOTATION, ClusterQueue, Cohort, LocalQueue

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+import msgspec
 
 from multikueue.api.kueue.queues import AdmissionFairSharingStatus, LocalQueue
 from multikueue.api.meta import ObjectKey
@@ -22,8 +23,7 @@ USAGE_BASED = "UsageBasedAdmissionFairSharing"
 Thousandths = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageDecay:
+class UsageDecay(msgspec.Struct, frozen=True, kw_only=True):
     """Half of the consumed resources decays in each `half_life`; 0: all of it at each sampling, every `interval`.
 
     `weights` are factors by resource, 1 by default. `may_begin_with_usage`: a new history begins with the present usage.
@@ -31,7 +31,7 @@ class UsageDecay:
 
     half_life: timedelta
     interval: timedelta = timedelta(minutes=5)
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = {}
     may_begin_with_usage: bool = False
 
     def forgotten(self, elapsed: timedelta) -> float:
@@ -49,8 +49,7 @@ class UsageDecay:
         return sum(self.weights.get(name, 1.0) * (amount * 1e-3) for name, amount in sorted(amounts.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(msgspec.Struct, frozen=True):
     consumed: Thousandths
     at: datetime
 

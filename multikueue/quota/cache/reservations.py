@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import attrgetter
 
+import msgspec
+
 from multikueue.api.kueue.workload import Admission, ReclaimablePod
 from multikueue.api.meta import ObjectKey
 from multikueue.api.values import quantity
@@ -19,9 +21,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 EvictionRank = tuple[bool, int, float, str, ObjectKey]
 
+_UNRANKED: EvictionRank = (False, 0, 0.0, "", ObjectKey("", ""))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
+
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     """The reservation of one workload. It counts from the moment a cycle assumes it until the quota is released.
 
     `since` is its queue time, `reserved_at` when it got the quota. `is_evicted`: it is about to go. `is_protected`: it is
@@ -42,12 +45,12 @@ class Reservation:
     is_protected: bool = False
     ends_by: datetime | None = None
     job: str = ""
-    eviction_rank: EvictionRank = field(init=False, compare=False, repr=False)
-    """The order of eviction in a queue: evicted first, then low priority, then late reservation, then UID, then key."""
+    eviction_rank: EvictionRank = _UNRANKED
+    """The order of eviction in a queue: evicted first, then low priority, late reservation, UID, key; computed."""
 
     def __post_init__(self) -> None:
-        late = -self.reserved_at.timestamp()
-        object.__setattr__(self, "eviction_rank", (not self.is_evicted, self.priority, late, self.uid, self.key))
+        rank = (not self.is_evicted, self.priority, -self.reserved_at.timestamp(), self.uid, self.key)
+        msgspec.structs.force_setattr(self, "eviction_rank", rank)
 
     @property
     def traits(self) -> tuple[object, ...]:

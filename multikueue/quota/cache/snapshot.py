@@ -6,7 +6,8 @@ Built once per change of a spec, not per cycle; in between only usage in the tre
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, ClusterQueueSpec, ResourceFlavor, ResourceGroup
@@ -15,8 +16,7 @@ from multikueue.quota.requests.amounts import PODS
 from multikueue.quota.requests.topology import is_topology_only
 
 
-@dataclass(frozen=True, slots=True)
-class FlavorGroup:
+class FlavorGroup(msgspec.Struct, frozen=True):
     """Resources that take the same flavor, out of an ordered choice.
 
     `label_keys` are, for each flavor, the keys that node selectors are heeded for: others say nothing about it.
@@ -27,8 +27,7 @@ class FlavorGroup:
     label_keys: Mapping[str, frozenset[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSnapshot:
+class QueueSnapshot(msgspec.Struct, frozen=True):
     """One ClusterQueue, ready for a cycle. `node` is live: its usage is the present one.
 
     `may_preempt_while_borrowing`: its heads may preempt even in order to borrow. `is_topology_only`: all of its flavors have

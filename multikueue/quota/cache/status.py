@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.api.kueue.queues import (
@@ -25,8 +26,7 @@ from multikueue.quota.cache.tree import Amounts, CellQuota, FlavorResource
 PROVISIONING_CONTROLLER_NAME = "kueue.x-k8s.io/provisioning-request"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Why a ClusterQueue admits nothing: Kueue's reason and part of its message."""
 
     reason: str

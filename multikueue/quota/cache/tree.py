@@ -8,7 +8,8 @@ rolls back.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from multikueue.api.kueue.queues import FairSharing, ResourceGroup
 from multikueue.api.kueue.queues import ResourceQuota as QuotaSpec
@@ -20,8 +21,7 @@ FlavorResource = tuple[str, str]
 Amounts = Mapping[FlavorResource, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CellQuota:
+class CellQuota(msgspec.Struct, frozen=True):
     """Limits in counted amounts. No borrowing limit: all that the cohort has; no lending limit: everything."""
 
     nominal: int = 0
@@ -237,12 +237,11 @@ def subtree_that_fits(cell: Cell, amount: int) -> tuple[int, bool]:
     return parent.node.height, parent.parent is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """A ClusterQueue or Cohort as declared: its parent cohort (empty: none), its quotas and its fair weight."""
 
     parent: str = ""
-    quotas: Mapping[FlavorResource, CellQuota] = field(default_factory=dict)
+    quotas: Mapping[FlavorResource, CellQuota] = {}
     weight: float = 1.0
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.api.meta import Condition
@@ -24,8 +26,7 @@ from multikueue.quota.capacity.offers import Offer
 _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """The part of an amount to keep back: a percentage of it, or nano-units."""
 
     percent: int = 0
@@ -36,12 +37,11 @@ class Kept:
         return min(total, -(-total * self.percent // 100) + quantity.amount(resource, self.nanos))
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerReserve:
+class WorkerReserve(msgspec.Struct, frozen=True):
     """The part of the workers' quota that the manager leaves to other users, by resource, in each of its flavors."""
 
     others: Kept = Kept()
-    by_resource: Mapping[str, Kept] = field(default_factory=dict)
+    by_resource: Mapping[str, Kept] = {}
 
     @classmethod
     def parse(cls, text: str) -> WorkerReserve:
@@ -70,8 +70,7 @@ def _kept(text: str, *, percent_only: bool) -> Kept:
     return Kept(nanos=nanos)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """How ClusterQueues follow their workers, unless their annotation says otherwise.
 
     Quota shrinks by what has been gone for `shrink_after`; a change of less than `threshold` percent is ignored.
@@ -82,7 +81,7 @@ class Rules:
     reserve: WorkerReserve = WorkerReserve()
     shrink_after: timedelta = timedelta(minutes=5)
     threshold: int = 0
-    flavors: Mapping[str, str] = field(default_factory=dict)
+    flavors: Mapping[str, str] = {}
 
 
 def reserve_of(queue: ClusterQueue, rules: Rules) -> WorkerReserve | None:
@@ -146,8 +145,7 @@ def follow_problem(queue: ClusterQueue) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """One (flavor, resource) of a ClusterQueue, in counted amounts: nominal quota, the workers' quotas, the reserve out
     of them, and the quota that is `wanted`. `why` says why that is not what the reserve leaves."""
 
@@ -174,8 +172,7 @@ class Figure:
         return f"{self.resource} in flavor {self.flavor}: {change} ({', '.join(parts)})"
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedQuota:
+class FollowedQuota(msgspec.Struct, frozen=True):
     """All figures of a ClusterQueue. With a `problem` nothing changes; `notes` name quota that does not count."""
 
     figures: tuple[Figure, ...]

@@ -14,6 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
+
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.meta import ObjectKey, find_condition
@@ -23,8 +25,7 @@ Feeders = Mapping[str, Collection[ObjectKey]]
 """The LocalQueues of each ClusterQueue of the manager that follows a worker."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerQueues:
+class WorkerQueues(msgspec.Struct, frozen=True):
     """The queues of a worker: where its LocalQueues lead, and the nominal quotas of its ClusterQueues, in its flavors.
 
     A ClusterQueue that admits nothing has the same quotas, of 0. LocalQueues in `hidden` namespaces cannot be read.
@@ -107,8 +108,7 @@ class Record:
         yield from (known for known, _ in reversed(self._past))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """Quota of one worker for a ClusterQueue, in the manager's flavors; `resources` are all that the worker counts.
 
     Until it `is_settled` the worker may have had more recently. `problem` says why nothing is known of it, `notes` what
@@ -116,7 +116,7 @@ class Offer:
     """
 
     cluster: str
-    amounts: Amounts = field(default_factory=dict)
+    amounts: Amounts = {}
     resources: frozenset[str] = frozenset()
     is_settled: bool = True
     problem: str = ""
@@ -176,8 +176,7 @@ def share(queues: WorkerQueues, name: str, feeders: Feeders) -> dict[FlavorResou
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Translation:
+class _Translation(msgspec.Struct, frozen=True):
     """Maps a worker's flavors to those of a ClusterQueue: as configured, else by the same name, else to the only one
     there is."""
 

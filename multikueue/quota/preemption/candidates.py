@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from multikueue.api.kueue.workload import JOB_UID_LABEL, Workload
 from multikueue.api.meta import ObjectKey
@@ -27,8 +28,7 @@ _IN_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionRequest:
+class PreemptionRequest(msgspec.Struct, frozen=True):
     """The needs of a head in its queue; `short` are those that are not available.
 
     Each queue loses at most its `allowance` of workloads, besides those that are evicted already.
@@ -54,8 +54,7 @@ class PreemptionRequest:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A workload that is to be preempted, and its queue."""
 
     reservation: Reservation

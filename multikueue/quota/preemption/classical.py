@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from heapq import merge
 from itertools import repeat
 from operator import itemgetter
+
+import msgspec
 
 from multikueue.quota.cache.reservations import EvictionRank, Reservation
 from multikueue.quota.cache.tree import FlavorResource, Node, UndoLog
@@ -15,8 +16,7 @@ from multikueue.quota.preemption.candidates import Holders, PreemptionRequest, T
 from multikueue.quota.workload.outcome import Cause
 
 
-@dataclass(frozen=True, slots=True)
-class _CandidateGroup:
+class _CandidateGroup(msgspec.Struct, frozen=True):
     """The preemption candidates of one queue, in order of eviction.
 
     `shared` is the lowest cohort above both the head's queue and this one; None: it is the head's own queue. If it

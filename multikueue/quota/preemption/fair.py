@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.meta import ObjectKey
@@ -35,8 +36,7 @@ _STRATEGIES: dict[str, Strategy] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FairPreemption:
+class FairPreemption(msgspec.Struct, frozen=True):
     """Fair sharing is on. `strategies` are tried in this order: one of the two, or both."""
 
     strategies: tuple[str, ...] = (FINAL_SHARE, INITIAL_SHARE)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.budgets import Allowance, unlimited
@@ -21,8 +23,7 @@ def _nobody(_queue: str) -> Sequence[Reservation]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionRules:
+class PreemptionRules(msgspec.Struct, frozen=True):
     """The rules of preemption: by share with `fair`, else by priority and borrowing; how many workloads each queue may
     lose; and the switches of the release of Kueue that is followed."""
 

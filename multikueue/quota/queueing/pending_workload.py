@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+import msgspec
+
 from multikueue.api.kueue.workload import EVICTED, REQUEUED, Workload, WorkloadSpec
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.requests.amounts import Demand
@@ -25,8 +27,7 @@ class Reason(Enum):
     PENDING_PREEMPTION = "others are on their way out for it"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """An interrupted search for flavors.
 
     `tried` is the index of the last flavor tried, per pod set and resource; -1: all were. Of a missing pod set none

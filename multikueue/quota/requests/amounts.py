@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -56,8 +55,7 @@ class CountedPodTemplate(Value):
     spec: CountedPodSpec = CountedPodSpec()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSetDemand:
+class PodSetDemand(msgspec.Struct, frozen=True, kw_only=True):
     """The demand of one pod set: amounts for all its pods together, and rules for its nodes.
 
     `requests` counts milli-units of cpu and whole units of all else. Pod sets of one `group` share their flavors.
@@ -69,7 +67,7 @@ class PodSetDemand:
     requests: Mapping[str, int]
     group: str = ""
     has_topology: bool = False
-    nodes: NodeRules = field(default_factory=NodeRules)
+    nodes: NodeRules = msgspec.field(default_factory=NodeRules)
 
     @property
     def shape(self) -> Hashable:
@@ -84,8 +82,7 @@ class PodSetDemand:
         return {**self.requests, PODS: self.count}
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """The demand of a workload. With a `problem` it cannot be scheduled, whatever the quota. `runtime_classes` are the
     names in its pods, whether such a class exists or not."""
 
@@ -118,8 +115,7 @@ class _NoRules:
 _NO_RULES = _NoRules()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transformation:
+class Transformation(msgspec.Struct, frozen=True, kw_only=True):
     """For example, each `nvidia.com/gpu` (`input`) counts as 10 credits (`outputs`, in nano-units).
 
     With `multiply_by` the input is first multiplied by the whole units of that resource, if the pod requests it. The
@@ -132,8 +128,7 @@ class Transformation:
     multiply_by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accounting:
+class Accounting(msgspec.Struct, frozen=True, kw_only=True):
     """How requests of pods are counted: not at all if the resource name starts with one of `excluded`, else by
     `transformations`, as the release that is followed multiplies and reads them."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from dataclasses import replace as replace_field
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import replace
+from msgspec.structs import replace as replace_field
 
 from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, RuntimeClass
 from multikueue.api.meta import ObjectKey
@@ -30,14 +30,13 @@ _BELOW = "requests must not be below the limitRange min"
 _UNBOUNDED = LimitRangeItem()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The combined LimitRanges of a namespace, and the overhead of pods by RuntimeClass: the `PodRules` of
     `amounts`. `has_pod_defaults`: defaults for pods count."""
 
     container: LimitRangeItem = _UNBOUNDED
     pod: LimitRangeItem = _UNBOUNDED
-    overheads: Mapping[str, Quantities] = field(default_factory=dict)
+    overheads: Mapping[str, Quantities] = {}
     has_pod_defaults: bool = True
 
     def completed(self, pod: CountedPodSpec) -> CountedPodSpec:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from multikueue.api.kueue.queues import LabelSelector, LabelSelectorRequirement, ResourceFlavor, Taint, Toleration
 from multikueue.api.meta import Value
@@ -23,8 +24,7 @@ class NodeAffinity(Value):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRules:
+class NodeRules(msgspec.Struct, frozen=True):
     """The demands of a pod on its node: labels, alternatives of expressions, and tolerations."""
 
     selector: Mapping[str, str] | None = None

@@ -16,8 +16,9 @@ The promise is to the present head. A workload of a higher priority that comes l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from multikueue.api.kueue.queues import BACKFILL_ANNOTATION, KNOWN_ENDS, SPARE_QUOTA, ClusterQueue
 from multikueue.quota.cache.reservations import Reservation
@@ -39,8 +40,7 @@ LEEWAY = timedelta(seconds=30)
 _WAITS_FOR_QUOTA = (Reason.GENERIC, Reason.PENDING_PREEMPTION)
 
 
-@dataclass(frozen=True, slots=True)
-class Passing:
+class Passing(msgspec.Struct, frozen=True):
     """A workload gets quota ahead of the head; with `until` it has to be gone by then."""
 
     reserve: Reserve

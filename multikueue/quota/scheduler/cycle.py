@@ -7,7 +7,10 @@ other flavors. The cycle changes usage for its own arithmetic and rolls it back;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import Admission, PodSetRequest
 from multikueue.api.meta import ObjectKey
@@ -28,8 +31,7 @@ from multikueue.quota.workload.ordering import EntryRank, Rank, entry_rank
 from multikueue.quota.workload.outcome import Eviction
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """A workload at the head of its queue; `generation` as in `flavors.assign`.
 
     With a `problem` it is refused for that `reason`, whatever the quota. `replaced` is the reservation of the slice
@@ -44,8 +46,7 @@ class Head:
     replaced: Reservation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(msgspec.Struct, frozen=True):
     """The head gets quota."""
 
     head: Head
@@ -53,8 +54,7 @@ class Reserve:
     usage: Amounts
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """The head goes back to its queue. `evictions` are new: they make room for it, once they are carried out.
 
     `has_lost_targets`: it had preemption targets, but lost to another head.
@@ -76,8 +76,7 @@ class Refuse:
 Decision = Reserve | Refuse
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """A judged head: its flavors and its preemption targets. A contender of the tournament."""
 
     head: Head

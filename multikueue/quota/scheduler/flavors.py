@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from multikueue.api.kueue.queues import FlavorFungibility
 from multikueue.api.kueue.workload import Admission, PodSetAssignment
 from multikueue.api.values import quantity
@@ -17,8 +19,7 @@ from multikueue.quota.requests.amounts import Demand, PodSetDemand, rendered
 from multikueue.quota.requests.matching import unsuitable
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The flavor of one resource; `tried` is the index of the last flavor looked at, -1 if the group has no further
     one."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import PodSet
 from multikueue.quota.requests.amounts import Demand, PodSetDemand, scaled
@@ -12,8 +14,7 @@ from multikueue.quota.requests.amounts import Demand, PodSetDemand, scaled
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(msgspec.Struct, frozen=True):
     """The steps from all pods (0) to the minimum (`steps`). Each pod set gives in proportion to what it can spare."""
 
     full: tuple[int, ...]

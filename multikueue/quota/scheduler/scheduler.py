@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
+
+import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.queues import KNOWN_ENDS
 from multikueue.api.kueue.workload import EVICTED, Admission, Workload
@@ -51,8 +54,7 @@ class Cycle:
         return bool(self.reserved or self.evicted)
 
 
-@dataclass(frozen=True, slots=True)
-class _Assumption:
+class _Assumption(msgspec.Struct, frozen=True):
     admission: Admission
     waiting: PendingWorkload
     until: datetime | None = None

@@ -7,7 +7,8 @@ same flavors, since running pods stay where they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from multikueue.quota.cache.reservations import Reordered, Reservation
 from multikueue.quota.cache.snapshot import FlavorGroup, QueueSnapshot

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from multikueue.api.kueue.queues import MAX_PREEMPTED_ANNOTATION, ClusterQueue
 from multikueue.api.kueue.workload import PREEMPTED, PREEMPTED_AT, WorkloadStatus
@@ -22,8 +23,7 @@ _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minute
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """At most `most` preemptions in any `window`."""
 
     most: int

@@ -7,10 +7,10 @@ new it returns the same status object.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
@@ -81,8 +81,7 @@ _RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
 """Reasons of Requeued=False that end with the back-off (quota-engine 4.4)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduling:
+class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     """The scheduler's decisions about the workload.
 
     `until`: with the reservation, when it has to be gone. `preemption`: another workload is to get its quota.
@@ -98,8 +97,7 @@ class Scheduling:
     required_checks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queues:
+class Queues(msgspec.Struct, frozen=True, kw_only=True):
     """Its queues, None where one is missing; and whether its ClusterQueue is active."""
 
     local_queue: LocalQueue | None = None
@@ -107,8 +105,7 @@ class Queues:
     is_cluster_queue_active: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFacts:
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The state of its job.
 
     `job_finished`: its final status. `is_holding`: something of the workload runs, or may; until that ends an evicted
@@ -125,8 +122,7 @@ class JobFacts:
     replaceable: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceFacts:
+class SliceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """`stays`: the cluster where the slice that it replaces runs. `successor`: the slice that has quota in its
     place."""
 
@@ -137,8 +133,7 @@ class SliceFacts:
 NO_SLICES = SliceFacts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All that a step may know beside the workload.
 
     `retry_backoff`: the wait after an eviction by a check that asked for a retry, or for late pods; None: none.
@@ -158,8 +153,7 @@ class Facts:
     should_check_gates: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """The status to write if it differs; then, with `should_deactivate`, `spec.active` becomes false.
 
     `again_after`: when time alone makes another step due; None: never.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from multikueue.api.kueue.workload import PodSetRequest
 from multikueue.api.meta import ObjectKey
@@ -11,8 +12,7 @@ from multikueue.api.meta import ObjectKey
 PENDING = "Pending"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Why a pending workload has no quota, and what it asked for: the text and figures of its status."""
 
     message: str
@@ -29,8 +29,7 @@ class Cause(Enum):
     FAIR_SHARING = "InCohortFairSharing"
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(msgspec.Struct, frozen=True):
     """The eviction of a workload: the reason of its condition Preempted, and the message. `by` is the ClusterQueue of
     the preemptor."""
 

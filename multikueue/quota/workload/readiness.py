@@ -5,9 +5,10 @@ The status of the local job decides; it is a copy of the winner's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
+
+import msgspec
 
 from multikueue.api.kueue.workload import ADMITTED, PODS_READY, PODS_READY_TIMEOUT, WorkloadStatus
 from multikueue.api.meta import find_condition, is_true
@@ -18,8 +19,7 @@ WAIT_FOR_START, WAIT_FOR_RECOVERY = "WaitForStart", "WaitForRecovery"
 REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How long pods may take: `timeout` from admission on, `recovery_timeout` from the failure of a pod that was ready;
     None: no limit. A workload that was late `limit` times already is given up; None: never."""
 
@@ -28,16 +28,14 @@ class Patience:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(msgspec.Struct, frozen=True):
     """When a workload is evicted, and what it waits for until then: the underlying cause of the eviction."""
 
     at: datetime
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class PodsReadyCondition:
+class PodsReadyCondition(msgspec.Struct, frozen=True):
     """The condition PodsReady to set."""
 
     status: Literal["True", "False"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from math import log
+
+import msgspec
 
 from multikueue.errors import ConfigurationError
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """Delays that grow by `factor` from `first` up to `cap`: 1, 2, 4, 8, 10, 10 s for 1 s and 10 s without jitter.
 
     `jitter` is the share of each delay that is random: 0 is none, 1 is "full jitter" (anything from nothing to the

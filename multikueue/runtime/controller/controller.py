@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import anyio
 import anyio.abc
+import msgspec
 
 from multikueue.errors import ClusterUnreachable, Conflict, NotLeading, Throttled, Unauthorized
 from multikueue.runtime.controller.failures import describe, is_expected, is_fatal, leaves
@@ -23,8 +24,7 @@ K = TypeVar("K", bound=Hashable)
 log = get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """A successful reconcile; with `again_after`, the key is due again then even if nothing happens."""
 
     again_after: timedelta | None = None

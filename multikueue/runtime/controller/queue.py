@@ -6,10 +6,11 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from multikueue.errors import MultiKueueError
 from multikueue.runtime.controller.backoff import Backoff
@@ -36,8 +37,7 @@ class Closed(MultiKueueError):
     """The queue was closed: there is nothing more to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Depth:
+class Depth(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of keys by state; `waiting` by priority, `failing` if the last attempt failed.
 
     `taken` is how often a worker got a key so far. A key that was added again while it is processed counts in both

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
+
 from multikueue import strategy as contract
 from multikueue.api.meta import Object, ObjectKey, find_condition
 from multikueue.api.multikueue.ocm import (
@@ -38,8 +40,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """The Placement named for a workload. Without a key the name is invalid: `problem` says why."""
 
     key: ObjectKey | None

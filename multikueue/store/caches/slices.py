@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from multikueue.api.kueue.slices import is_elastic, is_past, job_of, replaced_key
 from multikueue.api.kueue.workload import EVICTED, FINISHED, QUOTA_RESERVED, Workload
@@ -20,8 +21,7 @@ def replaced(workload: Workload) -> Iterable[ObjectKey]:
     return () if key is None else (key,)
 
 
-@dataclass(frozen=True, slots=True)
-class Slices:
+class Slices(msgspec.Struct, frozen=True):
     """Questions about slices. `workloads` are all of the manager cluster, with the index `replaces`."""
 
     workloads: Cache[Workload]

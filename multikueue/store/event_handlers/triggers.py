@@ -7,8 +7,9 @@ A row says: if this aspect of an object (`changes`) differs, or the object was c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kubernetes.builtins import LimitRange, Namespace, RuntimeClass, Secret
@@ -29,16 +30,14 @@ __all__ = ["Row", "Table", "To", "keys_after"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class To(Generic[T]):
+class To(msgspec.Struct, Generic[T], frozen=True):
     """A queue, and the keys added to it."""
 
     queue: Queue
     keys: Callable[[Change[T], State], Iterable[Key]]
 
 
-@dataclass(frozen=True, slots=True)
-class Row(Generic[T]):
+class Row(msgspec.Struct, Generic[T], frozen=True):
     """If `aspect` differs, or the object came or went, these keys go to these queues. None: at each change."""
 
     aspect: Callable[[T, State], object] | None

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import JOBS, WORKLOADS
 from multikueue.api.kubernetes.builtins import is_namespace
@@ -37,8 +39,7 @@ def is_needed(kind: Kind[Any]) -> bool:
     return kind in NEEDED
 
 
-@dataclass(frozen=True, slots=True)
-class Lack:
+class Lack(msgspec.Struct, frozen=True):
     """Why something is not visible, since when, and the time of the last failed probe; None: nothing probes it."""
 
     why: str

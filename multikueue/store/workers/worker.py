@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Literal, Protocol
+
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.jobs.pod import GROUP_LABEL, Pod

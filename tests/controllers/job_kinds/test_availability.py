@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from fakekube.schemas import notation

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isnan
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api import kinds
 from multikueue.api.jobs.job import JobKey

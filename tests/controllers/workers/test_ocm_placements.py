@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +9,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from multikueue.api import kinds

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.copies.effects import effects

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import Workload, WorkloadStatus

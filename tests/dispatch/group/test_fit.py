@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import FITS_NO_WORKER, Workload
 from multikueue.api.meta import find_condition

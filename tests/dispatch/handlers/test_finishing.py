@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from multikueue.dispatch.group.group import Remote
 from multikueue.testing import NOW

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED
 from multikueue.api.meta import Condition, find_condition
@@ -339,7 +341,7 @@ def test_rounds_go_on_beyond_what_the_status_holds() -> None:
             seen = consulted(replace(group(local, *remotes), answer=answer), now, by=by)
             decision, answer = carried_out(seen, now), seen.answer
             assert decision.status is not None
-            local = replace(local, value=with_status(local.build(), decision.status))
+            local = dataclasses.replace(local, value=with_status(local.build(), decision.status))
         holding |= {action.cluster for action in decision.actions if isinstance(action, CreateWorkload)}
         assert not any(isinstance(action, DeleteWorkload) for action in decision.actions)
         now += SOON

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.nomination.prospects import prospects
@@ -35,7 +36,7 @@ def test_a_worker(remote: Remote, state: str, message: str) -> None:
 def test_what_is_true_of_a_worker_for_everybody_is_told_where_nothing_is_there() -> None:
     seen = group(reserved(), worker("w1"), worker("w2"))
     cordoned, off = (
-        replace(each, usable=False, why=why)
+        dataclasses.replace(each, usable=False, why=why)
         for each, why in zip(seen.fleet.workers, ("cordoned", "not connected"), strict=True)
     )
     fleet = replace(seen.fleet, workers=(cordoned, off))

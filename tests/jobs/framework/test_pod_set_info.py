@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kubernetes.printed import CLUSTER_QUEUE_LABEL, LOCAL_QUEUE_LABEL, WORKLOAD_ANNOTATION
 from multikueue.api.kueue.workload import Finish
@@ -191,13 +191,13 @@ def test_a_restored_template_is_what_it_was(own: Tree) -> None:
 
 
 def test_the_workload_of_another_start_is_no_wish() -> None:
-    before = placed({"spec": {}}, dataclasses.replace(place(), annotations={WORKLOAD_ANNOTATION: "old"}))
+    before = placed({"spec": {}}, replace(place(), annotations={WORKLOAD_ANNOTATION: "old"}))
     assert mark_of(before) == "old"
     assert mark_of(placed(before, place())) == mark_of(placed({"spec": {}}, place()))
 
 
 def test_the_queues_of_another_start_are_no_wish() -> None:
-    before = placed({"spec": {}}, dataclasses.replace(place(), labels=dict.fromkeys(QUEUES, "old")))
+    before = placed({"spec": {}}, replace(place(), labels=dict.fromkeys(QUEUES, "old")))
     assert placed(before, place()) == placed({"spec": {}}, place())
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST
 from multikueue.quota.cache.snapshot import snapshot

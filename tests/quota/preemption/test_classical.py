@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST
 from multikueue.api.kueue.queues import BorrowWithinCohort

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.preemption.fair import FINAL_SHARE, INITIAL_SHARE, FairPreemption

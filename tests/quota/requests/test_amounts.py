@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST
 from multikueue.api.kueue.workload import PodSetRequest, WorkloadSpec, workload_spec

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.tree import Amounts, Node, UndoLog

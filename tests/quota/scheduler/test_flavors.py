@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.queues import BorrowWithinCohort, FlavorFungibility, ResourceFlavor
 from multikueue.api.kueue.workload import workload_spec

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
+import msgspec
 
 from multikueue.api.kueue.queues import ClusterQueue
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
@@ -47,8 +47,7 @@ COLUMNS = (
 Connect = Callable[[str, bytes], AbstractAsyncContextManager[ClusterClient]]
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(msgspec.Struct, frozen=True):
     """A ClusterQueue with a MultiKueue check: whether it follows its workers, and the quotas it gets, or would get."""
 
     queue: str
@@ -56,8 +55,7 @@ class Outlook:
     decision: FollowedQuota
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(msgspec.Struct, frozen=True):
     """All outlooks. `unread`: workers that could not be read. `problems`: invalid annotations."""
 
     outlooks: tuple[Outlook, ...]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
+from msgspec.structs import asdict
 
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
@@ -41,8 +42,7 @@ Connect = Callable[[str, bytes], AbstractAsyncContextManager[ClusterClient]]
 """A connection to the worker of that name by that kubeconfig."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """Findings of a check on one cluster."""
 
     cluster: str

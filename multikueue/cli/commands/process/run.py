@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from multikueue.cli.access.connection import context_option, kubeconfig_option, run_async
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document

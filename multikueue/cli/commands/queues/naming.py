@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from multikueue.cli.access.completion import queues
@@ -44,8 +44,7 @@ _CLUSTER_QUEUE = ("cq", "clusterqueue", "clusterqueues")
 _LOCAL_QUEUE = ("", "lq", "queue", "queues", "localqueue", "localqueues")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundQueue:
+class FoundQueue(msgspec.Struct, frozen=True):
     """A queue: as the server sent it, and as a value."""
 
     kind: Kind[Any]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from multikueue.cli.access.completion import queues
@@ -127,8 +127,7 @@ def move(
     run_async(lambda: _move(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), queue))
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     target: ContextChoice
     namespace: str | None
     name: str

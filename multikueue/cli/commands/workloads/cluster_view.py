@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.kubernetes.printed import PrintedPod

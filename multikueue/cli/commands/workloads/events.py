@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from multikueue.cli.access.connection import (
@@ -51,8 +51,7 @@ COLUMNS = (
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedEvent:
+class LocatedEvent(msgspec.Struct, frozen=True):
     """An event and its cluster: `event` as a value, `item` as the server sent it."""
 
     cluster: str

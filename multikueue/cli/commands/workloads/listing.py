@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from multikueue.cli.access.completion import clusters, queues, workloads
@@ -49,8 +49,7 @@ COLUMNS = (
 Test = Callable[["Workload"], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """A filter of workloads: by name, queue, state and cluster."""
 
     names: tuple[str, ...]

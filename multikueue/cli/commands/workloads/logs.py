@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, run_async, settings_option
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["logs"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wish:
+class _Wish(msgspec.Struct, frozen=True, kw_only=True):
     """The requested part of the logs."""
 
     pod: str = ""
@@ -38,7 +37,7 @@ class _Wish:
     all_containers: bool = False
     prefix: bool = False
     most: int = 50
-    query: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = {}
 
     def containers(self, pod: PrintedPod) -> list[str]:
         """The requested containers of a pod: the named one, all, or kubectl's default."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import anyio
+import msgspec
 
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster, SameCluster
@@ -32,8 +33,7 @@ REASONS: dict[type[MultiKueueError], str] = {SameCluster: "SameCluster", OtherCl
 """Condition reasons for a cluster that answers, and is not the one that the name stands for."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialProblem:
+class TrialProblem(msgspec.Struct, frozen=True):
     """Why new credentials are not in use: reason and message of the condition, and the type of the error."""
 
     reason: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.jobs.framework.workloads import positive
@@ -28,8 +29,7 @@ _STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 _OWN_PATH = re.compile(r"template((\.[^.\[]+)|(\[[0-9]+\]))*")
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
+class Components(msgspec.Struct, frozen=True):
     """Each pod set of each component, named after the AppWrapper and numbered."""
 
     over: ClassVar[str] = ""

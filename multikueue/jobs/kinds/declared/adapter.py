@@ -6,10 +6,11 @@ Kueue starts it, and the copy's whole status is written back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob, CustomJob, job_type
 from multikueue.api.kind import Kind

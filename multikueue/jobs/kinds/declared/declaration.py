@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from multikueue.jobs.framework.adapter import Runtimes
 from multikueue.jobs.kinds.declared.pod_sets import PodsOf
@@ -19,8 +20,7 @@ KIND_ANNOTATION = "multikueue.dev/job-kind"
 Tree = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A state that a job in a queue must not have (or must have, if `is_needed`), and the reason, for its user."""
 
     state: StateRule
@@ -31,8 +31,7 @@ class Rule:
         return f"{self.state.at}: {self.why}" if self.state.is_true(job) != self.is_needed else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. All paths start at the object.
 
     `framework` is the name of its integration in Kueue's configuration. `managers` are the values of managedBy that are

@@ -7,8 +7,9 @@ version as precondition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kueue.workload import Workload
@@ -24,8 +25,7 @@ __all__ = ["DeclaredPodSetInfoWriter"]
 Tree = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredPodSetInfoWriter:
+class DeclaredPodSetInfoWriter(msgspec.Struct, frozen=True):
     """The pod set info of a kind with these pods."""
 
     pods: tuple[PodsOf, ...]

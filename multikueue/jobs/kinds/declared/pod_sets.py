@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.kueue.workload import ReclaimablePod
@@ -23,8 +25,7 @@ _PLACEMENT = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
 _JAVA_AMOUNT = re.compile(r"([0-9]+)([kmgt])b?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredContainer:
+class DeclaredContainer(msgspec.Struct, frozen=True, kw_only=True):
     """The only container of pods that fields describe instead of a template: its name, and the paths of its requests
     and limits.
 
@@ -77,16 +78,14 @@ class PodsOf(Protocol):
     def paths(self) -> Iterator[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Addition:
+class Addition(msgspec.Struct, frozen=True):
     """What the kind's controller makes of a template, from the job and the template; and which releases of Kueue count it."""
 
     is_counted: Callable[[Compatibility], bool]
     to: Callable[[Tree, Tree], Tree]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pods:
+class Pods(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of one shape, or of several if `at` is a path to several parts, each of which is a pod set.
 
     `name` is the pod set's, in lower case; `name_at` is its path within the part. The other paths start at the part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -19,8 +18,7 @@ Tree = dict[str, Any]
 _CONDITION = "status.conditions[type="
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateRule:
+class StateRule(msgspec.Struct, frozen=True, kw_only=True):
     """A path whose value is one of `values`, or any non-empty value if there are no `values`.
 
     `message` is the path of the explanation, `words` the explanation of a kind that gives none. The state holds only if

@@ -8,8 +8,9 @@ none of ours.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.jobs.kinds.declared.pod_sets import number, pod_set, reclaimed
@@ -25,8 +26,7 @@ _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _JOBS = "runtime.template.spec.replicatedJobs[*]"
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimePods:
+class RuntimePods(msgspec.Struct, frozen=True):
     """A pod set per replicated job."""
 
     over: ClassVar[str] = "status.jobsStatus[*]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,8 +20,7 @@ _OF_CLUSTER = Kind(
 _TORCHTUNE = ["tune", "run"]
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingRuntimes:
+class TrainingRuntimes(msgspec.Struct, frozen=True):
     """Trainer's runtimes: a TrainJob names one of its namespace or one of the cluster."""
 
     @property

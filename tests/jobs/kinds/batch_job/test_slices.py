@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job
 from multikueue.api.jobs.pod import Pod
