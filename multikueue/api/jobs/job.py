@@ -9,7 +9,8 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from multikueue.api.meta import Int64, Object, ObjectKey, Time, Value, decoder
+from multikueue.api.meta import Int64, Object, ObjectKey, Time, Value
+from multikueue.api.values.decoded import Decoded
 
 
 class JobKey(NamedTuple):
@@ -93,12 +94,13 @@ class Job(AnyJob):
     """batch/v1 Job."""
 
 
-_spec, _status = decoder(JobSpec), decoder(JobStatus)
+_SPECS = Decoded(JobSpec, most=1024, most_bytes=2**21)
+_STATUSES = Decoded(JobStatus, most=1024, most_bytes=2**21)
 
 
 def job_spec(job: AnyJob) -> JobSpec:
-    return _spec(job.spec)
+    return _SPECS.of(job.spec)
 
 
 def job_status(job: AnyJob) -> JobStatus:
-    return _status(job.status)
+    return _STATUSES.of(job.status)

@@ -19,10 +19,10 @@ from multikueue.api.meta import (
     Time,
     Value,
     controller_of,
-    decoder,
     find_condition,
     without_condition,
 )
+from multikueue.api.values.decoded import Decoded
 
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 PREBUILT_LABEL = PREBUILT_ANNOTATION = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -237,30 +237,7 @@ def workload_spec(workload: Workload) -> WorkloadSpec:
     return _SPECS.of(workload.spec)
 
 
-class _Specs:
-    """Decoded specs by the identity of the raw text: the latest ones, of so many bytes that a tenant's large Workloads
-    take little memory when they are gone. The text is kept beside its spec, so that no other text can have its identity.
-    """
-
-    def __init__(self, *, most: int, most_bytes: int) -> None:
-        self._most, self._most_bytes = most, most_bytes
-        self._known: dict[int, tuple[msgspec.Raw, WorkloadSpec]] = {}
-        self._bytes = 0
-
-    def of(self, raw: msgspec.Raw) -> WorkloadSpec:
-        known = self._known.get(id(raw))
-        if known is not None:
-            return known[1]
-        spec = decoder(WorkloadSpec)(raw)
-        self._known[id(raw)] = raw, spec
-        self._bytes += len(raw)
-        while len(self._known) > self._most or self._bytes > self._most_bytes:
-            oldest, _ = self._known.pop(next(iter(self._known)))
-            self._bytes -= len(oldest)
-        return spec
-
-
-_SPECS = _Specs(most=1024, most_bytes=2**21)
+_SPECS = Decoded(WorkloadSpec, most=1024, most_bytes=2**21)
 
 
 def prebuilt_workload(meta: ObjectMeta) -> str:

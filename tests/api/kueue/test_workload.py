@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
-import msgspec
 import pytest
 
 from multikueue.api.kueue.workload import (
@@ -17,7 +14,6 @@ from multikueue.api.kueue.workload import (
     Workload,
     WorkloadStatus,
     owner_of,
-    workload_spec,
 )
 from multikueue.api.meta import ObjectMeta, OwnerReference, encode
 
@@ -57,28 +53,3 @@ def test_whose_it_is(kind: str, owners: tuple[OwnerReference, ...], found: Owner
     marks = {JOB_OWNER_GVK_ANNOTATION: kind, JOB_OWNER_NAME_ANNOTATION: "web"} if kind else {}
 
     assert owner_of(Workload(metadata=ObjectMeta(annotations=marks, owner_references=owners))) == found
-
-
-def with_spec(priority: int, *, pads: int = 0) -> Workload:
-    labels = {f"l{number}": "x" for number in range(pads)}
-    pods = {"name": "main", "count": 1, "template": {"metadata": {"labels": labels}}}
-    return Workload(spec=msgspec.Raw(encode({"priority": priority, "podSets": [pods]})))
-
-
-def test_a_spec_is_decoded_once_while_it_is_in_use() -> None:
-    used = with_spec(1)
-    first = workload_spec(used)
-
-    assert workload_spec(msgspec.structs.replace(used, status=WorkloadStatus())) is first
-
-
-def test_large_specs_of_workloads_that_are_gone_take_little_memory() -> None:
-    size = len(bytes(with_spec(0, pads=30_000).spec))
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        assert [workload_spec(with_spec(number, pads=30_000)).priority for number in range(20)] == list(range(20))
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert after - before < 8 * size

@@ -31,6 +31,8 @@ STOPPING_ANNOTATION = "kueue.x-k8s.io/stopping"
 """On a Job that Kueue is stopping, until its template is restored: a crash between these steps must not lose the
 restoration."""
 
+_REASONS = {batch_status.COMPLETE: SUCCEEDED, batch_status.FAILED: FAILED}
+
 _UNMARKED: Tree = {"annotations": {STOPPING_ANNOTATION: None}}
 
 
@@ -107,11 +109,10 @@ class BatchJob(DefaultAdapter):
     # --- the status --------------------------------------------------------------------------------------------------
 
     def finished(self, job: AnyJob) -> Finish | None:
-        end = batch_status.end_of(tree_of(job.status))
-        if end is None:
-            return None
-        reason = SUCCEEDED if end["type"] == batch_status.COMPLETE else FAILED
-        return Finish(reason=reason, message=end.get("message") or "")
+        for each in job_status(job).conditions:
+            if each.status == "True" and each.type in _REASONS:
+                return Finish(reason=_REASONS[each.type], message=each.message)
+        return None
 
     def is_suspended(self, job: AnyJob) -> bool:
         return job_spec(job).suspend
