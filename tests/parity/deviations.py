@@ -19,6 +19,10 @@ LATE = (
     "been woken; a Kueue with nothing else to do decides as we do"
 )
 
+WOKEN_LATE = (
+    "Kueue wakes parked work up to a second after quota has become free, and until then the head of a StrictFIFO queue, "
+    "which is never parked, takes it before work of a higher priority; with us both compete for it at once"
+)
 UNSEEN = (
     "work that asks for the same as what was parked is parked unseen since 0.17: Kueue says nothing of it, we say why it "
     "waits"
@@ -67,6 +71,7 @@ KNOWN = (
     Deviation("f2x049-random-fair", (6, 6), "ClusterQueue *", "weightedShare", STALE),
     Deviation("r9000-written-fair", (3, END), "*", "weightedShare", STALE),
     Deviation("r0125-drawn-fair-2613", (5, 5), "Cohort *", "weightedShare", STALE),
+    Deviation("r0090-drawn-classical-7", (3, END), "*", "*", WOKEN_LATE),
     Deviation("h088-stop-local-hold", (3, 4), "ClusterQueue *", "pending", STALE),
     Deviation("f2x058-random-fair", (5, 5), "workload *", "conditions.QuotaReserved", HELD),
     Deviation("f2x071-random-fair", (8, 9), "workload *", "conditions.QuotaReserved", HELD),

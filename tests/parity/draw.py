@@ -55,14 +55,15 @@ class IfIdle:
 
 
 def draw(seed: int, number: int, *, time: int = 0) -> Object:
-    """The story of that number under a seed; `time` tells how often it was drawn before.
+    """The story of that number under a seed, and named after both; `time` tells how often it was drawn before.
 
     The prefix of all its names is made of both, and is of one length: so stories of one seed can share a control plane,
     also the same one drawn again.
     """
     chance = random.Random(f"{seed}/{number}")
     config = chance.choices(CONFIGURATIONS, WEIGHTS)[0]
-    return _Drawing(chance, f"{LETTERS[time]}{number:04d}", config).story()
+    story = _Drawing(chance, f"{LETTERS[time]}{number:04d}", config).story()
+    return {**story, "name": f"{story['name']}-{seed}"}
 
 
 class _Drawing:

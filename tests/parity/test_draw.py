@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +38,10 @@ def test_a_seed_and_a_number_make_one_story() -> None:
     assert draw(7, 3) == draw(7, 3)
     assert draw(7, 3) != draw(7, 4)
     assert draw(7, 3)["steps"] != draw(8, 3)["steps"]
+
+
+def test_a_story_is_named_after_its_number_and_its_seed() -> None:
+    assert re.fullmatch("r0090-drawn-(classical|fair)-7", draw(7, 90)["name"])
 
 
 def test_drawn_again_it_is_the_same_story_under_other_names() -> None:
