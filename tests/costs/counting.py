@@ -23,8 +23,8 @@ __all__ = ["COUNTED", "DECODES", "FUNCTIONS", "Calls", "Counts", "counted", "fun
 Counts = Counter[str]
 
 COUNTED: Mapping[str, Sequence[str]] = {
-    "groups": ("multikueue.dispatch.group.group:Group.__init__",),
-    "remotes": ("multikueue.dispatch.group.group:Remote.__init__",),
+    "groups": ("multikueue.store.views:Views.group",),
+    "remotes": ("multikueue.store.views:Views._remote",),
     "decisions": ("multikueue.dispatch.decide:decide",),
     "workers shown to strategies": ("multikueue.strategy:Worker.__init__",),
     "consultations": ("multikueue.dispatch.consult:consult",),

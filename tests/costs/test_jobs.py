@@ -38,11 +38,11 @@ class Goal:
 
 GOALS: Sequence[Goal] = (
     Goal("remotes", 1, 12, of_all=True),
-    Goal("remotes", 36, of_all=False),
+    Goal("remotes", 30, of_all=False),
     Goal("decisions", 6, 0.1, of_all=True),
     Goal("decisions", 7, of_all=False),
     Goal("workload reconciles", 8),
-    Goal("groups", 19),
+    Goal("groups", 10),
     Goal("workers shown to strategies", 0, 1, of_all=True),
     Goal("workers shown to strategies", 0, of_all=False),
     Goal("consultations", 2),

@@ -20,7 +20,7 @@ class Decoded(Generic[T]):
     """
 
     def __init__(self, kind: type[T], *, most: int, most_bytes: int) -> None:
-        self._decode = decoder(kind)
+        self._kind = kind
         self._most, self._most_bytes = most, most_bytes
         self._known: dict[int, tuple[msgspec.Raw, T]] = {}
         self._bytes = 0
@@ -30,7 +30,7 @@ class Decoded(Generic[T]):
         known = self._known.get(id(raw))
         if known is not None:
             return known[1]
-        value = self._decode(raw)
+        value = decoder(self._kind)(raw)
         self._known[id(raw)] = raw, value
         self._bytes += len(raw)
         while len(self._known) > self._most or self._bytes > self._most_bytes:
