@@ -30,7 +30,7 @@ class Kind(Generic[T_co]):
 
     @property
     def is_optional(self) -> bool:
-        """Whether a cluster may lack this kind of jobs, or hide it from us: all but batch Jobs."""
+        """Whether a cluster may lack this kind of jobs, or forbid us to read it: all but batch Jobs."""
         return self.group != "batch"
 
     @property

@@ -33,13 +33,13 @@ _decode = decoder(Object)
 class Relatives:
     """The relatives of one workload on one cluster, found step by step; `uids` are those of the relatives found so far.
 
-    `hidden`: kinds of owners that we may not read, so that pods may be missing. At most `most` objects are read; beyond
+    `forbidden`: kinds of owners that we may not read, so that pods may be missing. At most `most` objects are read; beyond
     that an object counts as no relative, and `gave_up` is true.
     """
 
     def __init__(self, client: ClusterClient, workload: Workload, *, most: int = sys.maxsize) -> None:
         self.uids: set[str] = set()
-        self.hidden: set[str] = set()
+        self.forbidden: set[str] = set()
         self.gave_up = False
         self._client, self._key, self._job, self._left = client, workload.key, any_owner_of(workload), most
         self._plurals: dict[tuple[str, str], str] = {}
@@ -88,7 +88,7 @@ class Relatives:
         except NotFound:
             return None
         except Forbidden:
-            self.hidden.add(ref.kind)
+            self.forbidden.add(ref.kind)
             return None
 
     async def _plural(self, api_version: str, kind: str) -> str:

@@ -22,7 +22,7 @@ from multikueue.api.multikueue.clusters import KUBECONFIG_KEY
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.registration.choices import OUR_NAME
-from multikueue.store.workers.sight import EVERYWHERE, NAMESPACES_ANNOTATION
+from multikueue.store.workers.watch_scope import EVERYWHERE, NAMESPACES_ANNOTATION
 
 __all__ = [
     "GRANTED",

@@ -23,7 +23,7 @@ from multikueue.kube.definitions import Definitions, definitions, lost
 from multikueue.registration.ownership import ask
 from multikueue.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
 from multikueue.store.references import clusters_of
-from multikueue.store.workers.sight import EVERYWHERE
+from multikueue.store.workers.watch_scope import EVERYWHERE
 
 __all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]
 

@@ -37,7 +37,7 @@ from multikueue.jobs.kinds.pods.members import has_missing
 from multikueue.store.references import config_of
 from multikueue.store.state import pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
-from multikueue.store.workers.sight import EVERYWHERE, Lack
+from multikueue.store.workers.watch_scope import EVERYWHERE, WatchFailure
 
 __all__ = ["Views"]
 
@@ -85,7 +85,7 @@ class Views(msgspec.Struct, frozen=True):
         return Group(
             key=key,
             local=local,
-            is_hidden=key in self.store.workloads.unreadable,
+            is_unreadable=key in self.store.workloads.unreadable,
             check=check.metadata.name if check else "",
             remotes=remotes,
             fleet=fleet,
@@ -126,8 +126,8 @@ class Views(msgspec.Struct, frozen=True):
         """The strategy's view of a worker, for all jobs of a kind in a namespace."""
         worker, cluster = self.store.worker(name), self.store.clusters.get(ObjectKey("", name))
         cordoned = cluster is not None and cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true"
-        lack = worker.sight.lack(kind, namespace) or worker.sight.blindness(namespace)
-        why = "cordoned" if cordoned else worker.leaving or (lack.why if lack is not None else "")
+        failure = worker.watch_scope.failure(kind, namespace) or worker.watch_scope.namespace_failure(namespace)
+        why = "cordoned" if cordoned else worker.leaving or (failure.why if failure is not None else "")
         if not why and not worker.link.is_connected:
             why = f"not connected ({excerpt(worker.why)})" if worker.why else "not connected"
         return contract.Worker(
@@ -152,7 +152,7 @@ class Views(msgspec.Struct, frozen=True):
             if known is not None:
                 return known
         names = self.store.clusters_for(check)
-        everywhere = all(self.store.worker(name).sight.namespaces == EVERYWHERE for name in names)
+        everywhere = all(self.store.worker(name).watch_scope.namespaces == EVERYWHERE for name in names)
         missing = {name: self._missing(name, kind, namespace) for name in names}
         made = Fleet(
             tuple(self.shown(name, kind, namespace) for name in names),
@@ -163,7 +163,7 @@ class Views(msgspec.Struct, frozen=True):
 
     def _missing(self, name: str, kind: str, namespace: str) -> str:
         worker = self.store.worker(name)
-        return worker.sight.missing(kind, namespace) if worker.link.is_connected else ""
+        return worker.watch_scope.why_missing(kind, namespace) if worker.link.is_connected else ""
 
     def _of(self, key: ObjectKey, local: Workload | None) -> _Workload:
         slices, job = self.store.slices, self.store.owner(local) if local is not None else None
@@ -197,12 +197,12 @@ class Views(msgspec.Struct, frozen=True):
 
     def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
         worker = self.store.worker(name)
-        expected, blindness = worker.expectations, worker.sight.blindness(key.namespace)
+        expected, failure = worker.expectations, worker.watch_scope.namespace_failure(key.namespace)
         held, copy = worker.job_of(key), worker.workloads.get(key)
         return Remote(
             cluster=name,
             is_configured=configured,
-            link=worker.link if blindness is None else _out_of_sight(worker.link, blindness),
+            link=worker.link if failure is None else _isolated(worker.link, failure),
             workload=copy,
             never=self.store.ceilings.lack(name, copy),
             job=held,
@@ -291,13 +291,12 @@ def _unreadable(remote: Remote) -> Remote:
     return replace(remote, link=replace(remote.link, reach=Reach.SUSPECT, since=None))
 
 
-def _out_of_sight(link: Link, lack: Lack) -> Link:
-    """A worker that shows nothing of the workload's namespace counts as isolated: its winners get the time of a lost
-    worker. If it should show the namespace, what it has is unknown; to a namespace that it does not offer, nothing was
-    ever sent."""
+def _isolated(link: Link, failure: WatchFailure) -> Link:
+    """A worker whose namespace cannot be watched counts as isolated: its winners get the time of a lost worker. What an
+    offered namespace has is unknown; to a namespace that is not offered, nothing was ever sent."""
     if not link.is_connected:
         return link
-    known = link.is_known and lack.last_failed_probe is None
+    known = link.is_known and failure.last_failed_probe is None
     return replace(
-        link, reach=Reach.ISOLATED, since=lack.since, last_failed_probe=lack.last_failed_probe, is_known=known
+        link, reach=Reach.ISOLATED, since=failure.since, last_failed_probe=failure.last_failed_probe, is_known=known
     )

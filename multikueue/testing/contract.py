@@ -92,9 +92,11 @@ def _faults_of_shape(strategy: Strategy) -> Iterator[_Fault]:
         yield _Fault(PROMISES[0], "must be a frozen dataclass: put @dataclass(frozen=True) above the class")
     if not callable(getattr(strategy, "nominate", None)):
         yield _Fault(PROMISES[1], "must have a method nominate(workload, fleet)")
-    hidden = sorted(each.name for each in fields(kind) if not each.init) if params is not None else []
-    if hidden:
-        yield _Fault(PROMISES[2], f"has fields that are no options, since they cannot be given: {', '.join(hidden)}")
+    unsettable = sorted(each.name for each in fields(kind) if not each.init) if params is not None else []
+    if unsettable:
+        yield _Fault(
+            PROMISES[2], f"has fields that are no options, since they cannot be given: {', '.join(unsettable)}"
+        )
     text = inspect.getdoc(kind) or ""
     if not text or text.startswith(f"{name}("):  # the docstring that dataclass generates
         yield _Fault(PROMISES[3], "needs a docstring: it is the help text that people read to choose it")

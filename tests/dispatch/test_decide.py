@@ -115,7 +115,7 @@ def test_every_phase_is_in_the_table() -> None:
 @pytest.mark.parametrize("local", [None, won()], ids=["it never was", "it was once"])
 def test_a_workload_that_cannot_be_read_is_left_as_it_is(local: WorkloadBuilder | None) -> None:
     w1, asked = worker("w1", admitted_copy(), remote_job()), but(worker("w2"), asked=ATTEMPT)
-    decision = decided(local, w1, asked, is_hidden=True)
+    decision = decided(local, w1, asked, is_unreadable=True)
     assert (decision.phase, decision.actions) == (Phase.UNREADABLE, ())
     assert decision.status == (local.build().status if local else None)
 

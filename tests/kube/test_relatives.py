@@ -50,23 +50,23 @@ async def test_an_api_version_leads_to_groups_and_versions_only(api_version: str
 
 async def test_an_owner_is_read_once() -> None:
     side = Side()
-    kin = Relatives(side.worker, train())
-    assert [await kin.has(owned("there")) for _ in range(3)] == [True] * 3
+    relatives = Relatives(side.worker, train())
+    assert [await relatives.has(owned("there")) for _ in range(3)] == [True] * 3
     assert side.worker.calls.count("get jobs") == 1
 
 
 async def test_beyond_the_bound_nobody_belongs_to_it_and_that_is_told() -> None:
-    kin = Relatives(Side().worker, train(), most=1)
-    assert (await kin.has(owned("other", name="other")), kin.gave_up) == (False, False)
-    assert (await kin.has(owned("there")), kin.gave_up) == (False, True)
+    relatives = Relatives(Side().worker, train(), most=1)
+    assert (await relatives.has(owned("other", name="other")), relatives.gave_up) == (False, False)
+    assert (await relatives.has(owned("there")), relatives.gave_up) == (False, True)
 
 
 async def test_events_are_about_it_by_name_or_by_what_was_found() -> None:
-    kin = Relatives(Side().worker, train())
+    relatives = Relatives(Side().worker, train())
     pod = Reference(kind="Pod", name="p", uid="p")
-    assert not kin.is_about_relative(pod)
-    await kin.has(owned("there"))
-    assert kin.is_about_relative(pod)
-    assert kin.is_about_relative(Reference(kind="Workload", name="job-train"))
-    assert kin.is_about_relative(Reference(kind="Job", name="train"))
-    assert not kin.is_about_relative(Reference(kind="Job", name="other"))
+    assert not relatives.is_about_relative(pod)
+    await relatives.has(owned("there"))
+    assert relatives.is_about_relative(pod)
+    assert relatives.is_about_relative(Reference(kind="Workload", name="job-train"))
+    assert relatives.is_about_relative(Reference(kind="Job", name="train"))
+    assert not relatives.is_about_relative(Reference(kind="Job", name="other"))

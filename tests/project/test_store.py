@@ -13,12 +13,12 @@ from multikueue.quota.engine import Engine
 from multikueue.store.queues import Nowhere
 from multikueue.store.store import Store
 from multikueue.store.workers.expectations import Expectations
-from multikueue.store.workers.sight import Sight
+from multikueue.store.workers.watch_scope import WatchScope
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW
 from tests.project.files import ROOT
 
-OWNER = re.compile(r"(^|[._])(store|known|worker|view|link|expectations|sight|plans)(\(.*\))?$")
+OWNER = re.compile(r"(^|[._])(store|known|worker|view|link|expectations|watch_scope|plans)(\(.*\))?$")
 """What a name ends with that stands for the store, or for something that it has."""
 
 STORE = Store(Engine(), Nowhere(), lambda: NOW)
@@ -28,7 +28,7 @@ OWNED = {
     *Link.__struct_fields__,
     *vars(Expectations()),
     *vars(STORE.plans),
-    *Sight.__slots__,
+    *WatchScope.__slots__,
 }
 """Its attributes, and theirs."""
 
@@ -75,7 +75,7 @@ def test_nobody_else_sets_an_attribute_of_the_store() -> None:
         "line.worker.leaving, other = '', 1",
         "self.worker.expectations._asked[key] = asked",
         "del store.workers[name]",
-        "line.worker.sight.namespaces += more",
+        "line.worker.watch_scope.namespaces += more",
     ],
 )
 def test_such_a_line_is_found(line: str) -> None:

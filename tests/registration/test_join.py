@@ -28,7 +28,7 @@ from multikueue.registration.plan import (
     Registration,
 )
 from multikueue.store.references import CLUSTER_UID_ANNOTATION
-from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 from multikueue.testing import workload
 from tests.cli.cluster import Cluster
 from tests.registration.builders import ENDPOINT, World

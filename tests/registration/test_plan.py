@@ -21,7 +21,7 @@ from multikueue.registration.plan import (
     role_rules,
     worker_objects,
 )
-from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 
 RAY = ("rayclusters", "rayjobs", "rayservices")
 KUBEFLOW = ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")

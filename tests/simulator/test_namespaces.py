@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
-from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 from tests.simulator.stage import perform

@@ -585,7 +585,7 @@ def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
 
 def test_groups_are_of_no_api_and_lacking_where_pods_are() -> None:
     known, _made = with_group(member("a"), member("b"))
-    known.worker("w1").lacks(PODS, "you may not", NOW)
+    known.worker("w1").record_watch(PODS, "you may not", NOW)
 
     assert known.jobs.kinds == known.worker("w1").jobs.kinds == (JOBS, PODS)
     assert Views(known).shown("w1", PODS.name, "default").why == "you may not"

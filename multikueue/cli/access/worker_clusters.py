@@ -22,7 +22,7 @@ from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, PrintedList, age, since
 from multikueue.errors import ApiError, Forbidden, NotFound
 from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
-from multikueue.store.workers.sight import EVERYWHERE, namespaces_of
+from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
@@ -64,7 +64,7 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
     """One MultiKueueCluster with what belongs to it.
 
     `item` is the object as the server has it, `source` the place of its kubeconfig, in words; `problem` says why
-    `kubeconfig` is empty. `is_hidden`: because the user may not see it, which is no defect of the cluster.
+    `kubeconfig` is empty. `is_unreadable`: because the user may not read it, which is no defect of the cluster.
     """
 
     item: dict[str, Any]
@@ -73,7 +73,7 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     kubeconfig: bytes = b""
     problem: str = ""
-    is_hidden: bool = False
+    is_unreadable: bool = False
 
     @property
     def name(self) -> str:
@@ -146,14 +146,14 @@ async def _with_kubeconfig(client: ClusterClient, member: WorkerCluster, namespa
     """The cluster with its kubeconfig, or with the reason why there is none."""
     source = member.cluster.spec.cluster_source.kube_config
     if source is None:
-        return replace(member, problem="only the manager has the credentials of a ClusterProfile", is_hidden=True)
+        return replace(member, problem="only the manager has the credentials of a ClusterProfile", is_unreadable=True)
     if source.location_type == "Path":
-        return replace(member, problem=f"only the manager has the file {source.location}", is_hidden=True)
+        return replace(member, problem=f"only the manager has the file {source.location}", is_unreadable=True)
     key = ObjectKey(namespace, source.location)
     try:
         return replace(member, kubeconfig=await _from_secret(client, key))
     except Forbidden:
-        return replace(member, problem=f"you may not read Secret {key}", is_hidden=True)
+        return replace(member, problem=f"you may not read Secret {key}", is_unreadable=True)
     except NotFound:
         return replace(member, problem=f"Secret {key} is missing: register the cluster again")
     except ApiError as error:

@@ -203,11 +203,11 @@ async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> list
     if workload is None or isinstance(workload, str):
         note(workload or f"What it would wait for is not known of {job['kind']} here")
         return []
-    objects, hidden = await fetch_objects(client, workload.metadata.namespace)
-    if hidden:
-        note(f"Not seen: the quota it would wait for: you may not list {', '.join(hidden)}")
+    objects, forbidden = await fetch_objects(client, workload.metadata.namespace)
+    if forbidden:
+        note(f"Not seen: the quota it would wait for: you may not list {', '.join(forbidden)}")
     objects["workloads"].append(({}, workload))
-    found = explained(objects, workload, config) if not hidden else None
+    found = explained(objects, workload, config) if not forbidden else None
     if found is not None:
         waits = found.problem or found.behind or found.lacks
         say(f"  {in_words(found) if waits else f'It would get quota of ClusterQueue {found.cluster_queue} at once.'}")
@@ -271,7 +271,7 @@ async def _clusters(client: Client, namespace: str, queue: str) -> Any:
     from multikueue.api.meta import find_condition
     from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
     from multikueue.registration.preflight import routes
-    from multikueue.store.workers.sight import namespaces_of
+    from multikueue.store.workers.watch_scope import namespaces_of
 
     way = await routes(client)
     mine = next((each for each in way.cluster_queues if each.metadata.name == queue), None)

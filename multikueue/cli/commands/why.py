@@ -92,7 +92,7 @@ def why(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
     seen = run_async(lambda: _look(target, reach, namespace, name))
-    found = None if seen.hidden or seen.workers else seen.told or explained(seen.objects, seen.workload, config)
+    found = None if seen.forbidden or seen.workers else seen.told or explained(seen.objects, seen.workload, config)
     _answer(seen, found, output)
 
 
@@ -114,7 +114,7 @@ def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
     if output is Format.NAME:
         print(f"workload.kueue.x-k8s.io/{workload.metadata.name}")
         return
-    if found is None and not seen.workers and not seen.hidden:
+    if found is None and not seen.workers and not seen.forbidden:
         note(f"Workload {workload.key} does not wait for quota: {description.now(workload)}")
         return
     helps = repair(workload)
@@ -201,12 +201,12 @@ def _endings(found: Explanation) -> Iterator[tuple[str, ...]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """The workload, and the objects that it depends on. `hidden`: kinds that the user may not list, though quota
+    """The workload, and the objects that it depends on. `forbidden`: kinds that the user may not list, though quota
     depends on them; `unseen`: what the user may not see, in words; `told`: the manager's explanation of its quota."""
 
     workload: Workload
     objects: Objects
-    hidden: list[str]
+    forbidden: list[str]
     workers: list[Prospect]
     unseen: list[str]
     told: Explanation | None = None
@@ -222,8 +222,8 @@ async def _look(target: ContextChoice, reach: WorkerAccess, namespace: str | Non
         if asked is not None:
             seen.told = asked.quota
         else:
-            seen.objects, seen.hidden = await fetch_objects(client, where)
-            seen.unseen = [f"quota: you may not list {', '.join(seen.hidden)}"] if seen.hidden else []
+            seen.objects, seen.forbidden = await fetch_objects(client, where)
+            seen.unseen = [f"quota: you may not list {', '.join(seen.forbidden)}"] if seen.forbidden else []
         if _is_waiting_for_worker(seen.workload):
             from multikueue.cli.workload.prospects import prospects
 

@@ -32,7 +32,7 @@ from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.references import clusters_of, config_of
-from multikueue.store.workers.sight import namespaces_of
+from multikueue.store.workers.watch_scope import namespaces_of
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
@@ -232,14 +232,14 @@ class _Inquiry:
         self.unseen.append(f"{name}: {why}")
         if name in self.known():
             return _prospect(name, State.NEVER, self.known()[name])
-        return _prospect(name, State.WAITS if name in self.nominated else State.HIDDEN, "you cannot look there")
+        return _prospect(name, State.WAITS if name in self.nominated else State.FORBIDDEN, "you cannot look there")
 
     async def _worker_says(self, name: str, worker: ReachableWorker) -> Prospect:
-        kin = RelatedObjects(worker.client, self.local)
-        kind = await kin.unserved()
+        related = RelatedObjects(worker.client, self.local)
+        kind = await related.unserved()
         if kind:
             return _prospect(name, State.LACKS_KIND, f"{kind} is not served there")
-        copy = await kin.copy()
+        copy = await related.copy()
         if copy is None:
             return _prospect(
                 name, State.NOT_ASKED, "the strategy has not named it" if name not in self.nominated else ""

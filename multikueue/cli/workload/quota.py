@@ -30,7 +30,7 @@ async def fetch_objects(client: ClusterClient, where: str) -> tuple[Objects, lis
     from multikueue.api import kinds
     from multikueue.errors import Forbidden
 
-    found, hidden = Objects(), list[str]()
+    found, forbidden = Objects(), list[str]()
     for kind in (
         kinds.NAMESPACES,
         kinds.LIMIT_RANGES,
@@ -45,10 +45,10 @@ async def fetch_objects(client: ClusterClient, where: str) -> tuple[Objects, lis
         try:
             found[kind.plural] = await fetch_pairs(client, kind)
         except Forbidden:
-            hidden.append(f"{kind.plural} of all namespaces" if kind.namespaced else kind.plural)
+            forbidden.append(f"{kind.plural} of all namespaces" if kind.namespaced else kind.plural)
     if kinds.WORKLOADS.plural not in found:
         found[kinds.WORKLOADS.plural] = await fetch_pairs(client, kinds.WORKLOADS, namespace=where)
-    return found, hidden
+    return found, forbidden
 
 
 def explained(objects: Objects, workload: Workload, config: Path | None) -> Explanation | None:

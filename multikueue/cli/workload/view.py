@@ -77,9 +77,11 @@ class WorkloadView:
         """The pods of the job."""
         found = await self._from_manager(PODS)
         if found is None:
-            _, kin = await self.own()
-            found = await kin.pods()
-            self.unseen = [f"you may not read {', '.join(sorted(kin.hidden))} there"] if kin.hidden else []
+            _, related = await self.own()
+            found = await related.pods()
+            self.unseen = (
+                [f"you may not read {', '.join(sorted(related.forbidden))} there"] if related.forbidden else []
+            )
         return found
 
     async def follow_pods(self, take: Callable[[PrintedPod, bool], Awaitable[None]]) -> None:
@@ -88,10 +90,10 @@ class WorkloadView:
         found = await self._from_manager(PODS)
         if found is not None:
             return await self._poll(PODS, found, take)
-        worker, kin = await self.own()
+        worker, related = await self.own()
 
         async def take_ours(pod: PrintedPod, gone: bool) -> None:
-            if await kin.has(pod.metadata):
+            if await related.has(pod.metadata):
                 await take(pod, gone)
 
         return await follow(worker.client, PODS, self.workload.metadata.namespace, take_ours)
@@ -101,21 +103,21 @@ class WorkloadView:
         found = await self._from_manager(PRINTED_EVENTS)
         if found is not None:
             return found
-        worker, kin = await self.own()
-        await kin.pods()
+        worker, related = await self.own()
+        await related.pods()
         pairs = await fetch_pairs(worker.client, PRINTED_EVENTS, namespace=self.workload.metadata.namespace)
-        return [pair for pair in pairs if kin.is_about_relative(pair[1].involved_object)]
+        return [pair for pair in pairs if related.is_about_relative(pair[1].involved_object)]
 
     async def follow_events(self, take: Callable[[PrintedEvent, bool], Awaitable[None]]) -> None:
         """Calls `take` with each event and each change, until cancelled; the flag says that the event is gone."""
         found = await self._from_manager(PRINTED_EVENTS)
         if found is not None:
             return await self._poll(PRINTED_EVENTS, found, take)
-        worker, kin = await self.own()
-        await kin.pods()
+        worker, related = await self.own()
+        await related.pods()
 
         async def take_ours(event: PrintedEvent, gone: bool) -> None:
-            if await kin.is_about_new_relative(event.involved_object):
+            if await related.is_about_new_relative(event.involved_object):
                 await take(event, gone)
 
         return await follow(worker.client, PRINTED_EVENTS, self.workload.metadata.namespace, take_ours)

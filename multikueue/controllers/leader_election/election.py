@@ -21,7 +21,7 @@ import msgspec
 
 from multikueue.api.kubernetes.lease import Lease, LeaseSpec, record_of, render_micro_time
 
-__all__ = ["Candidate", "Claim", "Lost", "Sighting", "Step", "Wait", "claimed", "released", "sight", "step"]
+__all__ = ["Candidate", "Claim", "Lost", "Observation", "Step", "Wait", "claimed", "observe", "released", "step"]
 
 LONGEST = 3600
 """Seconds. The settings allow no longer lease, so a record with a longer one is invalid."""
@@ -39,7 +39,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     retry_period: float
 
 
-class Sighting(msgspec.Struct, frozen=True):
+class Observation(msgspec.Struct, frozen=True):
     """The lease as last seen, None if there was none, and since when (seconds, our clock) it has not changed."""
 
     lease: Lease | None
@@ -67,12 +67,12 @@ class Lost(msgspec.Struct, frozen=True):
 Step = Claim | Wait | Lost
 
 
-def sight(last: Sighting | None, lease: Lease | None, now: float) -> Sighting:
-    """The sighting after a read of the lease; `now` is the time when the answer arrived."""
-    return last if last is not None and _is_same(last.lease, lease) else Sighting(lease, now)
+def observe(last: Observation | None, lease: Lease | None, now: float) -> Observation:
+    """The observation after a read of the lease; `now` is the time when the answer arrived."""
+    return last if last is not None and _is_same(last.lease, lease) else Observation(lease, now)
 
 
-def step(seen: Sighting, candidate: Candidate, *, leads: bool, now: float) -> Step:
+def step(seen: Observation, candidate: Candidate, *, leads: bool, now: float) -> Step:
     """The next step with the lease. `leads`: our mandate is valid.
 
     A leader restores a lease that is gone or names no holder: no other process may have taken it meanwhile.

@@ -29,11 +29,11 @@ from multikueue.controllers.leader_election.election import (
     Candidate,
     Claim,
     Lost,
-    Sighting,
+    Observation,
     Wait,
     claimed,
+    observe,
     released,
-    sight,
     step,
 )
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound
@@ -111,7 +111,7 @@ class LeaderElector:
     mandate: Mandate = field(default_factory=Mandate)
     clock: Clock = field(default_factory=SystemClock)
     boot: Callable[[], float] = boot_time
-    _seen: Sighting | None = None
+    _seen: Observation | None = None
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     @property
@@ -189,7 +189,7 @@ class LeaderElector:
             lease: Lease | None = await self.client.get(LEASES, self.key)
         except NotFound:
             lease = None
-        self._seen = sight(self._seen, lease, self.boot())
+        self._seen = observe(self._seen, lease, self.boot())
 
     async def _claim(self) -> None:
         """Writes the claim, if one is due. The mandate counts from before the call, when no other process had one."""
@@ -199,7 +199,7 @@ class LeaderElector:
         asked = self.boot()
         spec = claimed(wanted.over, self.candidate, self.clock.now())
         lease = await (self._create(spec) if wanted.over is None else self._write(wanted.over, spec))
-        self._seen = sight(self._seen, lease, self.boot())
+        self._seen = observe(self._seen, lease, self.boot())
         self.mandate.extend(asked + self.candidate.renew_deadline)
 
     async def _create(self, spec: dict[str, Any]) -> Lease:

@@ -173,7 +173,7 @@ class Capacity:
             record.missed(self.context.now())
             return
         try:
-            queues = await read_queues(client, worker.sight.namespaces)
+            queues = await read_queues(client, worker.watch_scope.namespaces)
         except (ClusterUnreachable, Unauthorized):
             record.missed(self.context.now())
         except MultiKueueError as error:

@@ -41,7 +41,7 @@ class CeilingReader:
             return Result(again_after=last + SOONEST - context.now())
         self._read_at[name] = context.now()
         try:
-            queues = await read_queues(client, context.store.worker(name).sight.namespaces)
+            queues = await read_queues(client, context.store.worker(name).watch_scope.namespaces)
         except MultiKueueError as error:
             self._complain(name, str(error))
         else:

@@ -31,18 +31,18 @@ def rules_of(settings: CapacityFollow) -> Rules:
 async def read_queues(worker: ClusterClient, namespaces: Collection[str]) -> WorkerQueues:
     """The queues of a worker for the namespaces that it offers; a forbidden namespace only costs its own queues. Raises
     as `ClusterClient` does, Forbidden if all namespaces are forbidden, InvalidObject if a queue cannot be decoded."""
-    pages, hidden = list[Page[LocalQueue]](), list[str]()
+    pages, forbidden = list[Page[LocalQueue]](), list[str]()
     for namespace in namespaces:
         try:
             pages.append(await worker.list(LOCAL_QUEUES, namespace=namespace))
         except Forbidden:
-            hidden.append(namespace)
-            if len(hidden) == len(namespaces):
+            forbidden.append(namespace)
+            if len(forbidden) == len(namespaces):
                 raise
     cluster_queues = await worker.list(CLUSTER_QUEUES)
     for key in chain(cluster_queues.undecodable, *(page.undecodable for page in pages)):
         raise InvalidObject(f"queue {key} of the worker", "spec", "what Kueue's API says")
-    return WorkerQueues.of([queue for page in pages for queue in page.items], cluster_queues.items, hidden)
+    return WorkerQueues.of([queue for page in pages for queue in page.items], cluster_queues.items, forbidden)
 
 
 def why_unread(error: MultiKueueError) -> str:

@@ -188,27 +188,27 @@ class _Search:
 
     def __init__(self, client: ClusterClient, workload: Workload) -> None:
         self._client, self._namespace = client, workload.metadata.namespace
-        self._kin = Relatives(client, workload, most=MOST_OWNERS)
+        self._relatives = Relatives(client, workload, most=MOST_OWNERS)
         self._unseen: list[str] = []
 
     async def pods(self) -> Sequence[Object]:
-        return [shown_pod(pod) for pod in await self._those(PODS, lambda pod: self._kin.has(pod.metadata))]
+        return [shown_pod(pod) for pod in await self._those(PODS, lambda pod: self._relatives.has(pod.metadata))]
 
     async def events(self) -> Sequence[Object]:
         """Events about the copy, the job and its pods; the pods must be found first."""
         await self.pods()
 
         async def is_told(event: PrintedEvent) -> bool:
-            return self._kin.is_about_relative(event.involved_object)
+            return self._relatives.is_about_relative(event.involved_object)
 
         return [shown_event(event) for event in await self._those(PRINTED_EVENTS, is_told)]
 
     @property
     def unseen(self) -> Sequence[str]:
         """Reasons why the result may be incomplete."""
-        hidden = excerpt(", ".join(sorted(self._kin.hidden)))
-        more = [f"the manager may not read {hidden} there"] if hidden else []
-        more += [f"no more than {MOST_OWNERS} owners of pods were looked at"] if self._kin.gave_up else []
+        forbidden = excerpt(", ".join(sorted(self._relatives.forbidden)))
+        more = [f"the manager may not read {forbidden} there"] if forbidden else []
+        more += [f"no more than {MOST_OWNERS} owners of pods were looked at"] if self._relatives.gave_up else []
         return [*self._unseen, *more]
 
     async def _those(self, kind: Kind[T], ours: Callable[[T], Awaitable[bool]]) -> list[T]:

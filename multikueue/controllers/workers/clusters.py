@@ -28,7 +28,7 @@ from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Ac
 from multikueue.dispatch.group.group import Reach
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
-from multikueue.store.workers.sight import namespaces_of
+from multikueue.store.workers.watch_scope import namespaces_of
 from multikueue.store.workers.worker import WorkerView
 
 __all__ = ["Clusters"]
@@ -272,11 +272,11 @@ class Clusters:
 
 def _unseen(worker: WorkerView) -> tuple[str, ...]:
     """The namespaces of which nothing is seen, and the reason for the first."""
-    blind = dict(worker.sight.blind())
-    if not blind:
+    failed = dict(worker.watch_scope.failed_namespaces())
+    if not failed:
         return ()
-    names = ", ".join(list(blind)[:SHOWN]) + (f" and {len(blind) - SHOWN} more" if len(blind) > SHOWN else "")
-    return (f"nothing is seen in {names}: {excerpt(next(iter(blind.values())))}",)
+    names = ", ".join(list(failed)[:SHOWN]) + (f" and {len(failed) - SHOWN} more" if len(failed) > SHOWN else "")
+    return (f"nothing is seen in {names}: {excerpt(next(iter(failed.values())))}",)
 
 
 def _has_same_meaning(old: Condition, new: Condition) -> bool:

@@ -8,7 +8,7 @@ from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.runtime import DONE, Result
-from multikueue.store.workers.sight import namespaces_of
+from multikueue.store.workers.watch_scope import namespaces_of
 
 
 class Reports(msgspec.Struct, frozen=True):

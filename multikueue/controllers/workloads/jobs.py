@@ -98,7 +98,7 @@ class Jobs(msgspec.Struct, frozen=True):
             label_keys=self.context.settings.integrations.label_keys_to_copy,
             is_taken=lambda name: store.workloads.get(ObjectKey(job.metadata.namespace, name)) is not None,
             has_local_queue=store.local_queues.get(ObjectKey(job.metadata.namespace, queue)) is not None,
-            hidden=self._hidden(job, adapter),
+            unreadable=self._unreadable(job, adapter),
             tell_suspended_after=self.context.settings.dispatch.tell_suspended_after,
         )
 
@@ -111,7 +111,7 @@ class Jobs(msgspec.Struct, frozen=True):
         """Whether a nominated worker has the job, or may have it, before its win is written."""
         return bool(workload.status.nominated_cluster_names) and self._may_run(workload)
 
-    def _hidden(self, job: AnyJob, adapter: Adapter) -> str:
+    def _unreadable(self, job: AnyJob, adapter: Adapter) -> str:
         """Why a Workload that may be the job's cannot be read; empty if there is none."""
         for key, why in self.context.store.workloads.unreadable.items():
             if key.namespace == job.metadata.namespace and may_be_its(key.name, adapter.kind, job):

@@ -284,7 +284,7 @@ NO_FLEET = Fleet()
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """The input of one decision.
 
-    - `is_hidden`: the local workload exists and cannot be decoded, so nothing is decided about it.
+    - `is_unreadable`: the local workload exists and cannot be decoded, so nothing is decided about it.
     - `remotes`: the workers that the workload concerns: nominated, recorded, with a failed attempt, or with objects of
       ours; in the order of the MultiKueueConfig, then those outside it.
     - `fleet`: the whole configuration, the same for all workloads. What keeps one worker from taking this one is in its
@@ -310,7 +310,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     key: ObjectKey
     local: Workload | None
-    is_hidden: bool = False
+    is_unreadable: bool = False
     check: str = ""
     remotes: tuple[Remote, ...] = ()
     fleet: Fleet = NO_FLEET

@@ -239,7 +239,7 @@ def _is_winner_gone(v: View) -> bool:
 
 
 PHASES: tuple[tuple[Phase, Predicate], ...] = (
-    (Phase.UNREADABLE, lambda v: v.group.is_hidden),
+    (Phase.UNREADABLE, lambda v: v.group.is_unreadable),
     (Phase.GONE, _is_gone),
     (Phase.FINISHED, lambda v: v.local.has(FINISHED)),
     (Phase.UNDISPATCHABLE, _is_refused_early),

@@ -25,7 +25,7 @@ class State(Enum):
     CLOSED = "does not offer the namespace"
     NEVER = "can never hold it"
     UNFIT = "cannot take it"
-    HIDDEN = "does not let you look"
+    FORBIDDEN = "does not let you look"
 
 
 class Prospect(Value, frozen=True):

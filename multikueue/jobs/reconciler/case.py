@@ -57,7 +57,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     - `label_keys`: the labels that its Workload gets too.
     - `nested`: the state of the job that owns this one; None if none does.
     - `is_taken`: whether a Workload of that name exists beside it.
-    - `hidden`: a sentence about a Workload that may be the job's and cannot be decoded.
+    - `unreadable`: a sentence about a Workload that may be the job's and cannot be decoded.
     - `tell_suspended_after`: how long it waits until its status says so; None: it never does.
     """
 
@@ -76,7 +76,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     label_keys: tuple[str, ...] = ()
     nested: Nested | None = None
     is_taken: Callable[[str], bool] = _never
-    hidden: str = ""
+    unreadable: str = ""
     tell_suspended_after: timedelta | None = None
 
 

@@ -69,9 +69,9 @@ def _decided(case: Case, now: datetime) -> JobDecision:
         return JobDecision(actions=final)
     if case.end() is not None:
         return JobDecision(actions=case.end_from_workload())
-    if view.hidden and not view.workloads:
+    if view.unreadable and not view.workloads:
         return JobDecision(
-            events=(Event("Warning", "WorkloadUnreadable", view.hidden),), again_after=LOOK_FOR_NAME_AFTER
+            events=(Event("Warning", "WorkloadUnreadable", view.unreadable),), again_after=LOOK_FOR_NAME_AFTER
         )
     if prebuilt_name(view.job):
         return _decide_prebuilt(case)

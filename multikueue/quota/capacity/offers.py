@@ -28,20 +28,20 @@ Feeders = Mapping[str, Collection[ObjectKey]]
 class WorkerQueues(msgspec.Struct, frozen=True):
     """The queues of a worker: where its LocalQueues lead, and the nominal quotas of its ClusterQueues, in its flavors.
 
-    A ClusterQueue that admits nothing has the same quotas, of 0. LocalQueues in `hidden` namespaces cannot be read.
+    A ClusterQueue that admits nothing has the same quotas, of 0. LocalQueues in `forbidden` namespaces cannot be read.
     """
 
     routes: Mapping[ObjectKey, str]
     quotas: Mapping[str, Amounts]
-    hidden: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
 
     @classmethod
     def of(
-        cls, local_queues: Iterable[LocalQueue], cluster_queues: Iterable[ClusterQueue], hidden: Iterable[str] = ()
+        cls, local_queues: Iterable[LocalQueue], cluster_queues: Iterable[ClusterQueue], forbidden: Iterable[str] = ()
     ) -> WorkerQueues:
         routes = {queue.key: queue.spec.cluster_queue for queue in local_queues if queue.spec.stop_policy == "None"}
         quotas = {queue.metadata.name: _nominal(queue) for queue in cluster_queues}
-        return cls(routes, quotas, frozenset(hidden))
+        return cls(routes, quotas, frozenset(forbidden))
 
     def behind(self, feeders: Collection[ObjectKey]) -> set[str]:
         """The worker's ClusterQueues that LocalQueues of these names lead to."""
@@ -151,8 +151,8 @@ def offer(
     if record.absent:
         held = "; what it had counts for a while" if any(most.values()) else ""
         notes.append(f"{cluster} {record.absent}{held}")
-    elif hidden := _hidden(next(record.latest()), feeders[name]):
-        notes.append(f"{cluster} does not let us read the LocalQueues of {', '.join(hidden)}: register it again")
+    elif forbidden := _forbidden(next(record.latest()), feeders[name]):
+        notes.append(f"{cluster} does not let us read the LocalQueues of {', '.join(forbidden)}: register it again")
     elif not next(record.latest()).behind(feeders[name]):
         notes.append(f"none of its LocalQueues leads to a ClusterQueue on {cluster}")
     resources = frozenset(resource for _, resource in counted)
@@ -160,9 +160,9 @@ def offer(
     return Offer(cluster=cluster, amounts=most, resources=resources, is_settled=settled, notes=tuple(notes))
 
 
-def _hidden(queues: WorkerQueues, feeders: Collection[ObjectKey]) -> list[str]:
+def _forbidden(queues: WorkerQueues, feeders: Collection[ObjectKey]) -> list[str]:
     """The namespaces of these LocalQueues that cannot be read on the worker."""
-    return sorted(queues.hidden & {key.namespace for key in feeders})
+    return sorted(queues.forbidden & {key.namespace for key in feeders})
 
 
 def share(queues: WorkerQueues, name: str, feeders: Feeders) -> dict[FlavorResource, int]:

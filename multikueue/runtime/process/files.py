@@ -29,7 +29,7 @@ _Trace = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class _Sight:
+class _PathState:
     """The last state of a file, and whether that is still to be reported."""
 
     trace: _Trace
@@ -50,7 +50,7 @@ async def watch_files(
     each poll.
     """
     clock = clock or SystemClock()
-    known: dict[str, _Sight] = {}
+    known: dict[str, _PathState] = {}
     while True:
         wanted = tuple(dict.fromkeys(paths()))
         # In a thread: `stat` of a file on a network may block.
@@ -62,14 +62,14 @@ async def watch_files(
         await clock.sleep((every if wanted else max(every, _IDLE)).total_seconds())
 
 
-def _settled(known: dict[str, _Sight], traces: dict[str, _Trace]) -> Iterable[str]:
+def _settled(known: dict[str, _PathState], traces: dict[str, _Trace]) -> Iterable[str]:
     """The paths whose changes have come to rest."""
     for path, trace in traces.items():
-        sight = known.get(path)
-        if sight is None or sight.trace != trace:
-            known[path] = _Sight(trace)
-        elif sight.has_news:
-            sight.has_news = False
+        state = known.get(path)
+        if state is None or state.trace != trace:
+            known[path] = _PathState(trace)
+        elif state.has_news:
+            state.has_news = False
             yield path
 
 

@@ -21,7 +21,7 @@ from multikueue.store.caches.cache import Cache, ignore
 from multikueue.store.caches.jobs import JobCaches
 from multikueue.store.caches.orphans import Orphans
 from multikueue.store.workers.expectations import Expectations
-from multikueue.store.workers.sight import Sight
+from multikueue.store.workers.watch_scope import WatchScope
 
 __all__ = ["NEVER", "Places", "WorkerAspect", "WorkerView", "prebuilt_key"]
 
@@ -96,7 +96,8 @@ class WorkerView:
 
     Callers: the worker's connection (connectivity), and its outbox (expectations). The caches survive a lost
     connection: they are the last known state. `why` is the text of its problem. `leaving` says why its name is about to
-    stand for another cluster, so that it gets nothing new. `sight` is its visibility.
+    stand for another cluster, so that it gets nothing new. `watch_scope` says what
+    can be watched there.
 
     Objects there that belong to something `known` are always cached; of the others a few at a time, to be swept
     (`Orphans`), and without `known` all.
@@ -113,7 +114,7 @@ class WorkerView:
         "leaving",
         "link",
         "name",
-        "sight",
+        "watch_scope",
         "why",
         "workloads",
     )
@@ -133,7 +134,7 @@ class WorkerView:
         self.name, self.why, self.leaving = name, "not connected yet", ""
         self.expires: datetime | None = None
         self.link = Link(Reach.SUSPECT, since, is_known=False)
-        self.sight = Sight(since or NEVER)
+        self.watch_scope = WatchScope(since or NEVER)
         self.expectations = Expectations()
         self.workloads: Cache[Workload] = Cache(
             self._copy_changed, orphans=self._orphans(lambda copy: self._is_known(copy.key), _names_of_copy)
@@ -220,7 +221,7 @@ class WorkerView:
     def reported(self, since: datetime | None, why: str, now: datetime, namespaces: tuple[str, ...] | None) -> None:
         """Another process has the connection, and reports it: active if `why` is empty, else inactive `since` then.
         `namespaces` are those it offers, None if unknown."""
-        is_news = (why != self.why) | (namespaces is not None and self.sight.offer(namespaces, now))
+        is_news = (why != self.why) | (namespaces is not None and self.watch_scope.offer(namespaces, now))
         self.why = why
         lost = replace(self.link, reach=Reach.ISOLATED, since=since or self.link.since)
         found = lost if why else replace(self.link, reach=Reach.CONNECTED, since=None)
@@ -264,15 +265,15 @@ class WorkerView:
 
     def offers(self, namespaces: tuple[str, ...], now: datetime) -> bool:
         """It offers these namespaces; returns whether that is new. Then namespaces not listed before are unknown."""
-        is_news = self.sight.offer(namespaces, now)
+        is_news = self.watch_scope.offer(namespaces, now)
         if is_news:
             self.link = replace(self.link, is_known=False)
             self._changed(self, "why")
         return is_news
 
-    def lacks(self, kind: Kind[Any], why: str, now: datetime, *, namespace: str = "") -> None:
-        """A kind is missing or not visible in one of its namespaces, for the reason `why`; empty: it is visible."""
-        if self.sight.note(kind, namespace, why, now):
+    def record_watch(self, kind: Kind[Any], why: str, now: datetime, *, namespace: str = "") -> None:
+        """A kind cannot be watched in one of its namespaces, for the reason `why`; empty: it can."""
+        if self.watch_scope.record(kind, namespace, why, now):
             self._changed(self, "use")
 
     def leaves(self, why: str) -> None:

@@ -43,7 +43,7 @@ SENTENCES: dict[str, tuple[list[Prospect], str]] = {
     ),
     "most hope first": (
         [
-            *answers(State.HIDDEN, "w7"),
+            *answers(State.FORBIDDEN, "w7"),
             *NEVER,
             *answers(State.LACKS_KIND, "w6"),
             *answers(State.CORDONED, "w5"),

@@ -181,12 +181,12 @@ def test_a_kind_is_opened_on_the_workers_that_are_there_and_on_those_that_come()
 def test_a_worker_without_the_kind_is_not_usable_for_its_workloads_and_says_why() -> None:
     known = store()
     known.open_jobs(GADGETS)
-    known.worker("w1").lacks(GADGETS, "the server has no kind Gadget (example.com/v1)", NOW)
+    known.worker("w1").record_watch(GADGETS, "the server has no kind Gadget (example.com/v1)", NOW)
     known.worker("w1").connected()
     shown = Views(known).shown("w1", GADGETS.name, "default")
     assert (shown.usable, shown.why) == (False, "the server has no kind Gadget (example.com/v1)")
     assert Views(known).shown("w1", JOBS.name, "default").usable
-    known.worker("w1").lacks(GADGETS, "", NOW)
+    known.worker("w1").record_watch(GADGETS, "", NOW)
     assert Views(known).shown("w1", GADGETS.name, "default").usable
 
 

@@ -12,12 +12,12 @@ from multikueue.controllers.leader_election.election import (
     Candidate,
     Claim,
     Lost,
-    Sighting,
+    Observation,
     Step,
     Wait,
     claimed,
+    observe,
     released,
-    sight,
     step,
 )
 from multikueue.testing import NOW
@@ -36,7 +36,7 @@ def held(by: str = "other", seconds: int = 15, **more: Any) -> Lease:
 
 
 def decide(found: Lease | None, *, unchanged_for: float = 0.0, leads: bool = False) -> Step:
-    return step(Sighting(found, 100.0), ME, leads=leads, now=100.0 + unchanged_for)
+    return step(Observation(found, 100.0), ME, leads=leads, now=100.0 + unchanged_for)
 
 
 RELEASED = lease(**(released(NOW) | {"leaseTransitions": 3}))
@@ -105,13 +105,13 @@ def test_the_times_in_a_lease_count_for_nothing() -> None:
     ],
 )
 def test_a_lease_is_unchanged_since(now_seen: Lease | None, since: float) -> None:
-    assert sight(Sighting(held(), 100.0), now_seen, 107.0).since == since
+    assert observe(Observation(held(), 100.0), now_seen, 107.0).since == since
 
 
 def test_nothing_seen_before_counts_from_now() -> None:
-    assert sight(None, held(), 107.0) == Sighting(held(), 107.0)
-    assert sight(None, None, 107.0) == Sighting(None, 107.0)
-    assert sight(Sighting(None, 100.0), None, 107.0) == Sighting(None, 100.0)
+    assert observe(None, held(), 107.0) == Observation(held(), 107.0)
+    assert observe(None, None, 107.0) == Observation(None, 107.0)
+    assert observe(Observation(None, 100.0), None, 107.0) == Observation(None, 100.0)
 
 
 def test_a_claim_over_anothers_counts_the_transition() -> None:

@@ -127,15 +127,15 @@ async def test_a_cordoned_worker_gets_no_work_and_so_has_nothing_for_it() -> Non
 
 async def test_a_worker_has_nothing_for_queues_of_namespaces_that_it_does_not_offer() -> None:
     following = Following(100, 60)
-    following.table.store.worker("w1").sight.offer((NAMESPACE,), following.table.now())
-    following.table.store.worker("w2").sight.offer(("other",), following.table.now())
+    following.table.store.worker("w1").watch_scope.offer((NAMESPACE,), following.table.now())
+    following.table.store.worker("w2").watch_scope.offer(("other",), following.table.now())
     await following.look(HOLD)
     assert following.events(UNKNOWN)[-1] == "none of its LocalQueues leads to a ClusterQueue on w2"
 
 
 async def test_a_namespace_that_a_worker_refuses_to_show_costs_what_is_in_that() -> None:
     following = Following(100, 60)
-    following.table.store.worker("w2").sight.offer((NAMESPACE, "other"), following.table.now())
+    following.table.store.worker("w2").watch_scope.offer((NAMESPACE, "other"), following.table.now())
     w2, hidden = following.table.workers["w2"], {"other"}
 
     def refuse(_verb: str, _plural: str) -> Forbidden | None:

@@ -23,7 +23,7 @@ from multikueue.errors import Unauthorized
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.expiry import Validity
 from multikueue.settings import Dispatch, Quota, Settings
-from multikueue.store.workers.sight import EVERYWHERE, NAMESPACES_ANNOTATION
+from multikueue.store.workers.watch_scope import EVERYWHERE, NAMESPACES_ANNOTATION
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio
@@ -323,9 +323,9 @@ async def test_a_connection_begins_anew_when_other_namespaces_are_offered() -> N
 async def test_it_is_told_of_which_namespaces_nothing_is_seen() -> None:
     world = table()
     names = tuple(f"n{number}" for number in range(7))
-    world.store.worker("w1").sight.offer(names, world.now())
+    world.store.worker("w1").watch_scope.offer(names, world.now())
     for name in names[1:]:
-        world.store.worker("w1").lacks(kinds.JOBS, "you may not", world.time, namespace=name)
+        world.store.worker("w1").record_watch(kinds.JOBS, "you may not", world.time, namespace=name)
     message = "Connected; nothing is seen in n1, n2, n3, n4, n5 and 1 more: you may not"
     assert await shown(world, Reach.CONNECTED, None) == ("True", "Active", message)
 

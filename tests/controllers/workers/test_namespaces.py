@@ -18,7 +18,7 @@ from multikueue.dispatch.group.group import Reach
 from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
 from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER
-from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table, table
 from tests.controllers.workers.connection.line import QUICK, Line, access, connected, connecting
 from tests.controllers.workers.worker_server import WorkerServer, worker_server
@@ -78,9 +78,9 @@ async def test_a_manager_without_connections_goes_by_the_annotation() -> None:
     change = {"metadata": {"annotations": {NAMESPACES_ANNOTATION: "other"}}}
     world.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w1"), change)
     await Reports(world.world).reconcile("w1")
-    lack = world.store.worker("w1").sight.blindness(NAMESPACE)
+    lack = world.store.worker("w1").watch_scope.namespace_failure(NAMESPACE)
     assert lack is not None
-    assert world.store.worker("w1").sight.blindness("other") is None
+    assert world.store.worker("w1").watch_scope.namespace_failure("other") is None
 
 
 # --- what is there ---------------------------------------------------------------------------------------------------
@@ -117,13 +117,13 @@ async def test_what_runs_in_a_namespace_that_is_refused_is_lost_once_it_was_aske
     await world.settle()
     world.admit("w1")
     await world.settle()
-    world.store.worker("w1").lacks(kinds.JOBS, "you may not", world.time, namespace=NAMESPACE)
+    world.store.worker("w1").record_watch(kinds.JOBS, "you may not", world.time, namespace=NAMESPACE)
     world.time += world.world.lost_after
     world.queues.workloads.add(world.key())
     await world.settle()
     assert world.condition("Evicted") is None, "a process that was stopped has to ask again first"
 
-    world.store.worker("w1").lacks(kinds.JOBS, "you may not", world.time, namespace=NAMESPACE)
+    world.store.worker("w1").record_watch(kinds.JOBS, "you may not", world.time, namespace=NAMESPACE)
     world.queues.workloads.add(world.key())
     await world.settle()
     assert world.condition("Evicted") is not None
@@ -194,7 +194,7 @@ async def test_nothing_is_known_of_a_worker_that_offers_other_namespaces_until_t
         link = Connection(line.world.world, QUICK, line.worker, access(server, "one"), anyio.Event(), ("a", "b"))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.run)
-            await line.until(lambda: line.worker.sight.namespaces == ("a", "b"))
+            await line.until(lambda: line.worker.watch_scope.namespaces == ("a", "b"))
             assert (line.worker.link.is_known, line.worker.link.reach) == (False, Reach.SUSPECT)
             assert held(line) == {"a"}, "what was seen there counts on"
             link.stop()

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.runtime.process.files import _settled, _Sight, watch_files
+from multikueue.runtime.process.files import _settled, _PathState, watch_files
 from tests.mount import mount
 
 pytestmark = pytest.mark.anyio
@@ -154,6 +154,6 @@ async def test_what_is_no_path_does_no_harm(tmp_path: Path) -> None:
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=20))
 def test_a_state_is_told_when_it_is_seen_twice_in_a_row(traces: list[int]) -> None:
-    seen, known = [*traces, traces[-1]], dict[str, _Sight]()
+    seen, known = [*traces, traces[-1]], dict[str, _PathState]()
     told = [trace for trace in seen for _ in _settled(known, {"p": (trace,)})]
     assert told == [trace for trace, run in groupby(seen) if len(list(run)) > 1]

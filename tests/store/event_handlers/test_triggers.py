@@ -175,7 +175,7 @@ def test_a_worker_that_can_be_used_otherwise_has_all_looked_at_that_may_go_there
     store, noted = stored()
     store.worker("w1").workloads.upsert(workload("left").origin().build())
     noted.keys.clear()
-    store.worker("w1").lacks(JOBS, "you may not", NOW)
+    store.worker("w1").record_watch(JOBS, "you may not", NOW)
     assert sorted(noted.keys) == ["cluster w1", "workload left", "workload wl"]
     noted.keys.clear()
     store.worker("w1").troubled("no answer")

@@ -156,7 +156,10 @@ TELLING: dict[str, tuple[Steps, list[str]]] = {
     "silent": ((_does("fell_silent"), _does("fell_silent")), ["silence"]),
     "silent for a while": ((_does("fell_silent"), _does("answered")), ["silence", "silence"]),
     "offers": ((_does("offers", ("a",), NOW), _does("offers", ("a",), NOW)), ["why"]),
-    "lacks": ((_does("lacks", JOBS, "you may not", NOW), _does("lacks", JOBS, "", NOW)), ["use", "use"]),
+    "record_watch": (
+        (_does("record_watch", JOBS, "you may not", NOW), _does("record_watch", JOBS, "", NOW)),
+        ["use", "use"],
+    ),
     "leaves": ((_does("leaves", "another has its name"), _does("leaves", "another has its name")), ["use"]),
 }
 

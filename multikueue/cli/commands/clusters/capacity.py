@@ -24,7 +24,7 @@ from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.capacity.following import Figure, FollowedQuota, Rules, follow, follow_problem, reserve_of
 from multikueue.quota.capacity.offers import Feeders, Record, offer
 from multikueue.registration.preflight import Routes, routes
-from multikueue.store.workers.sight import namespaces_of
+from multikueue.store.workers.watch_scope import namespaces_of
 
 __all__ = ["Outlook", "Survey", "listing", "survey"]
 

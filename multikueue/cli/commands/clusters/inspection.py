@@ -26,7 +26,7 @@ from multikueue.registration.join import busy
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration
 from multikueue.registration.preflight import Finding, Level, Routes, preflight, routes
-from multikueue.store.workers.sight import EVERYWHERE, namespaces_of
+from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
     from multikueue.settings import DeclaredKind
@@ -146,7 +146,7 @@ def _membership(member: WorkerCluster) -> Finding:
 
 
 def _credential(member: WorkerCluster, moment: datetime) -> Finding:
-    if member.is_hidden:
+    if member.is_unreadable:
         return Finding("unchecked", "credential", f"not checkable from here: {member.problem}")
     if member.problem:
         return Finding("failed", "credential", member.problem)

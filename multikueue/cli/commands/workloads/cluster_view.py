@@ -61,79 +61,79 @@ class ClusterView:
         return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 
-async def look_around(scene: WorkloadSession) -> list[ClusterView]:
+async def look_around(session: WorkloadSession) -> list[ClusterView]:
     """Views of the cluster where the workload is, else of those where its copies wait; read concurrently."""
-    state = scene.workload.status
+    state = session.workload.status
     roles = dict.fromkeys(state.nominated_cluster_names, "nominated")
     roles |= {state.cluster_name: "winner"} if state.cluster_name else {}
-    sights = [ClusterView(cluster=name, role=role) for name, role in roles.items()]
+    views = [ClusterView(cluster=name, role=role) for name, role in roles.items()]
     # A context option belongs to one cluster: among several it is not clear to which.
-    if len(sights) > 1:
-        scene = replace(scene, reach=replace(scene.reach, context=None, kubeconfig=None))
-    async with spinner(f"asking {len(sights)} clusters"), anyio.create_task_group() as tasks:
-        for sight in sights:
-            tasks.start_soon(_look, scene, sight)
-    return sights
+    if len(views) > 1:
+        session = replace(session, reach=replace(session.reach, context=None, kubeconfig=None))
+    async with spinner(f"asking {len(views)} clusters"), anyio.create_task_group() as tasks:
+        for view in views:
+            tasks.start_soon(_look, session, view)
+    return views
 
 
-async def _look(scene: WorkloadSession, sight: ClusterView) -> None:
-    await _condition(scene, sight)
+async def _look(session: WorkloadSession, view: ClusterView) -> None:
+    await _condition(session, view)
     try:
         with anyio.fail_after(CLUSTER_TIMEOUT.total_seconds()):
-            async with scene.reach.connect(scene.manager, sight.cluster) as worker:
-                await _look_there(scene.workload, worker, sight)
+            async with session.reach.connect(session.manager, view.cluster) as worker:
+                await _look_there(session.workload, worker, view)
     except TimeoutError:
-        sight.problems.append(f"no answer within {CLUSTER_TIMEOUT.total_seconds():g} s")
+        view.problems.append(f"no answer within {CLUSTER_TIMEOUT.total_seconds():g} s")
     except CommandFailed as error:
-        if not await _look_by_the_manager(scene, sight):
-            sight.problems.append(str(error))
+        if not await _look_by_the_manager(session, view):
+            view.problems.append(str(error))
     except MultiKueueError as error:
-        sight.problems.append(str(error))
+        view.problems.append(str(error))
 
 
-async def _look_by_the_manager(scene: WorkloadSession, sight: ClusterView) -> bool:
+async def _look_by_the_manager(session: WorkloadSession, view: ClusterView) -> bool:
     """Whether the manager shows pods and events of the winner, to a user without access to it."""
-    if sight.role != "winner":
+    if view.role != "winner":
         return False
     try:
-        async with scene.winner() as view:
-            sight.pods = [pod for _, pod in await view.pods()]
-            unseen = view.unseen
-            found = await view.events()
+        async with session.winner() as shown:
+            view.pods = [pod for _, pod in await shown.pods()]
+            unseen = shown.unseen
+            found = await shown.events()
     except MultiKueueError:
         return False
-    sight.told = [events.LocatedEvent(view.cluster, event, item) for item, event in found]
-    sight.problems += ["by the manager, which shows neither copy nor job", *dict.fromkeys([*unseen, *view.unseen])]
+    view.told = [events.LocatedEvent(shown.cluster, event, item) for item, event in found]
+    view.problems += ["by the manager, which shows neither copy nor job", *dict.fromkeys([*unseen, *shown.unseen])]
     return True
 
 
-async def _condition(scene: WorkloadSession, sight: ClusterView) -> None:
+async def _condition(session: WorkloadSession, view: ClusterView) -> None:
     """Notes as a problem that the manager has no connection, if the user may read that."""
     try:
-        cluster = await scene.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", sight.cluster))
+        cluster = await session.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", view.cluster))
     except ApiError:
         return
     active = find_condition(cluster.status.conditions, ACTIVE)
     if active is not None and active.status != "True":
-        sight.problems.append(f"the manager has no connection: {active.message or active.reason}")
+        view.problems.append(f"the manager has no connection: {active.message or active.reason}")
 
 
-async def _look_there(workload: Workload, worker: ReachableWorker, sight: ClusterView) -> None:
-    kin = RelatedObjects(worker.client, workload)
-    sight.copy = await _allowed(kin.copy(), sight, None)
-    sight.is_seen = True
-    sight.job = await kin.job()
-    if kin.hidden:
-        sight.problems.append(f"you may not read {', '.join(sorted(kin.hidden))} there")
-    if sight.role != "winner":
+async def _look_there(workload: Workload, worker: ReachableWorker, view: ClusterView) -> None:
+    related = RelatedObjects(worker.client, workload)
+    view.copy = await _allowed(related.copy(), view, None)
+    view.is_seen = True
+    view.job = await related.job()
+    if related.forbidden:
+        view.problems.append(f"you may not read {', '.join(sorted(related.forbidden))} there")
+    if view.role != "winner":
         return
-    sight.pods = [pod for _, pod in await _allowed(kin.pods(), sight, [])]
-    sight.told = await _allowed(events.at_worker(worker, kin, workload.metadata.namespace), sight, [])
+    view.pods = [pod for _, pod in await _allowed(related.pods(), view, [])]
+    view.told = await _allowed(events.at_worker(worker, related, workload.metadata.namespace), view, [])
 
 
-async def _allowed(question: Awaitable[T], sight: ClusterView, otherwise: T) -> T:
+async def _allowed(question: Awaitable[T], view: ClusterView, otherwise: T) -> T:
     try:
         return await question
     except Forbidden as error:
-        sight.problems.append(error.message)
+        view.problems.append(error.message)
         return otherwise

@@ -93,27 +93,27 @@ def events(
 async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     from multikueue.cli.workload.session import nowhere, open_workload
 
-    async with open_workload(named, namespace, reach) as scene:
-        told = await at_home(scene)
-        if scene.workload.status.cluster_name:
-            told += await _where_it_is(scene)
+    async with open_workload(named, namespace, reach) as session:
+        told = await at_home(session)
+        if session.workload.status.cluster_name:
+            told += await _where_it_is(session)
         elif output in (Format.TABLE, Format.WIDE):
-            note(f"Of the manager only: {nowhere(scene.workload)}")
+            note(f"Of the manager only: {nowhere(session.workload)}")
     moment, found = now(), in_order(told)
     listing = PrintedList(
         columns=COLUMNS,
         rows=[row(each.event, each.cluster, moment) for each in found],
         items=[each.item for each in found],
         resource="event",
-        nothing=f"No events of workload {scene.workload.key} found.",
+        nothing=f"No events of workload {session.workload.key} found.",
     )
     print_items(listing, output)
 
 
-async def _where_it_is(scene: WorkloadSession) -> list[LocatedEvent]:
+async def _where_it_is(session: WorkloadSession) -> list[LocatedEvent]:
     """Events of the worker. If they cannot be read, a note says so, and the manager's are still shown."""
     try:
-        async with scene.winner() as view:
+        async with session.winner() as view:
             found = [LocatedEvent(view.cluster, event, item) for item, event in await view.events()]
     except MultiKueueError as error:
         note(f"Of the manager only: {error}")
@@ -123,24 +123,24 @@ async def _where_it_is(scene: WorkloadSession) -> list[LocatedEvent]:
     return found
 
 
-async def at_home(scene: WorkloadSession) -> list[LocatedEvent]:
+async def at_home(session: WorkloadSession) -> list[LocatedEvent]:
     """The manager's events of the workload and its owners; none, with a note, if the user may not list events."""
     try:
-        found = await _fetch(scene.manager, scene.workload.metadata.namespace)
+        found = await _fetch(session.manager, session.workload.metadata.namespace)
     except Forbidden as error:
         note(f"Not seen: events of the manager: {error.message}")
         return []
-    ours = _uids(scene.workload)
+    ours = _uids(session.workload)
     return [LocatedEvent(HOME, event, item) for item, event in found if event.involved_object.uid in ours]
 
 
-async def at_worker(worker: ReachableWorker, kin: RelatedObjects, namespace: str) -> list[LocatedEvent]:
-    """A worker's events about the relatives that `kin` knows by now. Raises Forbidden."""
+async def at_worker(worker: ReachableWorker, related: RelatedObjects, namespace: str) -> list[LocatedEvent]:
+    """A worker's events about the relatives that `related` knows by now. Raises Forbidden."""
     found = await _fetch(worker.client, namespace)
     return [
         LocatedEvent(worker.cluster, event, item)
         for item, event in found
-        if kin.is_about_relative(event.involved_object)
+        if related.is_about_relative(event.involved_object)
     ]
 
 
@@ -179,15 +179,15 @@ async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output:
     from multikueue.cli.workload.session import open_workload
 
     ticker = Ticker(COLUMNS, output)
-    async with open_workload(named, namespace, reach) as scene, anyio.create_task_group() as tasks:
-        ours = _uids(scene.workload)
+    async with open_workload(named, namespace, reach) as session, anyio.create_task_group() as tasks:
+        ours = _uids(session.workload)
 
         async def take(event: PrintedEvent, gone: bool) -> None:
             if not gone and event.involved_object.uid in ours:
                 ticker.add(row(event, HOME, now()))
 
-        tasks.start_soon(follow, scene.manager, PRINTED_EVENTS, scene.workload.metadata.namespace, take)
-        workload = await scene.stay(_Show(ticker))
+        tasks.start_soon(follow, session.manager, PRINTED_EVENTS, session.workload.metadata.namespace, take)
+        workload = await session.stay(_Show(ticker))
         tasks.cancel_scope.cancel()
     note(description.now(workload))
 

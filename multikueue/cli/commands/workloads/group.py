@@ -87,17 +87,17 @@ async def _show(named: str, namespace: str | None, reach: WorkerAccess, output: 
     from multikueue.cli.commands.workloads.cluster_view import look_around
     from multikueue.cli.workload.session import open_workload
 
-    async with open_workload(named, namespace, reach) as scene:
-        workload = scene.workload
+    async with open_workload(named, namespace, reach) as session:
+        workload = session.workload
         if is_document(output):
-            print_document(scene.item, output)
+            print_document(session.item, output)
         elif output is Format.NAME:
             print(f"workload.kueue.x-k8s.io/{workload.metadata.name}")
         else:
-            sights, told = await look_around(scene), await events.at_home(scene)
+            views, told = await look_around(session), await events.at_home(session)
             _print_workload(workload)
-            _print_where(sights, output)
-            _print_events([*told, *(each for sight in sights for each in sight.told)], output)
+            _print_where(views, output)
+            _print_events([*told, *(each for view in views for each in view.told)], output)
 
 
 def _print_workload(workload: Workload) -> None:
@@ -113,13 +113,13 @@ def _print_workload(workload: Workload) -> None:
         note("No controller has looked at it yet: is the manager running?")
 
 
-def _print_where(sights: list[ClusterView], output: Form) -> None:
-    if not sights:
+def _print_where(views: list[ClusterView], output: Form) -> None:
+    if not views:
         return
     _section("Clusters")
-    print_table(CLUSTERS, [sight.row() for sight in sights], output)
+    print_table(CLUSTERS, [view.row() for view in views], output)
     moment = now()
-    rows = [pods.row(pod, sight.cluster, moment) for sight in sights for pod in sight.pods]
+    rows = [pods.row(pod, view.cluster, moment) for view in views for pod in view.pods]
     if rows:
         _section("Pods")
         print_table(pods.COLUMNS, rows, output)

@@ -126,7 +126,7 @@ async def _print_all(named: str, namespace: str | None, reach: WorkerAccess, wis
     """Prints the present logs, one container after the other."""
     from multikueue.cli.workload.session import open_workload
 
-    async with open_workload(named, namespace, reach) as scene, scene.winner() as view:
+    async with open_workload(named, namespace, reach) as session, session.winner() as view:
         found = [pod for _, pod in await view.pods()]
         wanted = [(pod, container) for pod in found for container in wish.containers(pod)]
         if not wanted:
@@ -154,11 +154,11 @@ async def _follow(named: str, namespace: str | None, reach: WorkerAccess, wish: 
     from multikueue.cli.workload import description
     from multikueue.cli.workload.session import open_workload
 
-    async with open_workload(named, namespace, reach) as scene:
-        if scene.workload.has(FINISHED):
+    async with open_workload(named, namespace, reach) as session:
+        if session.workload.has(FINISHED):
             await _print_all(named, namespace, reach, wish)
             return
-        workload = await scene.stay(_Listen(wish))
+        workload = await session.stay(_Listen(wish))
     note(description.now(workload))
 
 

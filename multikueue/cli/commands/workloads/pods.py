@@ -67,7 +67,7 @@ def pods(
 async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     from multikueue.cli.workload.session import open_workload
 
-    async with open_workload(named, namespace, reach) as scene, scene.winner() as view:
+    async with open_workload(named, namespace, reach) as session, session.winner() as view:
         found = await view.pods()
     moment = now()
     listing = PrintedList(
@@ -75,7 +75,7 @@ async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: 
         rows=[row(pod, view.cluster, moment) for _, pod in found],
         items=[item for item, _ in found],
         resource="pod",
-        nothing=no_pods(scene.workload, view.unseen),
+        nothing=no_pods(session.workload, view.unseen),
     )
     print_items(listing, output)
     for text in view.unseen if found else ():
@@ -85,8 +85,8 @@ async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: 
 async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
     from multikueue.cli.workload.session import open_workload
 
-    async with open_workload(named, namespace, reach) as scene:
-        workload = await scene.stay(_Show(output))
+    async with open_workload(named, namespace, reach) as session:
+        workload = await session.stay(_Show(output))
     note(no_pods(workload))
 
 
@@ -113,15 +113,15 @@ class _Show:
 
 
 def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
-    """The message where there are no pods, or no longer any; `unseen` says why some may be hidden."""
+    """The message where there are no pods, or no longer any; `unseen` says why some may be missing."""
     from multikueue.api.kueue.workload import FINISHED
     from multikueue.cli.workload import description
 
     if workload.has(FINISHED):
         text = description.now(workload)
         return f"{text.rstrip('.')}. Its copy is gone from the cluster since, and its pods with it."
-    hidden = f" ({'; '.join(unseen)})" if unseen else ""
-    return f"No pods of workload {workload.key} found on {workload.status.cluster_name}{hidden}."
+    reasons = f" ({'; '.join(unseen)})" if unseen else ""
+    return f"No pods of workload {workload.key} found on {workload.status.cluster_name}{reasons}."
 
 
 # --- a pod in words --------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from multikueue.kube.auth.identity import loop_time
 from multikueue.kube.client import Call, Client
 from multikueue.runtime import AdaptiveLimit, Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
-from multikueue.store.workers.sight import EVERYWHERE
+from multikueue.store.workers.watch_scope import EVERYWHERE
 from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import outbox_of

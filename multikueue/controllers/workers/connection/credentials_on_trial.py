@@ -14,7 +14,7 @@ from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Ac
 from multikueue.controllers.workers.connection.watches import selector, watched
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.client import Client
-from multikueue.store.workers.sight import is_needed
+from multikueue.store.workers.watch_scope import is_needed
 from multikueue.store.workers.worker import WorkerView
 
 __all__ = [
@@ -76,7 +76,7 @@ async def prove(
         try:
             page = await trial.list(kind, namespace=namespace, label_selector=selector(context))
         except (NotFound, Forbidden):
-            if is_needed(kind) and worker.sight.blindness(namespace) is None:
+            if is_needed(kind) and worker.watch_scope.namespace_failure(namespace) is None:
                 raise
             continue
         seen.update(item.metadata.uid for item in page.items)

@@ -18,7 +18,7 @@ from multikueue.controllers.workers.connection.health import Health
 from multikueue.kube.client import Client
 from multikueue.kube.reflector import Reflector
 from multikueue.store.caches.cache import Cache
-from multikueue.store.workers.sight import is_needed
+from multikueue.store.workers.watch_scope import is_needed
 from multikueue.store.workers.worker import WorkerView
 
 __all__ = ["Watches", "selector", "watched"]
@@ -55,7 +55,7 @@ class Watches:
         for namespace in self.namespaces:
             reflector = self._reflector(client, kind, cache, namespace)
             self._reflectors.append(reflector)
-            self.worker.lacks(kind, _unlisted(kind), self.context.now(), namespace=namespace)
+            self.worker.record_watch(kind, _unlisted(kind), self.context.now(), namespace=namespace)
             if self.are_running:
                 tasks.start_soon(reflector.run)
 
@@ -71,12 +71,12 @@ class Watches:
 
     def _reflector(self, client: Client, kind: Kind[Any], cache: Cache[Any], namespace: str) -> Reflector[Any]:
         def on_state(ok: bool, why: str) -> None:
-            lacking = not ok and reflector.refused and _may_lack(kind, namespace)
-            if not ok and not lacking:
+            is_missing = not ok and reflector.refused and _is_optional(kind, namespace)
+            if not ok and not is_missing:
                 self.context.metrics.watch_failures(self.worker.name, kind.plural).inc()
-            self.worker.lacks(kind, why if lacking else "", self.context.now(), namespace=namespace)
-            self.health.report("namespaces", self._blindness())
-            self.health.report(_part(kind, namespace), "" if ok or lacking else f"{kind.plural}: {why}")
+            self.worker.record_watch(kind, why if is_missing else "", self.context.now(), namespace=namespace)
+            self.health.report("namespaces", self._why_none_watched())
+            self.health.report(_part(kind, namespace), "" if ok or is_missing else f"{kind.plural}: {why}")
 
         reflector: Reflector[Any] = Reflector(
             client,
@@ -94,10 +94,10 @@ class Watches:
         for reflector in self._reflectors:
             reflector.list_anew()
 
-    def _blindness(self) -> str:
-        """Why nothing is seen in any namespace; empty if something is."""
-        blind = tuple(self.worker.sight.blind())
-        return f"namespace {blind[0][0]}: {blind[0][1]}" if blind and len(blind) == len(self.namespaces) else ""
+    def _why_none_watched(self) -> str:
+        """Why no namespace can be watched; empty if one can."""
+        failed = tuple(self.worker.watch_scope.failed_namespaces())
+        return f"namespace {failed[0][0]}: {failed[0][1]}" if failed and len(failed) == len(self.namespaces) else ""
 
 
 def watched(worker: WorkerView) -> tuple[tuple[Kind[Any], Cache[Any]], ...]:
@@ -118,7 +118,7 @@ def _part(kind: Kind[Any], namespace: str) -> str:
     return f"{kind.name} {namespace}"
 
 
-def _may_lack(kind: Kind[Any], namespace: str) -> bool:
-    """Whether a worker is usable without that watch: if it lacks a kind of jobs, or shows us nothing of a namespace, it
+def _is_optional(kind: Kind[Any], namespace: str) -> bool:
+    """Whether a worker is usable without that watch: a worker without a kind of jobs, or without one of its namespaces,
     is merely not chosen for those jobs."""
     return bool(namespace) or not is_needed(kind)

@@ -19,7 +19,7 @@ from multikueue.api.kueue.queues import FOLLOW_ANNOTATION
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
-from multikueue.store.workers.sight import NAMESPACES_ANNOTATION
+from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 from multikueue.testing import (
     admission_check,
     cluster_queue,

@@ -17,7 +17,7 @@ from multikueue.dispatch.group.group import Asked, Reach
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.tokens import FixedToken
 from multikueue.settings import Dispatch
-from multikueue.store.workers.sight import EVERYWHERE
+from multikueue.store.workers.watch_scope import EVERYWHERE
 from multikueue.store.workers.worker import NEVER, WorkerView
 from multikueue.testing import NOW
 from tests.controllers.table import Table, table

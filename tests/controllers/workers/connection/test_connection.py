@@ -231,7 +231,7 @@ WITH_GADGETS = Integrations(external=(GADGET,))
 
 def no_gadgets(line: Line) -> str:
     """Why there can be none on the worker."""
-    lack = line.worker.sight.lack(GADGETS.name, "team")
+    lack = line.worker.watch_scope.failure(GADGETS.name, "team")
     return lack.why if lack is not None else ""
 
 
