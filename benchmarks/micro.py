@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from benchmarks.figures import Target, at_least, at_most
 from multikueue.api.kueue.workload import Workload
-from multikueue.dispatch.consult import Answer, Chosen, consult
 from multikueue.dispatch.decide import Decision, decide
 from multikueue.dispatch.group.group import Group, Remote, attempt_of
-from multikueue.dispatch.nomination.question import question
+from multikueue.dispatch.nomination.request import nomination_request
+from multikueue.dispatch.strategy_call import LoadedStrategy, NominationResult, call_strategy
 from multikueue.kube.decode import change_of
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache
@@ -165,7 +165,7 @@ class Everywhere:
         return Nomination(fleet.names)
 
 
-EVERYWHERE = Chosen("everywhere", Everywhere())
+EVERYWHERE = LoadedStrategy("everywhere", Everywhere())
 
 
 def decisions() -> int:
@@ -178,11 +178,13 @@ def decisions() -> int:
 
 
 def decided(group: Group) -> Decision:
-    """Decide as a workload's reconcile does, which asks the strategy where there is something to nominate."""
-    asked = question(group, NOW)
-    if asked is not None:
-        nomination = consult(EVERYWHERE.strategy, asked.workload, asked.fleet)
-        group = replace(group, answer=Answer(question=asked, by=EVERYWHERE, nomination=nomination))
+    """Decide as a workload's reconcile does, which calls the strategy where there is something to nominate."""
+    request = nomination_request(group, NOW)
+    if request is not None:
+        nomination = call_strategy(EVERYWHERE.strategy, request.workload, request.fleet)
+        group = replace(
+            group, nomination_result=NominationResult(request=request, by=EVERYWHERE, nomination=nomination)
+        )
     return decide(group, NOW)
 
 

@@ -46,7 +46,7 @@ def decide(group: Group, now: datetime) -> Decision:
     phase = phase_of(seen)
     outcome = HANDLERS[phase](seen)
     if phase is not Phase.UNREADABLE and any(remote.asked is not None for remote in group.remotes):
-        outcome = _with_questions(outcome, group, now)
+        outcome = _with_reads(outcome, group, now)
     return _decision(phase, outcome)
 
 
@@ -99,7 +99,7 @@ def nominate(group: Group, now: datetime) -> Decision:
 
 
 def _should_give_back(group: Group) -> bool:
-    return group.answer is not None and group.answer.nomination is not None and group.answer.nomination.give_back
+    return group.nomination is not None and group.nomination.give_back
 
 
 def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, ...]) -> tuple[Condition, ...]:
@@ -111,7 +111,7 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
     return kept if new is None else (*kept, new)
 
 
-def _with_questions(outcome: Outcome, group: Group, now: datetime) -> Outcome:
+def _with_reads(outcome: Outcome, group: Group, now: datetime) -> Outcome:
     """Add a read for each job whose request got no answer, once a read can tell its result. Not where `outcome`
     requests the job again: that request tells."""
     asked_anew = {each.cluster for each in outcome.desired if isinstance(each, Running)}
@@ -119,11 +119,11 @@ def _with_questions(outcome: Outcome, group: Group, now: datetime) -> Outcome:
         r for r in group.remotes if r.asked and r.is_reachable and r.job is None and r.cluster not in asked_anew
     ]
     later = {r.cluster: r.asked.until - now for r in doubtful if r.asked is not None and r.asked.until > now}
-    questions = tuple(
+    reads = tuple(
         Found(cluster=r.cluster, why="it was asked for, and no answer came") for r in doubtful if r.cluster not in later
     )
     after = sooner(outcome.again_after, *later.values())
-    return replace(outcome, desired=(*outcome.desired, *questions), again_after=after)
+    return replace(outcome, desired=(*outcome.desired, *reads), again_after=after)
 
 
 HANDLERS: dict[Phase, Callable[[View], Outcome]] = {

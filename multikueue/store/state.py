@@ -33,7 +33,7 @@ from multikueue.api.meta import ObjectKey, OwnerReference
 from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
 from multikueue.api.multikueue.profiles import ClusterProfile
 from multikueue.dispatch.group.group import Fleet
-from multikueue.dispatch.nomination.question import failures, may_be_on
+from multikueue.dispatch.nomination.request import failures, may_be_on
 from multikueue.jobs.framework.adapter import Adapter, is_local
 from multikueue.jobs.framework.pod_set_info import failed_start
 from multikueue.jobs.framework.workloads import is_of_group, is_owned

@@ -10,9 +10,9 @@ from datetime import timedelta
 from itertools import product
 from typing import Any
 
-from multikueue.dispatch.consult import consult
+from multikueue.dispatch.strategy_call import NominationRequest, call_strategy
 from multikueue.errors import StrategyError
-from multikueue.strategy import Fleet, Nomination, Strategy, Workload
+from multikueue.strategy import Nomination, Strategy
 from multikueue.testing.fleets import FleetBuilder, StrategyWorkloadBuilder, fleet, strategy_workload
 from multikueue.testing.objects import NOW
 
@@ -59,14 +59,8 @@ def promises_not_asked(strategy: Strategy) -> tuple[str, ...]:
     """The promises about answers, of a strategy that gives none: nobody knows whether it would keep them."""
     if not callable(getattr(strategy, "nominate", None)):
         return PROMISES[4:]
-    answered = any(_ask(strategy, question)[0] is not None for question in _questions())
+    answered = any(_call(strategy, request)[0] is not None for request in _requests())
     return () if answered else PROMISES[5:8]
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    workload: Workload
-    fleet: Fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +69,12 @@ class _Fault:
 
     promise: str
     text: str
-    question: _Question | None = None
+    request: NominationRequest | None = None
 
     def story(self, strategy: Strategy) -> str:
-        if self.question is None:
+        if self.request is None:
             return f"{_name(strategy)} {self.text}"
-        workload, fleet_ = self.question.workload, self.question.fleet
+        workload, fleet_ = self.request.workload, self.request.fleet
         return f"{_name(strategy)} breaks the contract: {self.text}\n  asked with {workload}\n  and {fleet_}"
 
 
@@ -103,43 +97,43 @@ def _faults_of_shape(strategy: Strategy) -> Iterator[_Fault]:
 
 
 def _faults_of_conduct(strategy: Strategy) -> Iterator[_Fault]:
-    """Each question is asked twice, the second time in reverse order. Without `nominate` nothing is asked."""
+    """Makes each request twice, the second time in reverse order, if there is a method `nominate`."""
     if not callable(getattr(strategy, "nominate", None)):
         return
-    questions = tuple(_questions())
+    requests = tuple(_requests())
     before = deepcopy(strategy)
     answers = []
-    for question in (*questions, *reversed(questions)):
-        answer, faults = _ask(strategy, question)
+    for request in (*requests, *reversed(requests)):
+        answer, faults = _call(strategy, request)
         answers.append(answer)
         yield from faults
-    for question, first, second in zip(questions, answers, reversed(answers), strict=False):
+    for request, first, second in zip(requests, answers, reversed(answers), strict=False):
         if first is not None and second is not None and first != second:
-            yield _Fault(PROMISES[7], f"answered {first}, and asked again {second}", question)
+            yield _Fault(PROMISES[7], f"answered {first}, and asked again {second}", request)
     if strategy != before:
         yield _Fault(PROMISES[8], f"changed itself: it was {before}, it is {strategy}")
 
 
-def _ask(strategy: Strategy, question: _Question) -> tuple[Nomination | None, list[_Fault]]:
-    asked = deepcopy(question)
+def _call(strategy: Strategy, request: NominationRequest) -> tuple[Nomination | None, list[_Fault]]:
+    given = deepcopy(request)
     try:
-        nomination = consult(strategy, asked.workload, asked.fleet)
+        nomination = call_strategy(strategy, given.workload, given.fleet)
     except StrategyError as error:
-        return None, [_Fault(PROMISES[4], str(error), question)]
+        return None, [_Fault(PROMISES[4], str(error), request)]
     faults = []
-    if asked != question:
-        faults.append(_Fault(PROMISES[6], f"the question was changed to {asked}", question))
-    allowed = {*question.fleet.names, *question.workload.nominated_clusters}
+    if given != request:
+        faults.append(_Fault(PROMISES[6], f"the question was changed to {given}", request))
+    allowed = {*request.fleet.names, *request.workload.nominated_clusters}
     wrong = [name for name in nomination.clusters if name not in allowed]
     if wrong:
-        faults.append(_Fault(PROMISES[5], f"nominated {', '.join(wrong)}, which cannot be used", question))
+        faults.append(_Fault(PROMISES[5], f"nominated {', '.join(wrong)}, which cannot be used", request))
     return nomination, faults
 
 
-def _questions() -> Iterator[_Question]:
+def _requests() -> Iterator[NominationRequest]:
     """Each workload with each fleet, now and later."""
     for workload, fleet_, later in product(_workloads(), _fleets(), _LATER):
-        yield _Question(workload.build(), fleet_.later(later).build())
+        yield NominationRequest(workload.build(), fleet_.later(later).build())
 
 
 _LATER = (timedelta(), timedelta(seconds=1), timedelta(minutes=5), timedelta(days=2))

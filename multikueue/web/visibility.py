@@ -144,14 +144,14 @@ class PodLog(msgspec.Struct, frozen=True, kw_only=True):
         return ObjectKey(self.namespace, self.name)
 
 
-Question = Discovery | Pending | Explain | Look | PodLog
+VisibilityRequest = Discovery | Pending | Explain | Look | PodLog
 
 _RELATIVES = {PODS: "WorkloadPods", EVENTS: "WorkloadEvents"}
 """The readable collections on the worker: plural, and kind of the answer."""
 
 
-def question(path: str, query: Mapping[str, str]) -> Question:
-    """The question in a GET. `path` is decoded. Raises Refused: 404 for an unknown path, 400 for a bad parameter."""
+def parse_request(path: str, query: Mapping[str, str]) -> VisibilityRequest:
+    """The request in a GET. `path` is decoded. Raises Refused: 404 for an unknown path, 400 for a bad parameter."""
     document = _DOCUMENTS.get(path.rstrip("/"))
     if document is not None:
         return Discovery(path=path, document=document)
@@ -183,11 +183,11 @@ def _log(namespace: str, name: str, query: Mapping[str, str]) -> PodLog:
     pod = _dns_name(query, "pod")
     if not pod:
         raise Refused(400, "BadRequest", "query parameter pod: expected the name of a pod")
-    asked = {"container": _dns_name(query, "container")}
-    asked |= {each: str(_number(query, each)) for each in ("tailLines", "sinceSeconds") if query.get(each)}
-    asked |= {each: "true" if _flag(query, each) else "" for each in ("follow", "previous", "timestamps")}
+    parameters = {"container": _dns_name(query, "container")}
+    parameters |= {each: str(_number(query, each)) for each in ("tailLines", "sinceSeconds") if query.get(each)}
+    parameters |= {each: "true" if _flag(query, each) else "" for each in ("follow", "previous", "timestamps")}
     return PodLog(
-        namespace=namespace, name=name, pod=pod, query=tuple((each, text) for each, text in asked.items() if text)
+        namespace=namespace, name=name, pod=pod, query=tuple((each, text) for each, text in parameters.items() if text)
     )
 
 
@@ -214,27 +214,27 @@ def _number(query: Mapping[str, str], name: str) -> int:
     return number
 
 
-def answer(asked: Pending, *, lines: Lines, routes: Routes) -> dict[str, Any]:
+def pending_summary(request: Pending, *, lines: Lines, routes: Routes) -> dict[str, Any]:
     """The PendingWorkloadsSummary. Raises Refused (404) if there is no such queue."""
-    cluster_queue = routes(ObjectKey(asked.namespace, asked.name)) if asked.namespace else asked.name
+    cluster_queue = routes(ObjectKey(request.namespace, request.name)) if request.namespace else request.name
     line = lines(cluster_queue) if cluster_queue is not None else ()
     if line is None or cluster_queue is None:
-        kind = asked.resource.removesuffix("s")
-        raise Refused(404, "NotFound", f'{kind}.{GROUP} "{asked.name}" not found')
+        kind = request.resource.removesuffix("s")
+        raise Refused(404, "NotFound", f'{kind}.{GROUP} "{request.name}" not found')
     places = _places(line)
-    if asked.namespace:
-        key = ObjectKey(asked.namespace, asked.name)
+    if request.namespace:
+        key = ObjectKey(request.namespace, request.name)
         places = (place for place in places if place[0].local_queue == key)
-    shown = islice(islice(places, asked.offset, None), asked.limit)
+    shown = islice(islice(places, request.offset, None), request.limit)
     return {
         "kind": SUMMARY,
-        "apiVersion": f"{GROUP}/{asked.version}",
+        "apiVersion": f"{GROUP}/{request.version}",
         "metadata": {},
         "items": [_item(*place) for place in shown],
     }
 
 
-def explanation(asked: Explain, found: Explanation | None, workers: Sequence[Prospect]) -> dict[str, Any]:
+def explanation(request: Explain, found: Explanation | None, workers: Sequence[Prospect]) -> dict[str, Any]:
     """The WorkloadExplanation: the missing quota (absent if it waits for none), and the prospects on each worker.
 
     The names of workloads in other namespaces are hidden: a LocalQueue's pending workloads do not show them either.
@@ -242,21 +242,21 @@ def explanation(asked: Explain, found: Explanation | None, workers: Sequence[Pro
     document = {
         "kind": "WorkloadExplanation",
         "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",
-        "metadata": {"name": asked.name, "namespace": asked.namespace},
+        "metadata": {"name": request.name, "namespace": request.namespace},
     }
     if found is not None:
-        document["quota"] = msgspec.to_builtins(_own_names(found, asked.namespace))
+        document["quota"] = msgspec.to_builtins(_own_names(found, request.namespace))
     if workers:
         document["workers"] = msgspec.to_builtins(workers)
     return document
 
 
-def relatives(asked: Look, cluster: str, items: Sequence[Object], unseen: Sequence[str]) -> dict[str, Any]:
+def relatives(request: Look, cluster: str, items: Sequence[Object], unseen: Sequence[str]) -> dict[str, Any]:
     """The objects found on the worker `cluster` (empty: on none); `unseen`: why some may be missing."""
     return {
-        "kind": _RELATIVES[asked.subresource],
+        "kind": _RELATIVES[request.subresource],
         "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",
-        "metadata": {"name": asked.name, "namespace": asked.namespace},
+        "metadata": {"name": request.name, "namespace": request.namespace},
         **({"cluster": cluster} if cluster else {}),
         "items": items,
         **({"unseen": list(unseen)} if unseen else {}),

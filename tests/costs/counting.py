@@ -27,7 +27,7 @@ COUNTED: Mapping[str, Sequence[str]] = {
     "remotes": ("multikueue.store.views:Views._remote",),
     "decisions": ("multikueue.dispatch.decide:decide",),
     "workers shown to strategies": ("multikueue.strategy:Worker.__init__",),
-    "consultations": ("multikueue.dispatch.consult:consult",),
+    "strategy calls": ("multikueue.dispatch.strategy_call:call_strategy",),
     "workload reconciles": ("multikueue.controllers.workloads.workloads:Workloads.reconcile",),
     "job reconciles": ("multikueue.controllers.workloads.jobs:Jobs.reconcile",),
     "outbox turns": ("multikueue.controllers.workers.connection.outbox:Outbox.reconcile",),

@@ -45,7 +45,7 @@ GOALS: Sequence[Goal] = (
     Goal("groups", 10),
     Goal("workers shown to strategies", 0, 1, of_all=True),
     Goal("workers shown to strategies", 0, of_all=False),
-    Goal("consultations", 2),
+    Goal("strategy calls", 2),
     Goal(DECODES, 10),
     Goal("job reconciles", 10),
     Goal("outbox turns", 4, 4),

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import Workload, WorkloadStatus
-from multikueue.dispatch.consult import Answer, Chosen, again_at, consult
 from multikueue.dispatch.copies.actions import Action
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.decide import Decision, decide, plan
 from multikueue.dispatch.group.group import Asked, Fleet, Group, JobState, Link, Reach, Remote, Unfit, attempt_of
 from multikueue.dispatch.group.phases import choose
-from multikueue.dispatch.nomination.question import question
+from multikueue.dispatch.nomination.request import nomination_request
+from multikueue.dispatch.strategy_call import LoadedStrategy, NominationResult, again_at, call_strategy
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet as ShownFleet
 from multikueue.strategy import Nomination
@@ -125,7 +125,7 @@ class Decided(Decision, frozen=True, kw_only=True):
 
 
 def decided(local: WorkloadBuilder | None, *remotes: Remote, now: datetime = NOW, **more: Any) -> Decided:
-    return carried_out(consulted(choose(group(local, *remotes, **more)), now), now)
+    return carried_out(with_nomination(choose(group(local, *remotes, **more)), now), now)
 
 
 def carried_out(seen: Group, now: datetime) -> Decided:
@@ -138,21 +138,27 @@ def carried_out(seen: Group, now: datetime) -> Decided:
     return Decided(**{name: getattr(decision, name) for name in decision.__struct_fields__}, actions=actions)
 
 
-EVERYWHERE = Chosen("everywhere", Everywhere())
+EVERYWHERE = LoadedStrategy("everywhere", Everywhere())
 
 
-def consulted(seen: Group, now: datetime = NOW, *, by: Chosen = EVERYWHERE) -> Group:
-    """The group with the answer of its strategy, as the reconcile of the workload has it."""
-    asked = question(seen, now)
-    if asked is None:
-        return replace(seen, answer=None)
+def with_nomination(seen: Group, now: datetime = NOW, *, by: LoadedStrategy = EVERYWHERE) -> Group:
+    """The group with the result of its strategy, as the reconcile of the workload has it."""
+    request = nomination_request(seen, now)
+    if request is None:
+        return replace(seen, nomination_result=None)
     try:
-        nomination = consult(by.strategy, asked.workload, asked.fleet)
+        nomination = call_strategy(by.strategy, request.workload, request.fleet)
     except StrategyError as error:
         again = now + timedelta(seconds=30)
-        return replace(seen, answer=Answer(question=asked, by=by, problem=str(error), failures=1, again_at=again))
+        return replace(
+            seen,
+            nomination_result=NominationResult(request=request, by=by, problem=str(error), failures=1, again_at=again),
+        )
     return replace(
-        seen, answer=Answer(question=asked, by=by, nomination=nomination, again_at=again_at(nomination, now))
+        seen,
+        nomination_result=NominationResult(
+            request=request, by=by, nomination=nomination, again_at=again_at(nomination, now)
+        ),
     )
 
 

@@ -23,7 +23,6 @@ from tests.dispatch.builders import (
     but,
     carried_out,
     check_of,
-    consulted,
     copy,
     decided,
     group,
@@ -32,6 +31,7 @@ from tests.dispatch.builders import (
     reserved,
     told,
     unchecked,
+    with_nomination,
     with_status,
     won,
     worker,
@@ -158,6 +158,6 @@ def test_the_decision_taken_is_at_rest(
     if local is None or first.status is None:
         return
     settled = replace(group(local, *remotes), local=with_status(local.build(), first.status))
-    second = decide(consulted(settled), NOW)
-    again = decide(consulted(replace(settled, local=with_status(settled.local, second.status))), NOW)
+    second = decide(with_nomination(settled), NOW)
+    again = decide(with_nomination(replace(settled, local=with_status(settled.local, second.status))), NOW)
     assert again.status == second.status

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, NOMINATED, QUOTA_RESERVED, Workload
-from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.copies.actions import (
     Action,
     CreateJob,
@@ -33,11 +32,12 @@ from multikueue.dispatch.group.group import Asked, Group, Link, Reach, Remote
 from multikueue.dispatch.group.group import Fleet as GroupFleet
 from multikueue.dispatch.group.phases import Phase, choose
 from multikueue.dispatch.handlers.evicting import is_holding
+from multikueue.dispatch.strategy_call import LoadedStrategy, NominationResult
 from multikueue.strategy import Fleet, Nomination, Strategy
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW
 from strategies.incremental import Incremental
-from tests.dispatch.builders import CHECK, EVERYWHERE, consulted, copy, pending, remote_job, shown
+from tests.dispatch.builders import CHECK, EVERYWHERE, copy, pending, remote_job, shown, with_nomination
 
 LOST_AFTER, GIVEN_UP, CARRIED_OUT = timedelta(minutes=15), timedelta(seconds=10), timedelta(minutes=1)
 WORKERS = ("w1", "w2", "w3")
@@ -80,8 +80,8 @@ class World:
     phase: Phase = Phase.GONE
     uids: int = 0
     choice: tuple[str, str] = ("", "")
-    answer: Answer | None = None
-    strategy: Chosen = EVERYWHERE
+    nomination_result: NominationResult | None = None
+    strategy: LoadedStrategy = EVERYWHERE
 
     def __post_init__(self) -> None:
         self.local = pending().build()
@@ -101,7 +101,11 @@ class World:
         )
         group = replace(group, is_job_finished=self._is_told(group))
         attempt, choice = self.choice
-        return replace(group, choice=choice, answer=self.answer) if attempt == group.attempt else group
+        return (
+            replace(group, choice=choice, nomination_result=self.nomination_result)
+            if attempt == group.attempt
+            else group
+        )
 
     def _is_told(self, group: Group) -> bool:
         """Whether the jobs controller has copied a result: of the winner, or of the job of this attempt."""
@@ -125,8 +129,8 @@ class World:
 
     def manage(self) -> None:
         """One look: write the status, then perform the actions, of which any may fail or lose its answer."""
-        group = consulted(choose(self.group()), self.now, by=self.strategy)
-        self.choice, self.answer = (group.attempt, group.choice), group.answer
+        group = with_nomination(choose(self.group()), self.now, by=self.strategy)
+        self.choice, self.nomination_result = (group.attempt, group.choice), group.nomination_result
         decision = decide(group, self.now)
         self.phases.add((self.phase, decision.phase))
         self.phase = decision.phase
@@ -268,7 +272,7 @@ class World:
 
     def crash(self) -> None:
         """A new process knows what it can reach, and of the others nothing."""
-        self.choice, self.answer = ("", ""), None
+        self.choice, self.nomination_result = ("", ""), None
         for side in self.sides.values():
             side.asked, side.seen_workload, side.seen_job, side.known = "", None, None, False
             side.under_way = ""  # what the one before had under way is beyond any memory
@@ -348,7 +352,7 @@ class World:
 def history(seed: int, steps: int = 60, *, strategy: Strategy | None = None) -> World:
     world = World(random.Random(seed))
     if strategy is not None:
-        world.strategy = Chosen("chosen", strategy)
+        world.strategy = LoadedStrategy("chosen", strategy)
     try:
         for _ in range(steps):
             world.step()

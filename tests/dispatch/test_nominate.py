@@ -9,18 +9,18 @@ import msgspec
 import pytest
 
 from multikueue.api.kueue.workload import NOMINATED, WorkloadStatus
-from multikueue.dispatch.consult import Chosen
 from multikueue.dispatch.decide import Decision, nominate
 from multikueue.dispatch.group.group import Reach, Remote
+from multikueue.dispatch.strategy_call import LoadedStrategy
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
-from tests.dispatch.builders import BOTH, EVERYWHERE, away, consulted, group, pending, reserved, won, worker
+from tests.dispatch.builders import BOTH, EVERYWHERE, away, group, pending, reserved, with_nomination, won, worker
 
 
 def nominated(local: WorkloadBuilder | None, *remotes: Remote, by: Any = None) -> Decision:
-    strategy = Chosen("mine", by) if by else EVERYWHERE
-    return nominate(consulted(group(local, *remotes), by=strategy), NOW)
+    strategy = LoadedStrategy("mine", by) if by else EVERYWHERE
+    return nominate(with_nomination(group(local, *remotes), by=strategy), NOW)
 
 
 class Says:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.consult import consult
+from multikueue.dispatch.strategy_call import call_strategy
 from multikueue.store.caches.placements import Named
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW, FleetBuilder, check_strategy, fleet, strategy_workload
@@ -158,9 +158,9 @@ def test_where_nobody_can_be_nominated_the_reason_says_who_was_decided_for_and_w
 def test_a_reason_is_never_longer_than_a_strategy_may_give() -> None:
     names = tuple(f"{number}-" + "x" * 300 for number in range(20))
     for fleet_ in (abc().placement("p", problem="x" * 5000), abc().placement("p", names)):
-        assert len(consult(STRATEGY, strategy_workload().build(), fleet_.build()).reason) == 1000
+        assert len(call_strategy(STRATEGY, strategy_workload().build(), fleet_.build()).reason) == 1000
     by_hand = strategy_workload().nominated(*names).build()
-    assert len(consult(STRATEGY, by_hand, abc().build()).reason) == 1000
+    assert len(call_strategy(STRATEGY, by_hand, abc().build()).reason) == 1000
 
 
 def test_that_a_worker_comes_and_goes_does_not_change_the_reason_of_who_is_nominated() -> None:

@@ -23,9 +23,9 @@ from multikueue.web.visibility import (
     Pending,
     PodLog,
     Refused,
-    answer,
     explanation,
-    question,
+    parse_request,
+    pending_summary,
     relatives,
     status,
 )
@@ -53,9 +53,9 @@ ROUTES = {ObjectKey("team", "lq"): "cq", ObjectKey("team", "other"): "cq", Objec
 
 
 def ask(path: str, **query: str) -> list[tuple[str, int, int]]:
-    asked = question(path, query)
+    asked = parse_request(path, query)
     assert isinstance(asked, Pending)
-    found = answer(asked, lines={"cq": LINE}.get, routes=ROUTES.get)
+    found = pending_summary(asked, lines={"cq": LINE}.get, routes=ROUTES.get)
     return [(i["metadata"]["name"], i["positionInClusterQueue"], i["positionInLocalQueue"]) for i in found["items"]]
 
 
@@ -84,7 +84,7 @@ def test_a_part_of_the_line(path: str, query: dict[str, str], names: list[str]) 
 
 
 def test_an_answer_has_an_end_whatever_is_asked_for() -> None:
-    asked = question(CLUSTER_QUEUE, {"limit": "999999999"})
+    asked = parse_request(CLUSTER_QUEUE, {"limit": "999999999"})
     assert isinstance(asked, Pending)
     assert asked.limit == MOST
 
@@ -94,9 +94,9 @@ def test_the_places_are_those_in_the_whole_line_whatever_part_is_shown() -> None
 
 
 def test_an_item_says_whose_it_is_and_since_when() -> None:
-    asked = question(CLUSTER_QUEUE, {"limit": "1"})
+    asked = parse_request(CLUSTER_QUEUE, {"limit": "1"})
     assert isinstance(asked, Pending)
-    found = answer(asked, lines={"cq": LINE}.get, routes=ROUTES.get)
+    found = pending_summary(asked, lines={"cq": LINE}.get, routes=ROUTES.get)
     assert (found["kind"], found["apiVersion"]) == ("PendingWorkloadsSummary", f"{GROUP}/v1beta2")
     [item] = found["items"]
     assert item["metadata"]["namespace"] == "team"
@@ -137,7 +137,7 @@ def test_an_unknown_queue_is_not_found(path: str) -> None:
 )
 def test_other_paths_are_not_found(path: str) -> None:
     with pytest.raises(Refused) as refused:
-        question(path, {})
+        parse_request(path, {})
     assert refused.value.code == 404
 
 
@@ -145,25 +145,25 @@ def test_other_paths_are_not_found(path: str) -> None:
 @pytest.mark.parametrize("name", ["offset", "limit"])
 def test_a_bad_number_is_told(name: str, number: str) -> None:
     with pytest.raises(Refused, match=rf"{name}: expected a whole number") as refused:
-        question(CLUSTER_QUEUE, {name: number})
+        parse_request(CLUSTER_QUEUE, {name: number})
     assert refused.value.code == 400
 
 
 def test_discovery_leads_from_the_group_to_the_resources() -> None:
-    groups = question("/apis", {})
+    groups = parse_request("/apis", {})
     assert isinstance(groups, Discovery)
     group, _ = groups.document["groups"]
     assert group["name"] == GROUP
     assert [version["version"] for version in group["versions"]] == ["v1beta2", "v1beta1"]
     for version in group["versions"]:
-        resources = question(f"/apis/{version['groupVersion']}/", {})
+        resources = parse_request(f"/apis/{version['groupVersion']}/", {})
         assert isinstance(resources, Discovery)
         askable = {r["name"]: r["namespaced"] for r in resources.document["resources"] if r["verbs"]}
         assert askable == {"clusterqueues/pendingworkloads": False, "localqueues/pendingworkloads": True}
 
 
 def test_an_explanation_is_found_by_discovery_too() -> None:
-    resources = question(f"/apis/{EXPLANATIONS}/v1alpha1", {})
+    resources = parse_request(f"/apis/{EXPLANATIONS}/v1alpha1", {})
     assert isinstance(resources, Discovery)
     askable = {r["name"]: r["namespaced"] for r in resources.document["resources"] if r["verbs"]}
     assert askable == {
@@ -187,7 +187,7 @@ LOG = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads/a/log"
     ],
 )
 def test_a_log_is_asked_for_as_of_an_api_server(query: dict[str, str], passed_on: dict[str, str] | None) -> None:
-    asked = question(LOG, {"pod": "p-0", **query})
+    asked = parse_request(LOG, {"pod": "p-0", **query})
     assert asked == PodLog(
         namespace="team", name="a", pod="p-0", query=tuple((query if passed_on is None else passed_on).items())
     )
@@ -206,14 +206,14 @@ def test_a_log_is_asked_for_as_of_an_api_server(query: dict[str, str], passed_on
 )
 def test_a_log_of_nonsense_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(Refused, match="expected") as refused:
-        question(LOG, query)
+        parse_request(LOG, query)
     assert refused.value.code == 400
 
 
 @pytest.mark.parametrize("subresource", ["pods", "events"])
 def test_what_is_on_a_worker_is_asked_by_the_plural(subresource: str) -> None:
     path = f"/apis/{EXPLANATIONS}/v1alpha1/namespaces/team/workloads/a/{subresource}"
-    assert question(path, {}) == Look(namespace="team", name="a", subresource=subresource)
+    assert parse_request(path, {}) == Look(namespace="team", name="a", subresource=subresource)
 
 
 def test_what_was_not_seen_is_told_and_what_is_nowhere_has_no_cluster() -> None:
@@ -244,7 +244,7 @@ PARTS = ["", "apis", "namespaces", *OF_LINES, *OF_REASONS, "\x00", "..", "é"]
 )
 def test_whatever_is_asked_is_answered_or_refused(parts: list[str], query: dict[str, str]) -> None:
     try:
-        asked: object = question("/".join(parts), query)
+        asked: object = parse_request("/".join(parts), query)
     except Refused as refused:
         asked = refused.code
     assert isinstance(asked, Discovery) or asked in (400, 404) or (isinstance(asked, Pending) and asked.limit > 0)

@@ -1,12 +1,12 @@
-"""The strategy of a workload and its answer: the one place that chooses a strategy and calls it.
+"""The strategy of a workload and its nomination: the one place that chooses a strategy and calls it.
 
 The choice is the most specific of: the annotation of the workload, or of its job, if the operator allows the strategy;
 the annotations of the AdmissionCheck; the settings. A wrong choice is never replaced by another one: the workload
 waits, and reports why.
 
-Our own strategies answer on the spot. A foreign strategy is imported, built and called in threads with a deadline, and
-its answer requeues the workload, which stays as it is until then. A failed call is repeated after a back-off, which
-doubles with each failure in a row.
+Our own strategies are called in place. A third-party strategy is imported, built and called in threads with a
+deadline; its result requeues the workload, which stays as it is until then. A failed call is repeated after a back-off,
+which doubles with each consecutive failure.
 """
 
 from __future__ import annotations
@@ -30,10 +30,16 @@ from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.foreign import excerpt
-from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult
 from multikueue.dispatch.group.group import Group
 from multikueue.dispatch.nomination.patience import patience_of
-from multikueue.dispatch.nomination.question import question
+from multikueue.dispatch.nomination.request import nomination_request
+from multikueue.dispatch.strategy_call import (
+    LoadedStrategy,
+    NominationRequest,
+    NominationResult,
+    again_at,
+    call_strategy,
+)
 from multikueue.errors import ConfigurationError, StrategyError
 from multikueue.runtime import Backoff, DeadlineExceeded, DeadlinePool, PoolSaturated
 from multikueue.settings import InForce, Loaded
@@ -63,7 +69,7 @@ _KNOWN = 256
 
 @dataclass(slots=True, eq=False)
 class _Loading:
-    """A foreign strategy that is imported and built in a thread, and the workloads that wait for it."""
+    """A third-party strategy that is imported and built in a thread, and the workloads that wait for it."""
 
     done: anyio.Event = field(default_factory=anyio.Event)
     waiting: set[ObjectKey] = field(default_factory=set)
@@ -83,47 +89,47 @@ def _nobody(_strategy: str) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Strategies:
-    """Answers for workloads. `wake` is called with the key of a workload whose strategy was loaded or has answered,
-    `failed` with the name of a strategy that gave no usable answer."""
+    """Nominations for workloads. `wake` is called with the key of a workload whose strategy was loaded or has returned,
+    `failed` with the name of a strategy that gave no valid nomination."""
 
     store: Store
     settings: InForce
     now: Callable[[], datetime]
     wake: Callable[[ObjectKey], None]
     failed: Callable[[str], None] = _nobody
-    known: dict[tuple[str, str], Chosen | str] = field(default_factory=dict)
+    known: dict[tuple[str, str], LoadedStrategy | str] = field(default_factory=dict)
     """By name and options as text: the loaded strategy, or why it cannot be loaded."""
-    _answers: dict[ObjectKey, tuple[str, Answer]] = field(default_factory=dict)
-    """The attempt of a workload that waits for a worker, and the last answer in it."""
+    _results: dict[ObjectKey, tuple[str, NominationResult]] = field(default_factory=dict)
+    """The attempt of a workload that waits for a worker, and the last result in it."""
     _pools: dict[str, DeadlinePool[Nomination]] = field(default_factory=dict)
-    _thinking: dict[ObjectKey, Chosen] = field(default_factory=dict)
-    _loaders: dict[str, DeadlinePool[Chosen | str]] = field(default_factory=dict)
+    _running: dict[ObjectKey, LoadedStrategy] = field(default_factory=dict)
+    _loaders: dict[str, DeadlinePool[LoadedStrategy | str]] = field(default_factory=dict)
     _loading: dict[tuple[str, str], _Loading] = field(default_factory=dict)
 
-    def consulted(self, group: Group, now: datetime) -> Group:
-        """The group with its strategy's answer, if it needs one. The decision on it must use the same `now`: a moment
-        later the time to ask again may have come, and the question would be missed."""
-        group = self._before(group)
-        asked = question(group, now)
-        if asked is None:
+    def with_nomination(self, group: Group, now: datetime) -> Group:
+        """The group with its strategy's nomination, if it needs one. The decision on it must use the same `now`: a
+        moment later the time of the next call may have come, and that call would be missed."""
+        group = self._with_last_result(group)
+        request = nomination_request(group, now)
+        if request is None:
             self.forget(group.key)
-            return replace(group, answer=None) if group.answer is not None else group
+            return replace(group, nomination_result=None) if group.nomination_result is not None else group
         assert group.local is not None
         try:
-            by = self._choice(group.local, self.store.checks.get(ObjectKey("", group.check)))
+            by = self._choose(group.local, self.store.checks.get(ObjectKey("", group.check)))
         except _NotYet as wait:
             wait.loading.waiting.add(group.key)
             return group
         except ConfigurationError as error:
-            self._thinking.pop(group.key, None)
-            return self._answered(group, Answer(question=asked, problem=excerpt(str(error))))
+            self._running.pop(group.key, None)
+            return self._record(group, NominationResult(request=request, problem=excerpt(str(error))))
         if PLACEMENTS in by.reads:
-            asked = self._with_placement(asked, group.local, by)
-        return self._ask(group, asked, by)
+            request = self._with_placement(request, group.local, by)
+        return self._call(group, request, by)
 
-    def overruled(self, group: Group) -> str:
+    def ignored_placement(self, group: Group) -> str:
         """Why the Placement that the workload or its job names has no effect; empty if it has one, or none is named."""
-        by, local = group.answer.by if group.answer is not None else None, group.local
+        by, local = group.nomination_result.by if group.nomination_result is not None else None, group.local
         if by is None or local is None or PLACEMENTS not in by.reads or self.settings.dispatch.workload_placements:
             return ""
         if not self.store.has_placement(local):
@@ -145,7 +151,9 @@ class Strategies:
         """Whether a strategy that settings or checks name has `word` in its `reads`."""
         dispatch = self.settings.dispatch
         named = ((dispatch.strategy.name, dispatch.strategy.options), *dispatch.workload_strategies.items())
-        finds: list[Callable[[], Chosen | None]] = [partial(self._load, name, options) for name, options in named]
+        finds: list[Callable[[], LoadedStrategy | None]] = [
+            partial(self._load, name, options) for name, options in named
+        ]
         finds += [partial(self._of_check, check) for check in self.store.checks]
         for find in finds:
             with suppress(ConfigurationError):
@@ -156,7 +164,7 @@ class Strategies:
 
     # The choice.
 
-    def _choice(self, local: Workload, check: AdmissionCheck | None) -> Chosen:
+    def _choose(self, local: Workload, check: AdmissionCheck | None) -> LoadedStrategy:
         """Raises ConfigurationError if the most specific choice cannot be used, _NotYet while it is loading."""
         for giver, item in ((f"Workload {local.key}", local), ("Its job", self.store.local_job(local))):
             name = item.metadata.annotations.get(STRATEGY_ANNOTATION) if item is not None else None
@@ -168,7 +176,7 @@ class Strategies:
         default = self.settings.dispatch.strategy
         return self._load(default.name, default.options)
 
-    def _allowed(self, giver: str, name: str) -> Chosen:
+    def _allowed(self, giver: str, name: str) -> LoadedStrategy:
         allowed = self.settings.dispatch.workload_strategies
         if name not in allowed:
             right = f"one of {', '.join(sorted(allowed))}" if allowed else "none, as workloads may not choose here"
@@ -178,7 +186,7 @@ class Strategies:
             )
         return self._load(name, allowed[name])
 
-    def _of_check(self, check: AdmissionCheck) -> Chosen | None:
+    def _of_check(self, check: AdmissionCheck) -> LoadedStrategy | None:
         annotations = check.metadata.annotations
         name, options = annotations.get(STRATEGY_ANNOTATION), annotations.get(OPTIONS_ANNOTATION)
         if name is None and options is None:
@@ -195,35 +203,35 @@ class Strategies:
         except ConfigurationError as error:
             raise ConfigurationError(f"AdmissionCheck {check.metadata.name}: {error}") from None
 
-    def _load(self, name: str, options: Mapping[str, Any]) -> Chosen:
+    def _load(self, name: str, options: Mapping[str, Any]) -> LoadedStrategy:
         """Raises ConfigurationError if the strategy cannot be used, _NotYet while it is loading."""
         key = name, repr(options)
         found = self.known.get(key)
-        if found is None and _is_strange(name):
-            loading = self._loading.get(key) or self._load_aside(key, name, options)
+        if found is None and _is_third_party(name):
+            loading = self._loading.get(key) or self._load_in_thread(key, name, options)
             found = self.known.get(key)  # known at once if the pool is saturated
             if found is None:
                 raise _NotYet(loading)
         if found is None:
-            found = self._learn(key, _loaded(name, options))
+            found = self._keep(key, _loaded(name, options))
         if isinstance(found, str):
             raise ConfigurationError(found)
         return found
 
-    def _load_aside(self, key: tuple[str, str], name: str, options: Mapping[str, Any]) -> _Loading:
+    def _load_in_thread(self, key: tuple[str, str], name: str, options: Mapping[str, Any]) -> _Loading:
         loading = self._loading[key] = _Loading()
 
-        def heard(outcome: Chosen | str | Exception) -> None:
+        def on_done(outcome: LoadedStrategy | str | Exception) -> None:
             del self._loading[key]
             found = f"strategy {name!r} cannot be loaded: {outcome}" if isinstance(outcome, Exception) else outcome
-            self._learn(key, found)
+            self._keep(key, found)
             loading.done.set()
             for each in loading.waiting:
                 self.wake(each)
             if isinstance(outcome, DeadlineExceeded | PoolSaturated):
                 asyncio.get_running_loop().call_later(LOADING.total_seconds(), self._try_again, key)
 
-        self._loaders.setdefault(name, DeadlinePool(LOADING)).run(lambda: _loaded(name, options), heard)
+        self._loaders.setdefault(name, DeadlinePool(LOADING)).run(lambda: _loaded(name, options), on_done)
         return loading
 
     def _try_again(self, key: tuple[str, str]) -> None:
@@ -234,88 +242,96 @@ class Strategies:
         for workload in self.store.workloads:
             self.wake(workload.key)
 
-    def _learn(self, key: tuple[str, str], found: Chosen | str) -> Chosen | str:
+    def _keep(self, key: tuple[str, str], found: LoadedStrategy | str) -> LoadedStrategy | str:
         if len(self.known) >= _KNOWN:
             self.known.clear()
         self.known[key] = found
         return found
 
-    def _with_placement(self, asked: Question, local: Workload, by: Chosen) -> Question:
+    def _with_placement(self, request: NominationRequest, local: Workload, by: LoadedStrategy) -> NominationRequest:
         option = getattr(by.strategy, "placement", "")
         placement = self.store.placement_for(
             local,
             option=option if isinstance(option, str) else "",
             by_workload=self.settings.dispatch.workload_placements,
         )
-        return replace(asked, fleet=dataclasses.replace(asked.fleet, placement=placement))
+        return replace(request, fleet=dataclasses.replace(request.fleet, placement=placement))
 
-    # The answer.
+    # The call.
 
-    def _ask(self, group: Group, asked: Question, by: Chosen) -> Group:
-        last = group.answer
-        if last is not None and last.is_valid_for(asked, by):
+    def _call(self, group: Group, request: NominationRequest, by: LoadedStrategy) -> Group:
+        last = group.nomination_result
+        if last is not None and last.is_valid_for(request, by):
             return group
-        if not by.ours:
-            self._ask_aside(group, asked, by)
+        if not by.is_ours:
+            self._call_in_thread(group, request, by)
             return group
-        self._thinking.pop(group.key, None)
+        self._running.pop(group.key, None)
         outcome: Nomination | Exception
         try:
-            outcome = consult(by.strategy, asked.workload, asked.fleet)
+            outcome = call_strategy(by.strategy, request.workload, request.fleet)
         except StrategyError as error:
             outcome = error
-        return self._answered(group, self._judged(asked, by, outcome, last))
+        return self._record(group, self._result_of(request, by, outcome, last))
 
-    def _before(self, group: Group) -> Group:
-        """The group with the last answer of its strategy in this attempt."""
-        attempt, answer = self._answers.get(group.key, ("", None))
-        return self._with(group, answer) if answer is not None and attempt == group.attempt else group
+    def _with_last_result(self, group: Group) -> Group:
+        """The group with the last result of its strategy in this attempt."""
+        attempt, result = self._results.get(group.key, ("", None))
+        return self._with_result(group, result) if result is not None and attempt == group.attempt else group
 
-    def _answered(self, group: Group, answer: Answer) -> Group:
-        self._answers[group.key] = group.attempt, answer
-        return self._with(group, answer)
+    def _record(self, group: Group, result: NominationResult) -> Group:
+        self._results[group.key] = group.attempt, result
+        return self._with_result(group, result)
 
-    def _with(self, group: Group, answer: Answer) -> Group:
-        strategy = answer.by.strategy if answer.by is not None else None
-        return replace(group, answer=answer, patience=patience_of(strategy, self.settings.dispatch.give_back_after))
+    def _with_result(self, group: Group, result: NominationResult) -> Group:
+        strategy = result.by.strategy if result.by is not None else None
+        return replace(
+            group, nomination_result=result, patience=patience_of(strategy, self.settings.dispatch.give_back_after)
+        )
 
     def forget(self, key: ObjectKey) -> None:
-        """Drops the answer for a workload that needs no nomination."""
-        self._answers.pop(key, None)
+        """Drops the result for a workload that needs no nomination."""
+        self._results.pop(key, None)
 
-    def _ask_aside(self, group: Group, asked: Question, by: Chosen) -> None:
-        """Calls a foreign strategy in a thread, one call at a time per workload. It gets a copy of the question,
+    def _call_in_thread(self, group: Group, request: NominationRequest, by: LoadedStrategy) -> None:
+        """Calls a third-party strategy in a thread, one call at a time per workload. It gets a copy of the request,
         because it may change it.
 
-        An answer that comes after another strategy was chosen is dropped.
+        A result that comes after another strategy was chosen is dropped.
         """
         key, attempt = group.key, group.attempt
-        if self._thinking.get(key) is by:
+        if self._running.get(key) is by:
             return
-        copied = deepcopy(asked)
+        copied = deepcopy(request)
 
-        def heard(outcome: Nomination | Exception) -> None:
-            if self._thinking.get(key) is not by:
+        def on_done(outcome: Nomination | Exception) -> None:
+            if self._running.get(key) is not by:
                 return
-            del self._thinking[key]
-            _, last = self._answers.get(key, ("", None))
-            self._answers[key] = attempt, self._judged(asked, by, outcome, last)
+            del self._running[key]
+            _, last = self._results.get(key, ("", None))
+            self._results[key] = attempt, self._result_of(request, by, outcome, last)
             self.wake(key)
 
-        self._thinking[key] = by
+        self._running[key] = by
         pool = self._pools.setdefault(by.name, DeadlinePool(self.settings.dispatch.strategy_timeout))
-        pool.run(lambda: consult(by.strategy, copied.workload, copied.fleet), heard)
+        pool.run(lambda: call_strategy(by.strategy, copied.workload, copied.fleet), on_done)
 
-    def _judged(self, asked: Question, by: Chosen, outcome: Nomination | Exception, last: Answer | None) -> Answer:
+    def _result_of(
+        self,
+        request: NominationRequest,
+        by: LoadedStrategy,
+        outcome: Nomination | Exception,
+        last: NominationResult | None,
+    ) -> NominationResult:
         now = self.now()
         if isinstance(outcome, Nomination):
-            return Answer(question=asked, by=by, nomination=outcome, again_at=again_at(outcome, now))
+            return NominationResult(request=request, by=by, nomination=outcome, again_at=again_at(outcome, now))
         failures = (last.failures if last is not None and last.by is by else 0) + 1
         wait = self._patience().delay(failures)
         problem = excerpt(_words(outcome, by, self.settings.dispatch.strategy_timeout))
         self.failed(by.name)
         log.warning("strategy.failed", strategy=by.name, why=problem, again_after=wait.total_seconds())
-        return Answer(question=asked, by=by, problem=problem, failures=failures, again_at=now + wait)
+        return NominationResult(request=request, by=by, problem=problem, failures=failures, again_at=now + wait)
 
     def _patience(self) -> Backoff:
         dispatch = self.settings.dispatch
@@ -346,20 +362,20 @@ async def _known(find: Callable[[], T]) -> T:
             await wait.loading.done.wait()
 
 
-def _is_strange(name: str) -> bool:
-    """Whether the strategy is installed, and foreign."""
+def _is_third_party(name: str) -> bool:
+    """Whether the strategy is installed, and not one of ours."""
     try:
         return not registry.is_ours(name)
     except ConfigurationError:
         return False
 
 
-def _loaded(name: str, options: Mapping[str, Any]) -> Chosen | str:
+def _loaded(name: str, options: Mapping[str, Any]) -> LoadedStrategy | str:
     try:
         strategy = registry.load(name, options)
     except ConfigurationError as error:
         return str(error)
-    return Chosen(name, strategy, ours=registry.is_ours(name), reads=registry.reads(strategy))
+    return LoadedStrategy(name, strategy, is_ours=registry.is_ours(name), reads=registry.reads(strategy))
 
 
 def _options(text: str) -> dict[str, Any] | None:
@@ -374,7 +390,7 @@ def _wrong(item: Object, annotation: str, expected: str) -> ConfigurationError:
     return ConfigurationError(f"AdmissionCheck {item.metadata.name}: annotation {annotation}: expected {expected}")
 
 
-def _words(error: Exception, by: Chosen, timeout: timedelta) -> str:
+def _words(error: Exception, by: LoadedStrategy, timeout: timedelta) -> str:
     if isinstance(error, StrategyError):
         return str(error)
     if isinstance(error, DeadlineExceeded):

@@ -105,33 +105,33 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: InFlight = msgspec.field(default_factory=_in_flight)
     logs: InFlight = msgspec.field(default_factory=_logs)
 
-    async def look(self, user: User, asked: Look, workload: Workload) -> Mapping[str, Any]:
+    async def look(self, user: User, request: Look, workload: Workload) -> Mapping[str, Any]:
         """The pods or events; none if the workload is on no worker, or its copy there is gone. Raises Refused."""
         cluster = workload.status.cluster_name or ""
         if not self._is_there(workload):
-            return relatives(asked, cluster, (), ())
+            return relatives(request, cluster, (), ())
         with self.in_flight.entered(user, cluster), _refusals(cluster):
             with anyio.fail_after(ANSWER_TIMEOUT.total_seconds()):
                 search = _Search(self._client(cluster), workload)
-                items = await (search.pods() if asked.subresource == PODS.plural else search.events())
-        return relatives(asked, cluster, items, search.unseen)
+                items = await (search.pods() if request.subresource == PODS.plural else search.events())
+        return relatives(request, cluster, items, search.unseen)
 
-    async def log(self, user: User, asked: PodLog, workload: Workload, start: Callable[[], Awaitable[Write]]) -> None:
+    async def log(self, user: User, request: PodLog, workload: Workload, start: Callable[[], Awaitable[Write]]) -> None:
         """Streams the log of a pod of that workload. Raises Refused, also for any other pod."""
         cluster = workload.status.cluster_name or ""
         if not self._is_there(workload):
-            raise _no_pod(asked)
+            raise _no_pod(request)
         with self.logs.entered(user, cluster), _refusals(cluster), anyio.fail_after(LOG_SECONDS):
             client = self._client(cluster)
-            key = ObjectKey(asked.namespace, asked.pod)
+            key = ObjectKey(request.namespace, request.pod)
             with anyio.fail_after(ANSWER_TIMEOUT.total_seconds()):
                 pod = await client.get(PODS, key)
                 if not await Relatives(client, workload, most=MOST_OWNERS).has(pod.metadata):
-                    raise _no_pod(asked)
+                    raise _no_pod(request)
                 if not pod.spec.node_name:  # an API server would answer such a request with an empty log
-                    raise Refused(400, "BadRequest", f'pod "{asked.pod}" is on no node of {cluster} yet')
+                    raise Refused(400, "BadRequest", f'pod "{request.pod}" is on no node of {cluster} yet')
             async with client.stream(
-                PODS.path(key, subresource="log"), dict(asked.query), idle=QUIET_LOG_TIMEOUT.total_seconds()
+                PODS.path(key, subresource="log"), dict(request.query), idle=QUIET_LOG_TIMEOUT.total_seconds()
             ) as log:
                 await _pass_on(log, await start())
 
@@ -147,8 +147,8 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
         return client
 
 
-def _no_pod(asked: PodLog) -> Refused:
-    return Refused(404, "NotFound", f'pods "{asked.pod}" not found among those of workload {asked.key}')
+def _no_pod(request: PodLog) -> Refused:
+    return Refused(404, "NotFound", f'pods "{request.pod}" not found among those of workload {request.key}')
 
 
 async def _pass_on(log: Lines, write: Write) -> None:

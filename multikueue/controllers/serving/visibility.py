@@ -45,11 +45,11 @@ from multikueue.web.visibility import (
     Look,
     Pending,
     PodLog,
-    Question,
     Refused,
-    answer,
+    VisibilityRequest,
     explanation,
-    question,
+    parse_request,
+    pending_summary,
     status,
 )
 
@@ -76,19 +76,19 @@ _NOT_READY = "the queues are not known yet"
 
 @dataclass(slots=True)
 class AccessReviewer:
-    """Authorizes a user's question by SubjectAccessReviews, each cached for `REVIEW_LIFETIME`.
+    """Authorizes a request by SubjectAccessReviews, each cached for `REVIEW_LIFETIME`.
 
-    What is on a worker takes two: for the question itself, and for the like of it on the manager cluster."""
+    What is on a worker takes two reviews: of the request itself, and of the same request to the manager cluster."""
 
     client: ClusterClient
     seconds: Callable[[], float] = monotonic
     _known: dict[bytes, tuple[float, bool, str]] = field(default_factory=dict)
 
-    async def admit(self, user: User, asked: Question) -> None:
+    async def admit(self, user: User, request: VisibilityRequest) -> None:
         """Returns if it is allowed. Raises Refused (403) if not, and as `ClusterClient` does if the review fails."""
         if _ADMINISTRATORS in user.groups:
             return
-        for attributes, what in _rights(asked):
+        for attributes, what in _rights(request):
             allowed, reason = await self._verdict(encode(_review(user, attributes)))
             if not allowed:
                 raise Refused(403, "Forbidden", _forbidden(user, *what, reason))
@@ -152,37 +152,37 @@ def _review(user: User, attributes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rights(asked: Question) -> Iterator[tuple[dict[str, Any], tuple[str, str]]]:
-    """The rights that the question takes: the attributes of a review, and in words what is asked for, and what to do."""
-    if isinstance(asked, Discovery):
-        yield {"nonResourceAttributes": {"path": asked.path, "verb": "get"}}, (asked.path, f"get {asked.path}")
+def _rights(request: VisibilityRequest) -> Iterator[tuple[dict[str, Any], tuple[str, str]]]:
+    """The rights that the request needs: the attributes of a review, and in words what is asked for, and what to do."""
+    if isinstance(request, Discovery):
+        yield {"nonResourceAttributes": {"path": request.path, "verb": "get"}}, (request.path, f"get {request.path}")
         return
-    what = f'{asked.resource}.{asked.group} "{asked.name}"'
-    yield _attributes("get", asked.group, asked.version, asked.resource, asked), (what, f"get {what}")
-    where = f'in API group "" in the namespace "{asked.namespace}"'
-    if isinstance(asked, Look):
+    what = f'{request.resource}.{request.group} "{request.name}"'
+    yield _attributes("get", request.group, request.version, request.resource, request), (what, f"get {what}")
+    where = f'in API group "" in the namespace "{request.namespace}"'
+    if isinstance(request, Look):
         yield (
-            _like_it(asked, "list", asked.subresource),
-            (asked.subresource, f'list resource "{asked.subresource}" {where}'),
+            _like_it(request, "list", request.subresource),
+            (request.subresource, f'list resource "{request.subresource}" {where}'),
         )
-    if isinstance(asked, PodLog):
-        like = _like_it(asked, "get", "pods", name=asked.pod, subresource="log")
-        yield like, (f'pods "{asked.pod}"', f'get resource "pods/log" {where}')
+    if isinstance(request, PodLog):
+        like = _like_it(request, "get", "pods", name=request.pod, subresource="log")
+        yield like, (f'pods "{request.pod}"', f'get resource "pods/log" {where}')
 
 
 def _attributes(
-    verb: str, group: str, version: str, resource: str, asked: Pending | Explain | Look | PodLog
+    verb: str, group: str, version: str, resource: str, request: Pending | Explain | Look | PodLog
 ) -> dict[str, Any]:
-    of = {"group": group, "version": version, "resource": resource, "subresource": asked.subresource}
-    return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": asked.name, "verb": verb}}
+    of = {"group": group, "version": version, "resource": resource, "subresource": request.subresource}
+    return {"resourceAttributes": {**of, "namespace": request.namespace, "name": request.name, "verb": verb}}
 
 
 def _like_it(
-    asked: Look | PodLog, verb: str, resource: str, *, name: str = "", subresource: str = ""
+    request: Look | PodLog, verb: str, resource: str, *, name: str = "", subresource: str = ""
 ) -> dict[str, Any]:
     """Rights are those of a workload that runs on the manager cluster."""
     of = {"group": "", "version": "v1", "resource": resource, "subresource": subresource}
-    return {"resourceAttributes": {**of, "namespace": asked.namespace, "name": name, "verb": verb}}
+    return {"resourceAttributes": {**of, "namespace": request.namespace, "name": name, "verb": verb}}
 
 
 def _forbidden(user: User, what: str, to_do: str, reason: str) -> str:
@@ -225,21 +225,21 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         return port
 
     def _answerer(self, trust: Trust) -> Answerer:
-        async def respond(asked: ApiRequest) -> tuple[int, bytes | Stream]:
+        async def respond(request: ApiRequest) -> tuple[int, bytes | Stream]:
             try:
-                found = await self._answer(trust, asked)
+                found = await self._answer(trust, request)
                 return 200, encode(found) if isinstance(found, Mapping) else found
             except Refused as refused:
                 return refused.code, encode(status(refused))
 
         return respond
 
-    async def _answer(self, trust: Trust, asked: ApiRequest) -> Mapping[str, Any] | Stream:
+    async def _answer(self, trust: Trust, request: ApiRequest) -> Mapping[str, Any] | Stream:
         try:
-            user = user_of(trust, asked.common_name, asked.headers)
+            user = user_of(trust, request.common_name, request.headers)
         except Unknown as error:
             raise Refused(401, "Unauthorized", str(error)) from None
-        what = question(asked.path, asked.query)
+        what = parse_request(request.path, request.query)
         try:
             await self.gate.admit(user, what)
         except MultiKueueError as error:
@@ -261,19 +261,19 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             return partial(self.reads.log, user, what, workload)
         return await self.reads.look(user, what, workload)
 
-    def _workload(self, asked: Explain | Look | PodLog) -> Workload:
-        workload = self.store.workloads.get(asked.key)
+    def _workload(self, request: Explain | Look | PodLog) -> Workload:
+        workload = self.store.workloads.get(request.key)
         if workload is None:
-            raise Refused(404, "NotFound", f'{asked.resource}.{asked.group} "{asked.name}" not found')
+            raise Refused(404, "NotFound", f'{request.resource}.{request.group} "{request.name}" not found')
         return workload
 
-    def _explanation(self, asked: Explain, workload: Workload) -> Mapping[str, Any]:
-        found = explain(self.store.engine.view, asked.key, self.now())
+    def _explanation(self, request: Explain, workload: Workload) -> Mapping[str, Any]:
+        found = explain(self.store.engine.view, request.key, self.now())
         waits = workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and not workload.has(FINISHED)
-        return explanation(asked, found, prospects(self.group(asked.key, workload)) if waits else ())
+        return explanation(request, found, prospects(self.group(request.key, workload)) if waits else ())
 
-    def _pending(self, asked: Pending) -> Mapping[str, Any]:
-        return answer(asked, lines=self._line, routes=self._route)
+    def _pending(self, request: Pending) -> Mapping[str, Any]:
+        return pending_summary(request, lines=self._line, routes=self._route)
 
     def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:
         view = self.store.engine.view

@@ -293,7 +293,7 @@ class Nominations(msgspec.Struct, frozen=True):
             return DONE
         group = replace(self.context.group(key, local), problem="")  # Kueue judges whether the job can be dispatched
         now = self.context.now()
-        group = self.context.strategies.consulted(group, now)
+        group = self.context.strategies.with_nomination(group, now)
         decision = _with_hint(self.context, group, nominate(group, now))
         await status_writes.apply(self.context, local, decision.status or local.status)
         _record_events(self.context, local, decision.events)
@@ -322,11 +322,11 @@ def _winners_job(local: Workload, group: Group) -> AnyJob | None:
 
 
 def _decide_and_record(context: ReconcileContext, group: Group) -> tuple[Group, Decision]:
-    """Chooses the winner, asks the strategy, and decides: the only place that does."""
+    """Chooses the winner, calls the strategy, and decides: the only place that does."""
     now = context.now()
-    group = context.strategies.consulted(choose(group), now)
-    if group.answer is not None and group.answer.nomination is not None:
-        group = context.views.widened(group, group.answer.nomination.clusters)
+    group = context.strategies.with_nomination(choose(group), now)
+    if group.nomination is not None:
+        group = context.views.widened(group, group.nomination.clusters)
     return group, _with_hint(context, group, _decide(context, group, now))
 
 
@@ -342,7 +342,7 @@ def _decide(context: ReconcileContext, group: Group, now: datetime) -> Decision:
 
 def _with_hint(context: ReconcileContext, group: Group, decision: Decision) -> Decision:
     """The decision with a warning, if the workload or its job names a Placement that it may not choose."""
-    text = context.strategies.overruled(group)
+    text = context.strategies.ignored_placement(group)
     if not text:
         return decision
     return replace(decision, events=(*decision.events, Event("Warning", INVALID_ANNOTATION, text)))

@@ -28,8 +28,9 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import Condition, Object, ObjectKey, render_time
 from multikueue.api.values.foreign import answer_or, bounded, excerpt, moment
-from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group.slices import NO_SLICE, Slice
+from multikueue.dispatch.strategy_call import NominationResult
+from multikueue.strategy import Nomination
 
 __all__ = [
     "CONTROLLER_NAME",
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 MAX_NOMINATED = 20
-"""The maximum length of status.nominatedClusterNames. To keep a longer nomination, the strategy is asked again."""
+"""The maximum length of status.nominatedClusterNames. To keep a longer nomination, the strategy is called again."""
 
 
 class Reach(Enum):
@@ -295,7 +296,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     - `is_job_finished`: the local job's status is final.
     - `choice`: the worker chosen among those that admitted in this attempt. An event of an earlier admission may arrive
       late, and must not change it.
-    - `answer`: the strategy's last one in this attempt, None if there is none.
+    - `nomination_result`: the strategy's last one in this attempt, None if there is none.
     - `slice`: the relation to other slices of the job.
     - `patience`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
@@ -318,7 +319,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     job_may_be_copied: bool = True
     is_job_finished: bool = False
     choice: str = ""
-    answer: Answer | None = None
+    nomination_result: NominationResult | None = None
     slice: Slice = NO_SLICE
     origin: str = "multikueue"
     lost_after: timedelta = timedelta(minutes=15)
@@ -339,6 +340,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         local = self.local  # computed once, for both are read many times in each decision
         msgspec.structs.force_setattr(self, "check_state", _check_state(local, self.check) if local else None)
         msgspec.structs.force_setattr(self, "attempt", attempt_of(local) if local else "")
+
+    @property
+    def nomination(self) -> Nomination | None:
+        """The strategy's nomination in this attempt, None if it gave none."""
+        return self.nomination_result.nomination if self.nomination_result is not None else None
 
     @property
     def is_otherwise_ready(self) -> bool:

@@ -1,4 +1,4 @@
-"""Phase NOMINATING: act on the answer of the strategy. And SLICE_PINNED, whose worker is given."""
+"""Phase NOMINATING: carry out the nomination of the strategy. And SLICE_PINNED, whose worker is given."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import NOMINATED, QUOTA_RESERVED
 from multikueue.api.meta import Condition, without_condition
 from multikueue.api.values.foreign import excerpt
-from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.copies import preemption_gates
 from multikueue.dispatch.copies.plan import Copied, Desired, Ungated
 from multikueue.dispatch.group.fit import lacks
@@ -23,7 +22,8 @@ from multikueue.dispatch.handlers.removal import removals
 from multikueue.dispatch.handlers.retrying import retry
 from multikueue.dispatch.handlers.unreachable import may_hold_unseen, until_lost
 from multikueue.dispatch.nomination.patience import gives_up_at, gives_up_for
-from multikueue.dispatch.nomination.question import usable
+from multikueue.dispatch.nomination.request import usable
+from multikueue.dispatch.strategy_call import NominationResult
 from multikueue.strategy import Nomination
 
 STUCK_AFTER = timedelta(seconds=5)
@@ -31,43 +31,43 @@ STUCK_AFTER = timedelta(seconds=5)
 
 
 def nominating(v: View) -> Outcome:
-    """Act on the strategy's answer. Without an answer to the present state nothing changes: each change that makes an
-    answer stale has the strategy asked again."""
-    answer, end = v.group.answer, gives_up_at(v.group)
-    if answer is None:
+    """Carry out the strategy's nomination. Without a result for the present state nothing changes: each change that makes
+    a result stale has the strategy called again."""
+    result, end = v.group.nomination_result, gives_up_at(v.group)
+    if result is None:
         return unchanged(v)
     is_over = end is not None and end <= v.now
-    if answer.nomination is None:
-        return retry(v, gives_up_for(v.group)) if is_over else _unanswered(v, answer)
-    if answer.question.fleet.workers is not v.group.shown.workers and answer.question.fleet.names != usable(v.group):
+    if result.nomination is None:
+        return retry(v, gives_up_for(v.group)) if is_over else _report_problem(v, result)
+    if result.request.fleet.workers is not v.group.shown.workers and result.request.fleet.names != usable(v.group):
         return unchanged(v)
-    if answer.nomination.give_back:
-        return retry(v, answer.nomination.reason or f"Strategy {_name(answer)} gives the quota back")
+    if result.nomination.give_back:
+        return retry(v, result.nomination.reason or f"Strategy {_name(result)} gives the quota back")
     if is_over:
         return retry(v, gives_up_for(v.group))
-    return _nominated(v, answer, answer.nomination)
+    return _nominated(v, result, result.nomination)
 
 
-def _unanswered(v: View, answer: Answer) -> Outcome:
+def _report_problem(v: View, result: NominationResult) -> Outcome:
     """The strategy refused or failed: report it. Existing copies stay and may still win."""
-    reason = "StrategyRefused" if answer.by is None else "StrategyFailed"
-    event = Event("Warning", reason, answer.problem)
-    status, after = with_check(v, "Pending", answer.problem), sooner(_until(v, answer), _until_given_up(v))
+    reason = "StrategyRefused" if result.by is None else "StrategyFailed"
+    event = Event("Warning", reason, result.problem)
+    status, after = with_check(v, "Pending", result.problem), sooner(_until(v, result), _until_given_up(v))
     return replace(unchanged(v, after=after), status=status, events=(event,))
 
 
-def _nominated(v: View, answer: Answer, nomination: Nomination) -> Outcome:
+def _nominated(v: View, result: NominationResult, nomination: Nomination) -> Outcome:
     wanted = _in_order(v, nomination.clusters + _kept(v, nomination))
     named = frozenset(wanted)
     recorded = _recorded_of(v, wanted)
-    conditions = _with_note(v, answer, wanted)
+    conditions = _with_note(v, result, wanted)
     status = replace(v.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions)
     there = tuple(r.cluster for r in v.group.remotes if r.cluster in named and r.is_configured)
     stuck, stuck_after = _stuck(v, there)
     status = with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
     opened, gate_after = _gate(v)
     desired = (*removals(there, v.group.remotes), *_copies(v, there), *opened)
-    after = sooner(_until(v, answer), stuck_after, gate_after, _until_unfit_is_over(v), _until_given_up(v))
+    after = sooner(_until(v, result), stuck_after, gate_after, _until_unfit_is_over(v), _until_given_up(v))
     return replace(unchanged(v, desired=desired, after=after), status=status)
 
 
@@ -84,32 +84,32 @@ def _until_given_up(v: View) -> timedelta | None:
     return max(end - v.now, timedelta()) if end is not None else None
 
 
-def _until(v: View, answer: Answer) -> timedelta | None:
-    """The wait until the strategy is asked again; None as well if that time has come: it is being asked then."""
-    return answer.again_at - v.now if answer.again_at is not None and answer.again_at > v.now else None
+def _until(v: View, result: NominationResult) -> timedelta | None:
+    """The wait until the strategy is called again; None as well if that time has come: it is being called then."""
+    return result.again_at - v.now if result.again_at is not None and result.again_at > v.now else None
 
 
-def _name(answer: Answer) -> str:
-    return answer.by.name if answer.by else ""
+def _name(result: NominationResult) -> str:
+    return result.by.name if result.by else ""
 
 
-def _with_note(v: View, answer: Answer, wanted: tuple[str, ...]) -> tuple[Condition, ...]:
+def _with_note(v: View, result: NominationResult, wanted: tuple[str, ...]) -> tuple[Condition, ...]:
     """The conditions with our condition NOMINATED, which tells the strategy at its next call, and users, since when and
     why. Only a nomination with a reason or `revisit_after` needs it.
 
     Its time is that of the newest nominated cluster, rounded up to seconds: a round must not end early.
     """
-    nomination, conditions, old = answer.nomination, v.local.status.conditions, v.local.condition(NOMINATED)
+    nomination, conditions, old = result.nomination, v.local.status.conditions, v.local.condition(NOMINATED)
     if not wanted or nomination is None or (nomination.revisit_after is None and not nomination.reason):
-        is_others = old is not None and old.reason != _camel(_name(answer))
+        is_others = old is not None and old.reason != _camel(_name(result))
         stays = is_others and wanted == v.local.status.nominated_cluster_names  # its author nominates, and we follow
         return conditions if stays else without_condition(conditions, NOMINATED)
     since = old.last_transition_time if old else None
-    known = {*v.local.status.nominated_cluster_names, *answer.question.workload.nominated_clusters}
+    known = {*v.local.status.nominated_cluster_names, *result.request.workload.nominated_clusters}
     if since is None or set(wanted) - known:
         since = v.now + timedelta(microseconds=999_999)
-    message = nomination.reason or f"Nominated by the strategy {_name(answer)}"
-    return with_own_condition(v, NOMINATED, conditions, reason=_camel(_name(answer)), message=message, since=since)
+    message = nomination.reason or f"Nominated by the strategy {_name(result)}"
+    return with_own_condition(v, NOMINATED, conditions, reason=_camel(_name(result)), message=message, since=since)
 
 
 def _camel(name: str) -> str:

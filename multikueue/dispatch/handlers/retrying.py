@@ -27,7 +27,7 @@ from multikueue.dispatch.group import words
 from multikueue.dispatch.group.fit import lacks, note
 from multikueue.dispatch.group.phases import View, named_clusters
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check, with_own_condition
-from multikueue.dispatch.nomination.question import failure_note, failures
+from multikueue.dispatch.nomination.request import failure_note, failures
 
 SHORTEST_ATTEMPT = timedelta(seconds=2)
 """Shortest time from a reservation to Retry: attempts are distinguished by the second of their reservation, which may

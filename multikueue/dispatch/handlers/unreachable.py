@@ -7,7 +7,7 @@ from datetime import timedelta
 from multikueue.api.kueue.workload import FAILED_ON
 from multikueue.dispatch.group.group import MAX_NOMINATED, Remote
 from multikueue.dispatch.group.phases import View
-from multikueue.dispatch.nomination.question import failures
+from multikueue.dispatch.nomination.request import failures
 
 ASKED_AGAIN = timedelta(seconds=1)
 """Shortest wait before a worker counts as lost: it is asked once more first, and may not have answered yet."""

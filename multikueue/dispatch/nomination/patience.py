@@ -23,7 +23,7 @@ def gives_up_at(group: Group) -> datetime | None:
     A strategy that wants to be called again has more to nominate, or gives back by itself. Otherwise the time counts
     from the latest of three events: the reservation of quota, the nomination, and a change of another check.
     """
-    local, nomination = group.local, group.answer.nomination if group.answer is not None else None
+    local, nomination = group.local, group.nomination
     if group.patience is None or local is None or group.slice.stays:
         return None
     if nomination is not None and nomination.revisit_after is not None:

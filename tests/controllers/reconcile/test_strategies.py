@@ -154,7 +154,7 @@ async def settle(world: Table) -> None:
     """Until nothing is left to do, strangers have answered, and what follows from that is done."""
     await world.settle()
     with anyio.fail_after(10):
-        while world.world.strategies._thinking or world.world.strategies._loading:
+        while world.world.strategies._running or world.world.strategies._loading:
             await anyio.sleep(0.01)
             await world.settle()
     await world.settle()
@@ -523,12 +523,12 @@ async def test_failures_are_retried_with_a_wait_that_doubles() -> None:
     await settle(world)
     waits = []
     for _ in range(4):
-        _, answer = world.world.strategies._answers[world.key()]
-        assert answer.again_at is not None
-        waits.append((answer.failures, (answer.again_at - world.time).total_seconds()))
-        await pass_time(world, (answer.again_at - world.time) / 2)
-        assert world.world.strategies._answers[world.key()][1] is answer  # not asked before its time
-        await pass_time(world, answer.again_at - world.time)
+        _, result = world.world.strategies._results[world.key()]
+        assert result.again_at is not None
+        waits.append((result.failures, (result.again_at - world.time).total_seconds()))
+        await pass_time(world, (result.again_at - world.time) / 2)
+        assert world.world.strategies._results[world.key()][1] is result  # not asked before its time
+        await pass_time(world, result.again_at - world.time)
     assert waits == [(1, 1), (2, 2), (3, 3), (4, 3)]
 
 
@@ -562,7 +562,7 @@ async def test_what_a_strategy_says_after_another_one_was_chosen_is_not_heard() 
             await anyio.sleep(0.01)
     await world.settle()
     assert check_message(world, "blocked") == ""
-    assert world.world.strategies._answers[world.key("blocked")][1].problem == ""
+    assert world.world.strategies._results[world.key("blocked")][1].problem == ""
 
 
 async def test_a_workload_that_goes_while_its_strategy_thinks_leaves_nothing_behind() -> None:
@@ -573,7 +573,7 @@ async def test_a_workload_that_goes_while_its_strategy_thinks_leaves_nothing_beh
     world.manager.drop(kinds.JOBS, ObjectKey(NAMESPACE, "blocked"))
     await world.manager.delete(kinds.WORKLOADS, key)
     await settle(world)
-    assert world.world.strategies._answers == {}
+    assert world.world.strategies._results == {}
 
 
 @pytest.mark.parametrize(
@@ -628,7 +628,7 @@ def test_whatever_a_check_says_is_a_strategy_or_a_problem_in_words(name: str | N
 def test_whatever_a_workload_says_is_refused_unless_it_is_allowed(name: str) -> None:
     local = workload("wl").annotations({STRATEGY: name}).build()
     strategies = _strategies(workload_strategies=ALLOWED)
-    choice = partial(_known, partial(strategies._choice, local, None))
+    choice = partial(_known, partial(strategies._choose, local, None))
     if name in ALLOWED:
         assert anyio.run(choice).name == name
     else:

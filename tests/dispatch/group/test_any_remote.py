@@ -24,13 +24,13 @@ from tests.dispatch.builders import (
     ATTEMPT,
     admitted_copy,
     carried_out,
-    consulted,
     copy,
     decided,
     group,
     remote_job,
     reserved,
     told,
+    with_nomination,
     won,
     worker,
 )
@@ -112,7 +112,7 @@ LOCALS = (reserved(), reserved().nominated("w1"), reserved().nominated("w1", "w2
 
 @given(remote=odd, local=st.sampled_from(LOCALS))
 def test_the_decision_is_made_and_can_be_written(remote: Remote, local: Any) -> None:
-    seen = consulted(choose(group(local, remote, worker("w2"))))
+    seen = with_nomination(choose(group(local, remote, worker("w2"))))
     decision = carried_out(seen, NOW)
     is_holding(seen, NOW)
     assert decision.status is not None

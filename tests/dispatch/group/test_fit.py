@@ -21,7 +21,6 @@ from tests.dispatch.builders import (
     EARLIER,
     admitted_copy,
     away,
-    consulted,
     copy,
     decided,
     group,
@@ -30,6 +29,7 @@ from tests.dispatch.builders import (
     reserved,
     told,
     unusable,
+    with_nomination,
     worker,
 )
 
@@ -219,7 +219,7 @@ MISSING = {
 @pytest.mark.parametrize(("missing", "phase"), MISSING.values(), ids=MISSING.keys())
 def test_where_no_worker_has_such_jobs(missing: dict[str, str], phase: Phase) -> None:
     seen = group(reserved(), fleet=(unusable("w1", "no such kind"), unusable("w2", "away")))
-    decision = decide(consulted(replace(seen, fleet=replace(seen.fleet, missing=missing))), NOW)
+    decision = decide(with_nomination(replace(seen, fleet=replace(seen.fleet, missing=missing))), NOW)
     assert decision.phase is phase
 
 

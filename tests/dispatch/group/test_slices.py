@@ -14,7 +14,7 @@ from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.group.phases import Phase
 from multikueue.dispatch.group.slices import Slice, scale_down_patch
 from multikueue.dispatch.handlers.evicting import is_holding
-from multikueue.dispatch.nomination.question import question
+from multikueue.dispatch.nomination.request import nomination_request
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder, pod_set
 from tests.dispatch.builders import (
@@ -215,7 +215,7 @@ def test_a_slice_that_finds_no_job_gives_its_quota_back_where_none_can_be_made()
 
 
 def test_no_strategy_is_asked_where_a_slice_stays() -> None:
-    assert question(group(staying(), running(), slice=STAYS), NOW) is None
+    assert nomination_request(group(staying(), running(), slice=STAYS), NOW) is None
 
 
 def test_a_lost_worker_ends_the_attempt() -> None:

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED
 from multikueue.api.meta import Condition, find_condition
-from multikueue.dispatch.consult import Answer, Chosen
 from multikueue.dispatch.copies.actions import CreateWorkload, DeleteWorkload
 from multikueue.dispatch.decide import Decision, decide, nominate
 from multikueue.dispatch.group.group import MAX_NOMINATED, Reach, Remote
 from multikueue.dispatch.group.phases import Phase
+from multikueue.dispatch.strategy_call import LoadedStrategy, NominationResult
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW
@@ -33,7 +33,6 @@ from tests.dispatch.builders import (
     but,
     carried_out,
     check_of,
-    consulted,
     copy,
     decided,
     group,
@@ -42,6 +41,7 @@ from tests.dispatch.builders import (
     reserved,
     told,
     unusable,
+    with_nomination,
     with_status,
     won,
     worker,
@@ -139,7 +139,7 @@ def test_a_strategy_that_raises_hurts_its_own_workload_only() -> None:
         def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:
             raise ValueError("no idea")
 
-    decision = decide(consulted(group(reserved(), *BOTH), by=Chosen("broken", Broken())), NOW)
+    decision = decide(with_nomination(group(reserved(), *BOTH), by=LoadedStrategy("broken", Broken())), NOW)
     assert check_of(decision.status) == ("Pending", "strategy Broken raised ValueError: no idea")
     assert decision.again_after == timedelta(seconds=30)
     assert [event.reason for event in decision.events] == ["StrategyFailed"]
@@ -159,7 +159,9 @@ def saying(
     local: WorkloadBuilder, *remotes: Remote, now: datetime = NOW, name: str = "one-by-one", **said: Any
 ) -> Decided:
     said["clusters"] = tuple(said.get("clusters", ()))
-    return carried_out(consulted(group(local, *remotes), now, by=Chosen(name, Says(Nomination(**said)))), now)
+    return carried_out(
+        with_nomination(group(local, *remotes), now, by=LoadedStrategy(name, Says(Nomination(**said)))), now
+    )
 
 
 def note(decision: Decision, type_: str = NOMINATED) -> Condition | None:
@@ -276,7 +278,7 @@ def test_giving_back_asks_for_a_retry_and_blames_no_worker() -> None:
 
 def test_beside_kueue_quota_is_not_given_back() -> None:
     local = noted("w1", at=NOW)
-    seen = consulted(group(local, *BOTH), by=Chosen("x", Says(Nomination(give_back=True))))
+    seen = with_nomination(group(local, *BOTH), by=LoadedStrategy("x", Says(Nomination(give_back=True))))
     decision = nominate(seen, NOW)
     assert (decision.status, decision.events) == (local.build().status, ())
 
@@ -301,8 +303,8 @@ def test_without_an_answer_everything_stays_as_it_is() -> None:
 def test_an_answer_about_another_fleet_is_not_acted_on() -> None:
     """An outbox may come before the reconcile has asked anew: the copy of a worker that came back must not be removed."""
     local = reserved().nominated("w1", "w2")
-    before = consulted(group(local, worker("w1", copy()), away(worker("w2", copy()))))
-    back = replace(group(local, worker("w1", copy()), worker("w2", copy())), answer=before.answer)
+    before = with_nomination(group(local, worker("w1", copy()), away(worker("w2", copy()))))
+    back = replace(group(local, worker("w1", copy()), worker("w2", copy())), nomination_result=before.nomination_result)
     assert told(carried_out(back, NOW)) == []
 
 
@@ -316,9 +318,11 @@ def test_a_failure_says_so_and_takes_nothing_back() -> None:
 
 
 def test_a_choice_that_is_refused_says_so_and_waits() -> None:
-    asked = consulted(group(reserved(), *BOTH))
-    assert asked.answer is not None
-    refused = replace(asked, answer=Answer(question=asked.answer.question, problem="not allowed"))
+    before = with_nomination(group(reserved(), *BOTH))
+    assert before.nomination_result is not None
+    refused = replace(
+        before, nomination_result=NominationResult(request=before.nomination_result.request, problem="not allowed")
+    )
     decision = carried_out(refused, NOW)
     assert check_of(decision.status) == ("Pending", "not allowed")
     assert [event.reason for event in decision.events] == ["StrategyRefused"]
@@ -332,14 +336,14 @@ def test_no_copy_is_made_where_somebody_elses_object_is_though_a_strategy_names_
 
 def test_rounds_go_on_beyond_what_the_status_holds() -> None:
     names = [f"w{n:02}" for n in range(25)]
-    by, local, now = Chosen("incremental", Incremental(step=3)), reserved(), NOW
+    by, local, now = LoadedStrategy("incremental", Incremental(step=3)), reserved(), NOW
     holding: set[str] = set()
-    answer: Answer | None = None
+    result: NominationResult | None = None
     for _ in range(9):
         for _ in range(2):  # the second look makes the copies
             remotes = [worker(name, copy() if name in holding else None) for name in names]
-            seen = consulted(replace(group(local, *remotes), answer=answer), now, by=by)
-            decision, answer = carried_out(seen, now), seen.answer
+            seen = with_nomination(replace(group(local, *remotes), nomination_result=result), now, by=by)
+            decision, result = carried_out(seen, now), seen.nomination_result
             assert decision.status is not None
             local = dataclasses.replace(local, value=with_status(local.build(), decision.status))
         holding |= {action.cluster for action in decision.actions if isinstance(action, CreateWorkload)}

@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import NOMINATED
-from multikueue.dispatch.consult import Chosen
 from multikueue.dispatch.decide import decide, nominate
 from multikueue.dispatch.nomination.patience import gives_up_at, patience_of
+from multikueue.dispatch.strategy_call import LoadedStrategy
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
-from tests.dispatch.builders import RESERVED, consulted, copy, group, reserved, worker
+from tests.dispatch.builders import RESERVED, copy, group, reserved, with_nomination, worker
 
 HOUR = timedelta(hours=1)
 LATER = NOW + timedelta(minutes=5)
@@ -68,7 +68,7 @@ ENDS: dict[str, tuple[WorkloadBuilder, Plain, Any]] = {
 
 @pytest.mark.parametrize(("local", "strategy", "wanted"), ENDS.values(), ids=ENDS.keys())
 def test_when_it_ends(local: WorkloadBuilder, strategy: Plain, wanted: Any) -> None:
-    seen = consulted(group(local, worker("w1", copy()), patience=HOUR), by=Chosen("plain", strategy))
+    seen = with_nomination(group(local, worker("w1", copy()), patience=HOUR), by=LoadedStrategy("plain", strategy))
     assert gives_up_at(seen) == wanted
     assert gives_up_at(replace(seen, patience=None)) is None
 
@@ -78,9 +78,9 @@ def test_then_the_quota_goes_back(strategy: Plain) -> None:
     end = RESERVED + HOUR
     before = end - timedelta(seconds=1)
     seen = group(reserved().nominated("w1"), worker("w1", copy()), patience=HOUR)
-    waits = decide(consulted(seen, before, by=Chosen("plain", strategy)), before)
+    waits = decide(with_nomination(seen, before, by=LoadedStrategy("plain", strategy)), before)
     assert waits.again_after == timedelta(seconds=1)
-    gives_back = decide(consulted(seen, end, by=Chosen("plain", strategy)), end)
+    gives_back = decide(with_nomination(seen, end, by=LoadedStrategy("plain", strategy)), end)
     assert gives_back.status is not None
     assert gives_back.status.admission_checks[0].state == "Retry"
     assert (
@@ -91,5 +91,5 @@ def test_then_the_quota_goes_back(strategy: Plain) -> None:
 def test_where_quota_is_kueue_s_it_stays() -> None:
     seen = group(reserved().nominated("w1"), worker("w1", copy()), patience=HOUR)
     late = RESERVED + 2 * HOUR
-    decision = nominate(consulted(seen, late), late)
+    decision = nominate(with_nomination(seen, late), late)
     assert (decision.status, decision.events) == (reserved().nominated("w1").build().status, ())

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.runtime.process.files import _settled, _PathState, watch_files
+from multikueue.runtime.process.files import _PathState, _settled, watch_files
 from tests.mount import mount
 
 pytestmark = pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""The call of a strategy, which may be third-party code: the result is a valid nomination or a StrategyError."""
+"""The call of a strategy, which may be third-party code: it returns a valid nomination or raises StrategyError."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ from multikueue.api.values.foreign import LONGEST_EXCERPT, excerpt
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Strategy, Workload
 
-__all__ = ["Answer", "Chosen", "Question", "again_at", "consult"]
+__all__ = ["LoadedStrategy", "NominationRequest", "NominationResult", "again_at", "call_strategy"]
 
 SOONEST, LATEST = timedelta(milliseconds=250), timedelta(days=1)
 """Bounds of `revisit_after`."""
 
 
-class Chosen(msgspec.Struct, frozen=True, eq=False):
-    """The strategy in force for a workload. One of `ours` returns at once; third-party code may do anything, so it runs
-    with a deadline.
+class LoadedStrategy(msgspec.Struct, frozen=True, eq=False):
+    """A strategy with its options. One of ours returns at once; third-party code may do anything, so it runs with a
+    deadline.
 
     `reads`: the inputs it wants besides the fleet.
     """
 
     name: str
     strategy: Strategy
-    ours: bool = True
+    is_ours: bool = True
     reads: frozenset[str] = frozenset()
 
 
-class Question(msgspec.Struct, frozen=True):
+class NominationRequest(msgspec.Struct, frozen=True):
     """The two arguments of `Strategy.nominate`."""
 
     workload: Workload
     fleet: Fleet
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a call: a valid nomination, or a text, the `problem`, why there is none.
+class NominationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a request: a valid nomination, or a text, the `problem`, that says why there is none.
 
-    `by` is the strategy called; None if none could be determined. `failures` counts consecutive failures. At `again_at`
+    `by` is the strategy; None if none could be determined. `failures` counts consecutive failures. At `again_at`
     the strategy is called again even if nothing changed.
     """
 
-    question: Question
-    by: Chosen | None = None
+    request: NominationRequest
+    by: LoadedStrategy | None = None
     nomination: Nomination | None = None
     problem: str = ""
     failures: int = 0
     again_at: datetime | None = None
 
-    def is_valid_for(self, question: Question, by: Chosen) -> bool:
-        """Whether the answer still holds for that question and strategy, until `again_at`: a failure for any question,
-        a nomination only for an equal one."""
-        if self.by is not by or (self.again_at is not None and question.fleet.now >= self.again_at):
+    def is_valid_for(self, request: NominationRequest, by: LoadedStrategy) -> bool:
+        """Whether the result holds for a request to a strategy, until `again_at`: a failure for any request, a nomination
+        only for an equal one."""
+        if self.by is not by or (self.again_at is not None and request.fleet.now >= self.again_at):
             return False
-        return self.nomination is None or self._is_same(question)
+        return self.nomination is None or self._is_same(request)
 
-    def _is_same(self, question: Question) -> bool:
-        mine, other = self.question, question
+    def _is_same(self, request: NominationRequest) -> bool:
+        mine, other = self.request, request
         return mine.workload == other.workload and (mine.fleet.workers, mine.fleet.placement) == (
             other.fleet.workers,
             other.fleet.placement,
@@ -73,7 +73,7 @@ def again_at(nomination: Nomination, now: datetime) -> datetime | None:
     return None if after is None else now + min(max(after, SOONEST), LATEST)
 
 
-def consult(strategy: Strategy, workload: Workload, fleet: Fleet) -> Nomination:
+def call_strategy(strategy: Strategy, workload: Workload, fleet: Fleet) -> Nomination:
     """The strategy's nomination. Raises StrategyError, with the strategy's name, if it raised or broke its contract.
 
     One of the four places that may catch every exception: a strategy's error costs its workload a wait, never the

@@ -1,4 +1,4 @@
-"""The input of a strategy. It is called only while the workload waits for a worker to admit a copy."""
+"""The request for a nomination: the input of a strategy, while the workload waits for a worker to admit a copy."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from multikueue import strategy as contract
 from multikueue.api.kueue.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.meta import render_time
 from multikueue.api.values import quantity
-from multikueue.dispatch.consult import Question
 from multikueue.dispatch.group.group import MAX_NOMINATED, Group
 from multikueue.dispatch.group.phases import Phase, phase_of, view
+from multikueue.dispatch.strategy_call import NominationRequest
 
-__all__ = ["failure_note", "failures", "may_be_on", "nominated_before", "question", "usable"]
+__all__ = ["failure_note", "failures", "may_be_on", "nominated_before", "nomination_request", "usable"]
 
 _MAX_FAILURES = 20
 _AT = " at "
 
 
-def question(group: Group, now: datetime) -> Question | None:
-    """The strategy's input for that workload now; None if there is nothing to nominate for."""
+def nomination_request(group: Group, now: datetime) -> NominationRequest | None:
+    """The strategy's input for a workload now; None if it needs no nomination."""
     check = group.check_state
     if check is None or check.state != "Pending" or not group.attempt:  # in most cases, without deriving the phase
         return None
     if phase_of(view(group, now)) is not Phase.NOMINATING:
         return None
-    return Question(_workload(group), contract.Fleet(workers=group.shown.workers, now=now))
+    return NominationRequest(_workload(group), contract.Fleet(workers=group.shown.workers, now=now))
 
 
 def nominated_before(group: Group) -> tuple[str, ...]:
-    """The present nomination in full: the recorded names; if the status is full, the strategy's and the copies' too."""
+    """The present nomination in full: the recorded names; if the status is full, those of strategy and copies too."""
     assert group.local is not None
     recorded = group.local.status.nominated_cluster_names
     if len(recorded) < MAX_NOMINATED:
         return recorded
-    answered = group.answer.nomination.clusters if group.answer and group.answer.nomination else ()
+    answered = group.nomination.clusters if group.nomination else ()
     holding = (r.cluster for r in group.remotes if r.is_configured and group.is_current(r.workload))
     return tuple(dict.fromkeys((*recorded, *answered, *holding)))
 

@@ -1,4 +1,4 @@
-"""What strategies are asked, and what is remembered for them in the workload."""
+"""What strategies are request, and what is remembered for them in the workload."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from multikueue.dispatch.consult import Answer
 from multikueue.dispatch.group.group import MAX_NOMINATED
-from multikueue.dispatch.nomination.question import failure_note, failures, nominated_before, question, usable
+from multikueue.dispatch.nomination.request import failure_note, failures, nominated_before, nomination_request, usable
+from multikueue.dispatch.strategy_call import NominationResult
 from multikueue.strategy import Nomination
 from multikueue.testing import NOW
 from tests.dispatch.builders import (
@@ -31,33 +31,39 @@ from tests.dispatch.builders import (
 AT = NOW - timedelta(minutes=3)
 
 
-def test_there_is_a_question_only_where_somebody_is_to_be_nominated() -> None:
-    assert question(group(reserved(), worker("w1")), NOW) is not None
-    assert question(group(won(), worker("w1")), NOW) is None
-    assert question(group(None, worker("w1")), NOW) is None
-    assert question(group(reserved(), worker("w1"), problem="no adapter"), NOW) is None
+def test_there_is_a_request_only_where_somebody_is_to_be_nominated() -> None:
+    assert nomination_request(group(reserved(), worker("w1")), NOW) is not None
+    assert nomination_request(group(won(), worker("w1")), NOW) is None
+    assert nomination_request(group(None, worker("w1")), NOW) is None
+    assert nomination_request(group(reserved(), worker("w1"), problem="no adapter"), NOW) is None
 
 
-def test_the_question_tells_the_workload_and_its_fleet() -> None:
+def test_the_request_tells_the_workload_and_its_fleet() -> None:
     local = reserved().nominated("w1").condition("multikueue.dev/Nominated", reason="X", message="", at=AT)
     local = local.condition("multikueue.dev/FailedOn", message="w2 at 2026-01-01T11:00:00Z")
     fleet = unusable("w1", ""), unusable("w2", "cordoned")
-    asked = question(group(local, worker("w1"), worker("w2"), fleet=fleet), NOW)
-    assert asked is not None
-    assert (asked.workload.queue, asked.workload.cluster_queue, asked.workload.reserved_at) == ("main", "cq", RESERVED)
-    assert (asked.workload.nominated_clusters, asked.workload.nominated_at) == (("w1",), AT)
-    assert asked.workload.failed_on == {"w2": NOW - timedelta(hours=1)}
-    assert [(w.name, w.usable, w.why) for w in asked.fleet.workers] == [("w1", True, ""), ("w2", False, "cordoned")]
-    assert asked.fleet.now == NOW
+    request = nomination_request(group(local, worker("w1"), worker("w2"), fleet=fleet), NOW)
+    assert request is not None
+    assert (request.workload.queue, request.workload.cluster_queue, request.workload.reserved_at) == (
+        "main",
+        "cq",
+        RESERVED,
+    )
+    assert (request.workload.nominated_clusters, request.workload.nominated_at) == (("w1",), AT)
+    assert request.workload.failed_on == {"w2": NOW - timedelta(hours=1)}
+    assert [(w.name, w.usable, w.why) for w in request.fleet.workers] == [("w1", True, ""), ("w2", False, "cordoned")]
+    assert request.fleet.now == NOW
 
 
 def test_without_a_nomination_there_is_no_time_of_one() -> None:
-    asked = question(group(reserved().condition("multikueue.dev/Nominated", reason="X", at=AT), worker("w1")), NOW)
-    assert asked is not None
-    assert asked.workload.nominated_at is None
+    request = nomination_request(
+        group(reserved().condition("multikueue.dev/Nominated", reason="X", at=AT), worker("w1")), NOW
+    )
+    assert request is not None
+    assert request.workload.nominated_at is None
 
 
-def test_a_nomination_longer_than_the_status_is_found_by_its_copies_and_the_last_answer() -> None:
+def test_a_nomination_longer_than_the_status_is_found_by_its_copies_and_the_last_result() -> None:
     names = tuple(f"w{n}" for n in range(25))
     recorded = names[:MAX_NOMINATED]
     seen = group(
@@ -69,10 +75,13 @@ def test_a_nomination_longer_than_the_status_is_found_by_its_copies_and_the_last
         replace(worker("w24", copy()), is_configured=False),
     )
     assert nominated_before(seen) == (*recorded, "w21")
-    asked = question(seen, NOW)
-    assert asked is not None
-    answered = replace(seen, answer=Answer(question=asked, by=EVERYWHERE, nomination=Nomination((*recorded, "w23"))))
-    assert nominated_before(answered) == (*recorded, "w23", "w21")
+    request = nomination_request(seen, NOW)
+    assert request is not None
+    called = replace(
+        seen,
+        nomination_result=NominationResult(request=request, by=EVERYWHERE, nomination=Nomination((*recorded, "w23"))),
+    )
+    assert nominated_before(called) == (*recorded, "w23", "w21")
 
 
 def test_usable_is_who_is_configured_and_fit() -> None:

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from multikueue.dispatch.consult import Answer, Chosen, Question, again_at, consult
+from multikueue.dispatch.strategy_call import (
+    LoadedStrategy,
+    NominationRequest,
+    NominationResult,
+    again_at,
+    call_strategy,
+)
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW, fleet, strategy_workload
@@ -45,17 +51,17 @@ class Unprintable:
     ],
 )
 def test_a_sound_nomination_comes_back_as_it_is(nomination: Nomination) -> None:
-    assert consult(Stub(lambda _workload, _fleet: nomination), WORKLOAD, FLEET) is nomination
+    assert call_strategy(Stub(lambda _workload, _fleet: nomination), WORKLOAD, FLEET) is nomination
 
 
-def test_the_strategy_sees_the_question() -> None:
+def test_the_strategy_sees_the_request() -> None:
     seen: list[object] = []
 
-    def look(*question: object) -> Nomination:
-        seen.extend(question)
+    def look(*request: object) -> Nomination:
+        seen.extend(request)
         return Nomination()
 
-    consult(Stub(look), WORKLOAD, FLEET)
+    call_strategy(Stub(look), WORKLOAD, FLEET)
     assert seen == [WORKLOAD, FLEET]
 
 
@@ -77,18 +83,18 @@ def test_the_strategy_sees_the_question() -> None:
 )
 def test_an_unsound_answer_is_an_error_that_says_what_is_wrong(answer: object, message: str) -> None:
     with pytest.raises(StrategyError) as caught:
-        consult(Stub(lambda _workload, _fleet: answer), WORKLOAD, FLEET)
+        call_strategy(Stub(lambda _workload, _fleet: answer), WORKLOAD, FLEET)
     assert str(caught.value).startswith(f"strategy Stub {message}")
 
 
 def test_in_an_empty_fleet_nobody_can_be_named() -> None:
     with pytest.raises(StrategyError, match="nominated a, not in its fleet of no workers"):
-        consult(Stub(lambda _workload, _fleet: Nomination(("a",))), WORKLOAD, fleet().build())
+        call_strategy(Stub(lambda _workload, _fleet: Nomination(("a",))), WORKLOAD, fleet().build())
 
 
 def test_a_strategy_that_raises_is_an_error_with_its_cause() -> None:
     with pytest.raises(StrategyError, match="strategy Stub raised ZeroDivisionError: division by zero") as caught:
-        consult(Stub(lambda _workload, _fleet: 1 / 0), WORKLOAD, FLEET)
+        call_strategy(Stub(lambda _workload, _fleet: 1 / 0), WORKLOAD, FLEET)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
@@ -97,7 +103,7 @@ def test_what_ends_the_program_passes() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        consult(Stub(interrupted), WORKLOAD, FLEET)
+        call_strategy(Stub(interrupted), WORKLOAD, FLEET)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +117,7 @@ def test_what_ends_the_program_passes() -> None:
 )
 def test_what_cannot_be_written_down_is_an_error(answer: Nomination, message: str) -> None:
     with pytest.raises(StrategyError) as caught:
-        consult(Stub(lambda _workload, _fleet: answer), WORKLOAD, FLEET)
+        call_strategy(Stub(lambda _workload, _fleet: answer), WORKLOAD, FLEET)
     assert message in str(caught.value)
     str(caught.value).encode()
 
@@ -119,7 +125,7 @@ def test_what_cannot_be_written_down_is_an_error(answer: Nomination, message: st
 def test_what_is_nominated_already_may_stay_whatever_became_of_it() -> None:
     kept = Nomination(("a", "gone"))
     before = strategy_workload().nominated("gone").build()
-    assert consult(Stub(lambda _workload, _fleet: kept), before, FLEET) is kept
+    assert call_strategy(Stub(lambda _workload, _fleet: kept), before, FLEET) is kept
 
 
 class Speechless(Exception):
@@ -132,37 +138,42 @@ def test_an_error_that_cannot_be_shown_is_an_error_all_the_same() -> None:
         raise Speechless
 
     with pytest.raises(StrategyError, match=r"raised Speechless: \(without words\)"):
-        consult(Stub(behave), WORKLOAD, FLEET)
+        call_strategy(Stub(behave), WORKLOAD, FLEET)
 
 
-# What an answer is worth later.
+# How long a result is valid.
 
-ASKED = Question(WORKLOAD, FLEET)
-LATER = Question(WORKLOAD, fleet("a", "b").unusable("c").later(timedelta(minutes=1)).build())
-OTHER = Question(WORKLOAD, fleet("a").build())
-BY, ANOTHER = Chosen("stub", Stub(lambda _workload, _fleet: Nomination())), Chosen("stub", Stub(lambda _w, _f: None))
-GOOD = Answer(question=ASKED, by=BY, nomination=Nomination(("a",)))
-BAD = Answer(question=ASKED, by=BY, problem="raised", failures=1)
+ASKED = NominationRequest(WORKLOAD, FLEET)
+LATER = NominationRequest(WORKLOAD, fleet("a", "b").unusable("c").later(timedelta(minutes=1)).build())
+OTHER = NominationRequest(WORKLOAD, fleet("a").build())
+BY, ANOTHER = (
+    LoadedStrategy("stub", Stub(lambda _workload, _fleet: Nomination())),
+    LoadedStrategy("stub", Stub(lambda _w, _f: None)),
+)
+GOOD = NominationResult(request=ASKED, by=BY, nomination=Nomination(("a",)))
+BAD = NominationResult(request=ASKED, by=BY, problem="raised", failures=1)
 
 
 @pytest.mark.parametrize(
-    ("answer", "question", "by", "stands"),
+    ("result", "request_", "by", "is_valid"),
     [
-        pytest.param(GOOD, LATER, BY, True, id="the same question later"),
-        pytest.param(GOOD, OTHER, BY, False, id="another question"),
+        pytest.param(GOOD, LATER, BY, True, id="the same request later"),
+        pytest.param(GOOD, OTHER, BY, False, id="another request"),
         pytest.param(GOOD, LATER, ANOTHER, False, id="another strategy"),
         pytest.param(replace(GOOD, again_at=NOW + timedelta(minutes=1)), LATER, BY, False, id="its time is over"),
         pytest.param(replace(GOOD, again_at=NOW + timedelta(minutes=2)), LATER, BY, True, id="its time is to come"),
         pytest.param(
-            replace(BAD, again_at=NOW + timedelta(minutes=2)), OTHER, BY, True, id="a failure, whatever is asked"
+            replace(BAD, again_at=NOW + timedelta(minutes=2)), OTHER, BY, True, id="a failure, whatever is requested"
         ),
         pytest.param(
             replace(BAD, again_at=NOW + timedelta(seconds=1)), LATER, BY, False, id="a failure is tried again"
         ),
     ],
 )
-def test_whether_an_answer_stands(answer: Answer, question: Question, by: Chosen, stands: bool) -> None:
-    assert answer.is_valid_for(question, by) is stands
+def test_how_long_a_result_is_valid(
+    result: NominationResult, request_: NominationRequest, by: LoadedStrategy, is_valid: bool
+) -> None:
+    assert result.is_valid_for(request_, by) is is_valid
 
 
 @pytest.mark.parametrize(
