@@ -32,7 +32,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.meta import Object as Value
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.errors import ClusterUnreachable, Expired, InvalidObject
-from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Lines, Page, every
+from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Lines, Page, is_any
 from multikueue.kube.decode import list_of, object_of
 from multikueue.kube.errors import error_from_answer
 from multikueue.store.caches.cache import Cache
@@ -63,13 +63,13 @@ class InProcessClient:
         namespace: str = "",
         label_selector: str = "",
         page: int = 500,
-        wanted: Callable[[T], bool] = every,
+        is_wanted: Callable[[T], bool] = is_any,
     ) -> Page[T]:
         try:
             found = await self._pages(kind, namespace, label_selector, page)
         except Expired:
             found = await self._pages(kind, namespace, label_selector, 0)
-        return replace(found, items=tuple(filter(wanted, found.items)))
+        return replace(found, items=tuple(filter(is_wanted, found.items)))
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
         query = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
@@ -269,7 +269,7 @@ class Cluster(InProcessClient):
                 show(self.value(kind, item))
 
         def show(value: Any) -> None:
-            if sink.wants(value):
+            if sink.should_keep(value):
                 sink.upsert(value)
 
         self._watching.append(self.server.storage.subscribe(tell, _storage(kind)))

@@ -45,8 +45,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
         from multikueue import __version__
 
         print(f"multikueue {__version__}")

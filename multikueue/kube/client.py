@@ -34,7 +34,7 @@ from multikueue.errors import (
 )
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.identity import Identity, Proof, loop_time
-from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page, every
+from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page, is_any
 from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, pieces_of, without_depths
 from multikueue.kube.errors import error_from_answer
 from multikueue.kube.transport.retry import is_repeatable, wait_before_retry
@@ -49,10 +49,10 @@ from multikueue.kube.transport.session import (
     ResponseLines,
     Session,
     Transport,
-    always,
     beginning,
     cut,
     explain,
+    may_always_write,
     open_session,
 )
 
@@ -257,7 +257,7 @@ class Client:
         user_agent: str = USER_AGENT,
         limit: int = 32,
         call_timeout: float = 30.0,
-        may_write: Callable[[], bool] = always,
+        may_write: Callable[[], bool] = may_always_write,
         on_call: OnCall | None = None,
         on_undecodable: OnGarbage | None = None,
         transport: Transport = open_session,
@@ -299,17 +299,17 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
         page: int = 500,
-        wanted: Callable[[T], bool] = every,
+        is_wanted: Callable[[T], bool] = is_any,
     ) -> Page[T]:
         """The whole collection (of one namespace, if given), fetched in pages, consistent as of its resource version.
 
         If the continue token expires meanwhile, the rest comes in one piece. Objects that do not fit the kind are
-        reported to `on_garbage` and left out; those that are not `wanted` are left out page by page.
+        reported to `on_garbage` and left out; those that are not `is_wanted` are left out page by page.
         """
         try:
-            return await self._pages(kind, namespace, label_selector, page, wanted)
+            return await self._pages(kind, namespace, label_selector, page, is_wanted)
         except Expired:
-            return await self._pages(kind, namespace, label_selector, 0, wanted)
+            return await self._pages(kind, namespace, label_selector, 0, is_wanted)
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
         """The object as made. If its answer is lost (ClusterUnreachable) it may exist: a second try tells."""
@@ -449,7 +449,7 @@ class Client:
         return item
 
     async def _pages(
-        self, kind: Kind[T], namespace: str, label_selector: str, size: int, wanted: Callable[[T], bool]
+        self, kind: Kind[T], namespace: str, label_selector: str, size: int, is_wanted: Callable[[T], bool]
     ) -> Page[T]:
         """The collection in pages of `size` objects (0: all in one), with fewer where objects are large."""
         items: dict[ObjectKey, T] = {}
@@ -458,7 +458,7 @@ class Client:
         for _ in range(_MOST_PAGES):
             query = {"labelSelector": label_selector, "continue": cont, "limit": str(limit or "")}
             try:
-                part = await self._one_page(kind, namespace, query, wanted)
+                part = await self._one_page(kind, namespace, query, is_wanted)
             except TooLarge:
                 if limit < 2:
                     raise
@@ -482,7 +482,7 @@ class Client:
         raise TooLarge(self.cluster, f"list {kind.plural}: it has more than {_MOST_PAGES} pages")
 
     async def _one_page(
-        self, kind: Kind[T], namespace: str, query: Mapping[str, str], wanted: Callable[[T], bool]
+        self, kind: Kind[T], namespace: str, query: Mapping[str, str], is_wanted: Callable[[T], bool]
     ) -> _Part[T]:
         given = {name: value for name, value in query.items() if value}
         path = _collection(kind, namespace) if namespace else kind.path()
@@ -492,9 +492,9 @@ class Client:
             request = _Request(verb="list", method="GET", target=target, plural=kind.plural, most=most, held=held)
             answer = await self._send(request)
             try:
-                return await self._part(kind, list_of(kind), answer, request, wanted)
+                return await self._part(kind, list_of(kind), answer, request, is_wanted)
             except _TooDeep:
-                return await self._part(kind, cut_list_of(kind), await without_depths(answer), request, wanted)
+                return await self._part(kind, cut_list_of(kind), await without_depths(answer), request, is_wanted)
 
     async def _part(
         self,
@@ -502,7 +502,7 @@ class Client:
         decode: Callable[[bytes], Listing[T]],
         answer: bytes,
         request: _Request,
-        wanted: Callable[[T], bool],
+        is_wanted: Callable[[T], bool],
     ) -> _Part[T]:
         """The page, decoded in pieces, between which other tasks run. Of the objects without a name, one per piece is
         reported."""
@@ -512,7 +512,7 @@ class Client:
             part.resource_version, part.cont = listing.resource_version, listing.cont
             part.objects += len(listing.items) + len(listing.garbage)
             self._check_collection(kind, part.objects, part.length)
-            part.items.update((item.key, item) for item in listing.items if wanted(item))
+            part.items.update((item.key, item) for item in listing.items if is_wanted(item))
             nameless = [each for each in listing.garbage if each[0].key is None]
             named = [each for each in listing.garbage if each[0].key is not None]
             part.garbage += (*named, *nameless[:1])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multikueue.api.kind import Kind
     from multikueue.kube.decode import Stub
 
-__all__ = ["FIELD_MANAGER", "Body", "ClusterClient", "Lines", "Page", "WatchingClient", "every"]
+__all__ = ["FIELD_MANAGER", "Body", "ClusterClient", "Lines", "Page", "WatchingClient", "is_any"]
 
 T = TypeVar("T", bound=Object)
 
@@ -37,7 +37,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     undecodable: Mapping[ObjectKey, str] = {}
 
 
-def every(_item: object) -> bool:
+def is_any(_item: object) -> bool:
     """All objects are wanted."""
     return True
 
@@ -62,11 +62,11 @@ class ClusterClient(Protocol):
         namespace: str = "",
         label_selector: str = "",
         page: int = 500,
-        wanted: Callable[[T], bool] = every,
+        is_wanted: Callable[[T], bool] = is_any,
     ) -> Page[T]:
         """The whole collection (of one namespace, if given), consistent as of its resource version.
 
-        An object that is not `wanted` is left out, so that it takes memory with its page only. The question may come
+        An object that is not `is_wanted` is left out, so that it takes memory with its page only. The question may come
         twice.
         """
 

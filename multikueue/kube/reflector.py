@@ -100,7 +100,7 @@ class Sink(Protocol[T]):
 
         The sink works in steps, so that other tasks run in between. Of several items with one key the last counts."""
 
-    def wants(self, item: T, /) -> bool:
+    def should_keep(self, item: T, /) -> bool:
         """Whether to add or update the object, by a list or a watch. If not, the sink notes that it exists."""
 
     def upsert(self, item: T, /) -> None:
@@ -175,9 +175,9 @@ class Reflector(Generic[T]):
                         continue  # `hurry` cleared it meanwhile: a watch without a version misses deletions
                 if not self._has_moved() and not self._is_asked_anew:
                     with anyio.CancelScope() as self._following:
-                        await self._watch(fresh=fresh)
+                        await self._watch(is_fresh=fresh)
             except (ApiError, ClusterUnreachable, InvalidObject, _Broken) as error:
-                pause = self._failed(error, fresh=fresh)
+                pause = self._failed(error, is_fresh=fresh)
             except anyio.get_cancelled_exc_class() as error:
                 # anyio keeps the error of a cancelled task in a cycle, and with its traceback a page of the list.
                 raise error.with_traceback(None) from None
@@ -208,7 +208,7 @@ class Reflector(Generic[T]):
         self._following.cancel()
 
     def _is_wanted(self, item: T) -> bool:
-        is_wanted = self._sink.wants(item)
+        is_wanted = self._sink.should_keep(item)
         self._left_out += not is_wanted
         return is_wanted
 
@@ -227,7 +227,7 @@ class Reflector(Generic[T]):
             namespace=self._namespace,
             label_selector=self._label_selector,
             page=self._page,
-            wanted=self._is_wanted,
+            is_wanted=self._is_wanted,
         )
         # An object that cannot be decoded keeps its last cached version: it is not deleted.
         kept = tuple(old for key in page.undecodable if (old := self._sink.get(key)) is not None)
@@ -271,7 +271,7 @@ class Reflector(Generic[T]):
             raise
         self._away = False
 
-    async def _watch(self, *, fresh: bool) -> None:
+    async def _watch(self, *, is_fresh: bool) -> None:
         """Watch the collection from our version. Returns at the normal end of the watch."""
         opened: float | None = None
         self._received = False
@@ -285,7 +285,7 @@ class Reflector(Generic[T]):
                 raise _Broken("the server closed the watch at once")
         except Expired:
             self._version = ""
-            self._fruitless += fresh
+            self._fruitless += is_fresh
             raise
         except (ApiError, ClusterUnreachable, _Broken) as error:
             self._away = opened is None and isinstance(error, ClusterUnreachable)
@@ -404,12 +404,12 @@ class Reflector(Generic[T]):
             self._standing = True
             self._on_state(True, "")
 
-    def _failed(self, error: Exception, *, fresh: bool) -> float:
+    def _failed(self, error: Exception, *, is_fresh: bool) -> float:
         """Report the failure; returns the seconds to wait."""
         self._failures += 1
         self.refused = isinstance(error, (NotFound, Forbidden))
         # Versions expire in normal operation, but not right after their list.
-        if fresh or not isinstance(error, Expired):
+        if is_fresh or not isinstance(error, Expired):
             self._standing = False
             self._on_state(False, self._why(error))
         return self._pause_after(error)

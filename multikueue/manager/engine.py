@@ -24,7 +24,7 @@ def engine_of(quota: Quota, *, has_elastic_jobs: bool = False) -> Engine:
         should_ignore_undeclared=quota.check_strategy == "IgnoreUndeclared",
         should_block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
         should_keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
-        should_check_gates=compatibility.minds_admission_gates
+        should_check_gates=compatibility.has_admission_gates
         if quota.admission_gates is None
         else quota.admission_gates,
         has_non_preemptible=quota.non_preemptible,
@@ -39,7 +39,7 @@ def _decay(sharing: AdmissionSharing, compatibility: Compatibility) -> UsageDeca
         half_life=sharing.usage_half_life_time,
         interval=sharing.usage_sampling_interval,
         weights=sharing.resource_weights,
-        may_begin_with_usage=not compatibility.histories_begin_empty,
+        may_begin_with_usage=not compatibility.has_zero_initial_usage,
     )
 
 

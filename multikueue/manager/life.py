@@ -154,8 +154,8 @@ class Manager:
             self.clock.now,
             namespace=namespace,
             adapters=adapters_of(self.settings, self.kinds.take()),
-            minds_pods=self.settings.quota.pods_ready.enabled,
-            elastic=elastic,
+            should_wait_for_pods=self.settings.quota.pods_ready.enabled,
+            has_elastic_jobs=elastic,
             wins_by=lambda: ADMITTED if self.in_force.dispatch.wait_for_admitted else QUOTA_RESERVED,
         )
         return ReconcileContext(
@@ -332,8 +332,8 @@ class Manager:
 def _known(store: Store, defaults: DefaultQueues | None) -> AdmissionLookups:
     """The lookups of the admission webhook."""
     return AdmissionLookups(
-        dispatches=store.should_dispatch,
-        nested=lambda namespace, controller: store.nesting.under(namespace, controller) is not None,
+        does_dispatch=store.should_dispatch,
+        is_nested=lambda namespace, controller: store.nesting.under(namespace, controller) is not None,
         has_default=lambda namespace: defaults is not None and namespace in defaults,
     )
 

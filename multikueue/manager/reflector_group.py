@@ -25,9 +25,9 @@ class ReflectorGroup:
         name = watch.kind.plural
         tell = log_state(name)
 
-        def on_state(ok: bool, why: str) -> None:
-            tell(ok, why)
-            if not ok:
+        def on_state(is_healthy: bool, why: str) -> None:
+            tell(is_healthy, why)
+            if not is_healthy:
                 self._troubled[name] = made
             elif self._troubled.pop(name, None) is not None:
                 for other in self._troubled.values():

@@ -278,9 +278,9 @@ async def _queues(worker: ClusterClient, wanted: Sequence[ObjectKey], namespaces
     return [_queue(key, there.get(key), key.namespace in seen) for key in wanted]
 
 
-def _queue(key: ObjectKey, queue: LocalQueue | None, namespace_seen: bool) -> Finding:
+def _queue(key: ObjectKey, queue: LocalQueue | None, is_namespace_seen: bool) -> Finding:
     subject = f"LocalQueue {key}"
-    if queue is None and not namespace_seen:
+    if queue is None and not is_namespace_seen:
         return Finding(
             "failed", subject, f"missing: create namespace {key.namespace} (if it is missing too) and the queue"
         )

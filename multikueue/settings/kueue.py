@@ -368,24 +368,24 @@ def _blocks_unless_told(tree: Tree, _release: str) -> bool | None:
 def _waits_unless_told(tree: Tree, release: str) -> dict[str, Any] | None:
     """Since 0.19 pods are waited for where the file does not say, unless a feature gate says so."""
     is_new = tree.get("apiVersion") != f"{GROUP}/v1beta1"
-    return {} if is_new and _waits_by_default(release) and not _no_waiting(tree) else None
+    return {} if is_new and _is_waiting_default(release) and not _is_waiting_disabled(tree) else None
 
 
 def _patience(tree: Tree, release: str) -> str | None:
     is_new = tree.get("apiVersion") != f"{GROUP}/v1beta1"
-    return "30m" if is_new and _waits_by_default(release) else None
+    return "30m" if is_new and _is_waiting_default(release) else None
 
 
-def _waits_by_default(release: str) -> bool:
+def _is_waiting_default(release: str) -> bool:
     return release not in ("0.16", "0.18")
 
 
-def _no_waiting(tree: Tree) -> bool:
+def _is_waiting_disabled(tree: Tree) -> bool:
     return _within(tree, "featureGates", "DisableWaitForPodsReady") is True
 
 
 def _never_waits(tree: Tree) -> str:
-    return "featureGates.DisableWaitForPodsReady is true" if _no_waiting(tree) else ""
+    return "featureGates.DisableWaitForPodsReady is true" if _is_waiting_disabled(tree) else ""
 
 
 def _not_incremental(tree: Tree) -> str:

@@ -46,7 +46,7 @@ def template() -> str:
 def _commented(group: type[BaseModel], indent: str) -> Iterator[str]:
     told = meanings(group)
     for name, field in group.model_fields.items():
-        below = next(_groups_in(field.annotation, direct=True), None)
+        below = next(_groups_in(field.annotation, is_direct=True), None)
         if below is not None:
             yield f"\n# {indent}{name}:"
             yield from _commented(below, f"{indent}  ")
@@ -64,10 +64,10 @@ def _groups(group: type[BaseModel]) -> Iterator[type[BaseModel]]:
             yield from _groups(below)
 
 
-def _groups_in(annotation: Any, *, direct: bool = False) -> Iterator[type[BaseModel]]:
+def _groups_in(annotation: Any, *, is_direct: bool = False) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    elif not direct:
+    elif not is_direct:
         for each in get_args(annotation):
             yield from _groups_in(each)
 

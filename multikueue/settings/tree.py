@@ -815,13 +815,13 @@ class Leaf(msgspec.Struct, frozen=True):
 
 def leaves() -> tuple[Leaf, ...]:
     """Every setting, in the order of the tree."""
-    return tuple(_leaves(Settings, (), live=False))
+    return tuple(_leaves(Settings, (), is_live=False))
 
 
-def _leaves(group: type[BaseModel], path: tuple[str, ...], *, live: bool) -> Iterator[Leaf]:
+def _leaves(group: type[BaseModel], path: tuple[str, ...], *, is_live: bool) -> Iterator[Leaf]:
     for name, field in group.model_fields.items():
-        marked = live or LIVE in field.metadata
+        marked = is_live or LIVE in field.metadata
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _leaves(field.annotation, (*path, name), live=marked)
+            yield from _leaves(field.annotation, (*path, name), is_live=marked)
         else:
             yield Leaf((*path, name), field, marked)

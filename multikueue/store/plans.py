@@ -46,7 +46,7 @@ class Plans:
         plan = self._newest.get(key)
         return plan if plan is not None and attempt and plan.attempt == attempt else None
 
-    def is_expected(self, old: Workload | None, copy: Workload, worker: str, in_the_making: bool) -> bool:
+    def is_expected(self, old: Workload | None, copy: Workload, worker: str, is_in_the_making: bool) -> bool:
         """Whether the plan expects this change of a copy, so that it is no news: the copy that the plan asked for,
         before it has any status; and any change of a copy that is to be removed, unless a deletion or eviction waits
         for that."""
@@ -55,6 +55,6 @@ class Plans:
             return False
         if old is None:
             # The outbox that creates a copy reads the newest plan once the copy is created.
-            return plan.is_expected(copy, worker) or (in_the_making and plan.is_too_late(copy, worker))
+            return plan.is_expected(copy, worker) or (is_in_the_making and plan.is_too_late(copy, worker))
         waits = plan.local.metadata.deletion_timestamp is not None or plan.local.has(EVICTED)
         return not waits and plan.is_given_up(copy, worker)

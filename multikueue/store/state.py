@@ -94,8 +94,8 @@ class State:
     """Owner: the manager. The manager cluster's watches fill the caches; each worker's connection fills its view in
     `workers`.
 
-    `namespace` is ours, the default for names of Placements. `adapters` are the kinds of jobs in use. `minds_pods`: a
-    workload depends on whether the pods of its job are ready. `elastic`: jobs may change their size while they run;
+    `namespace` is ours, the default for names of Placements. `adapters` are the kinds of jobs in use. `should_wait_for_pods`: a
+    workload depends on whether the pods of its job are ready. `has_elastic_jobs`: jobs may change their size while they run;
     without it, slices are ignored. Only `placements` and `runtimes` know the followers of a Placement and the jobs that
     name a runtime, so these two add keys to `queues` themselves. `wins_by`: the condition of its copy by which a worker
     wins, as the settings say now.
@@ -108,12 +108,17 @@ class State:
         *,
         namespace: str,
         adapters: Adapters,
-        minds_pods: bool,
-        elastic: bool,
+        should_wait_for_pods: bool,
+        has_elastic_jobs: bool,
         wins_by: Callable[[], str],
     ) -> None:
         self.wins_by = wins_by
-        self.now, self.namespace, self.adapters, self.minds_pods = now, namespace, adapters, minds_pods
+        self.now, self.namespace, self.adapters, self.should_wait_for_pods = (
+            now,
+            namespace,
+            adapters,
+            should_wait_for_pods,
+        )
         self.workers: dict[str, WorkerView] = {}
         self._places = Places()
         self.fleets: dict[tuple[str, str, str], Fleet] = {}
@@ -122,7 +127,7 @@ class State:
         self.jobs = JobCaches(adapters, indexes={CONTROLLER: controllers})
         self.nesting = Nesting(adapters, self.jobs, self._is_admitted)
         self.runtimes = Runtimes(adapters, self.jobs, lambda key: queues.add("jobs", key))
-        slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if elastic else {}
+        slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if has_elastic_jobs else {}
         self.workloads: Cache[Workload] = Cache(
             indexes={
                 "owner": _owner_uid,
@@ -135,7 +140,7 @@ class State:
         )
         self.ceilings = Ceilings()
         self.plans = Plans(self.workloads)
-        self.slices: Slices | None = Slices(self.workloads) if elastic else None
+        self.slices: Slices | None = Slices(self.workloads) if has_elastic_jobs else None
         """The slices of elastic jobs; None: elastic jobs are off."""
         self.cluster_queues: Cache[ClusterQueue] = Cache(indexes={"flavor": flavor_names, "check": check_names})
         self.local_queues: Cache[LocalQueue] = Cache(indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)})
@@ -286,18 +291,18 @@ class State:
         return clusters_of(config) if config else ()
 
     def placement_for(
-        self, local: Workload, *, option: str = "", by_workload: bool = False
+        self, local: Workload, *, option: str = "", may_workload_choose: bool = False
     ) -> contract.Placement | None:
         """The strategy's view of the Placement named for a workload, None if none is; the workload is reconciled at its
         changes.
 
-        The most specific name counts: workload and job if they may name one (`by_workload`), LocalQueue, ClusterQueue,
+        The most specific name counts: workload and job if they may name one (`may_workload_choose`), LocalQueue, ClusterQueue,
         AdmissionCheck, the strategy's option.
         """
         check = self.multikueue_check(local)
         queue = self.local_queues.get(queue_of(local))
         cluster_queue = self.cluster_queues.get(ObjectKey("", queue.spec.cluster_queue)) if queue else None
-        own = (local, self.local_job(local)) if by_workload else ()
+        own = (local, self.local_job(local)) if may_workload_choose else ()
         givers = (*own, queue, cluster_queue, check)
         wanted = named(givers, option=option, namespace=self.namespace)
         return self.placements.view(local.key, wanted, self.clusters_for(check))

@@ -51,8 +51,8 @@ class Store(State):
         *,
         namespace: str = "kueue-system",
         adapters: Adapters = BATCH_ONLY,
-        minds_pods: bool = False,
-        elastic: bool = False,
+        should_wait_for_pods: bool = False,
+        has_elastic_jobs: bool = False,
         wins_by: Callable[[], str] = lambda: ADMITTED,
     ) -> None:
         super().__init__(
@@ -60,8 +60,8 @@ class Store(State):
             queues,
             namespace=namespace,
             adapters=adapters,
-            minds_pods=minds_pods,
-            elastic=elastic,
+            should_wait_for_pods=should_wait_for_pods,
+            has_elastic_jobs=has_elastic_jobs,
             wins_by=wins_by,
         )
         self.engine, self._queues = engine, queues

@@ -67,18 +67,18 @@ class Views(msgspec.Struct, frozen=True):
         lost_after: timedelta,
         copy_retention: timedelta = timedelta(),
         is_preemption_sequential: bool = False,
-        others_evict: bool = False,
+        may_others_evict: bool = False,
         should_redo_admission: bool = True,
         compatibility: Compatibility = NEWEST,
     ) -> Group:
         """The input of the decision on one workload. `local` may be ahead of the cache by the write to come.
-        `others_evict`: a Kueue beside us does."""
+        `may_others_evict`: a Kueue beside us does."""
         check = self.store.multikueue_check(local) if local else None
         job = self.store.local_job(local) if local else None
         attempt = attempt_of(local) if local else ""
         of = self._of(key, local)
         fleet = self._fleet(check, of.job, key.namespace)
-        may_be_anywhere = others_evict and local is not None and local.condition(EVICTED) is not None
+        may_be_anywhere = may_others_evict and local is not None and local.condition(EVICTED) is not None
         concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere)
         remotes = tuple(self._seen(of, name, fleet) for name in concerned)
         over = local is not None and local.has(FINISHED)
@@ -90,11 +90,11 @@ class Views(msgspec.Struct, frozen=True):
             remotes=remotes,
             fleet=fleet,
             problem=self._problem(local, job) if local else "",
-            job_may_be_copied=job is not None and self._may_be_copied(job, key.name),
+            may_copy_job=job is not None and self._may_be_copied(job, key.name),
             is_job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
             choice=self.store.plans.choice(key, attempt),
             opening=self.store.plans.opening(key, attempt) if is_preemption_sequential else "",
-            slice=self.store.slices.of(key, local, job_runs=over and self._is_running(job))
+            slice=self.store.slices.of(key, local, is_job_running=over and self._is_running(job))
             if self.store.slices is not None
             else NO_SLICE,
             origin=origin,
@@ -190,18 +190,18 @@ class Views(msgspec.Struct, frozen=True):
         return tuple(sorted(known, key=fleet.place))
 
     def _seen(self, of: _Workload, name: str, fleet: Fleet) -> Remote:
-        remote = self._remote(of.key, name, of.job, configured=name in fleet.order)
+        remote = self._remote(of.key, name, of.job, is_configured=name in fleet.order)
         if of.local is not None and self.store.slices is not None and is_elastic(of.local):
             remote = self._elastic(remote, of.local, of.before)
         return _unreadable(remote) if of.is_unseen or self.store.worker(name).has_unreadable(of.key, of.job) else remote
 
-    def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, configured: bool) -> Remote:
+    def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, is_configured: bool) -> Remote:
         worker = self.store.worker(name)
         expected, failure = worker.expectations, worker.watch_scope.namespace_failure(key.namespace)
         held, copy = worker.job_of(key), worker.workloads.get(key)
         return Remote(
             cluster=name,
-            is_configured=configured,
+            is_configured=is_configured,
             link=worker.link if failure is None else _isolated(worker.link, failure),
             workload=copy,
             never=self.store.ceilings.lack(name, copy),

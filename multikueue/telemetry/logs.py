@@ -36,7 +36,10 @@ def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
     as_json = log.format == "json" or (log.format == "auto" and not terminal)
     set_level(log.level)
     structlog.configure(
-        processors=[*_COMMON, *(_json() if as_json else _console(colors=terminal and not os.environ.get("NO_COLOR")))],
+        processors=[
+            *_COMMON,
+            *(_json() if as_json else _console(has_colors=terminal and not os.environ.get("NO_COLOR"))),
+        ],
         wrapper_class=_Logger,
         context_class=dict,
         logger_factory=structlog.BytesLoggerFactory(out),
@@ -79,8 +82,8 @@ def _json() -> tuple[Processor, ...]:
     return (structlog.processors.format_exc_info, _to_json)
 
 
-def _console(*, colors: bool) -> tuple[Processor, ...]:
-    renderer = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+def _console(*, has_colors: bool) -> tuple[Processor, ...]:
+    renderer = structlog.dev.ConsoleRenderer(colors=has_colors, exception_formatter=structlog.dev.plain_traceback)
     return (renderer, _to_bytes)
 
 

@@ -21,20 +21,20 @@ def _has_no_default(_namespace: str) -> bool:
     return False
 
 
-def _stands_alone(_namespace: str, _controller: OwnerReference) -> bool:
+def _is_not_nested(_namespace: str, _controller: OwnerReference) -> bool:
     return False
 
 
 class AdmissionLookups(msgspec.Struct, frozen=True, kw_only=True):
     """Knowledge about the manager cluster. Each review calls the functions, which must answer from memory.
 
-    `dispatches`: (namespace, LocalQueue) to whether its ClusterQueue dispatches to workers; None if there is no such
-    queue. `nested`: (namespace, controller) to whether the objects of that controller belong to a job in a queue.
+    `does_dispatch`: (namespace, LocalQueue) to whether its ClusterQueue dispatches to workers; None if there is no such
+    queue. `is_nested`: (namespace, controller) to whether the objects of that controller belong to a job in a queue.
     `has_default`: whether a namespace has a LocalQueue for jobs that name none.
     """
 
-    dispatches: Callable[[str, str], bool | None]
-    nested: Callable[[str, OwnerReference], bool] = _stands_alone
+    does_dispatch: Callable[[str, str], bool | None]
+    is_nested: Callable[[str, OwnerReference], bool] = _is_not_nested
     has_default: Callable[[str], bool] = _has_no_default
 
 
@@ -130,7 +130,7 @@ def _about(adapter: Admitting, request: _Request, known: AdmissionLookups, adapt
         return _denied(request, problem)
     if old is not None and adapter not in adapters.templates:
         return {}  # an existing job keeps its fields; an existing template, though, may make new jobs at any time
-    if job.controller is not None and known.nested(namespace, job.controller):
+    if job.controller is not None and known.is_nested(namespace, job.controller):
         return {}  # the job that it belongs to is suspended and started, and this one with it
     return _defaults(adapter, job, namespace, known, first)
 
@@ -155,7 +155,7 @@ def _is_controlled(job: Submission, adapters: Adapters) -> bool:
 def _defaults(
     adapter: Admitting, job: Submission, namespace: str, known: AdmissionLookups, first: list[Patch]
 ) -> dict[str, Any]:
-    dispatched = known.dispatches(namespace, job.queue)
+    dispatched = known.does_dispatch(namespace, job.queue)
     patch = first + adapter.defaults(job, is_multikueue_queue=bool(dispatched))
     found: dict[str, Any] = {}
     if patch:

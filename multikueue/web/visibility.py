@@ -326,25 +326,25 @@ def _resources(group: str, version: str, *resources: dict[str, Any]) -> dict[str
     return {"kind": "APIResourceList", "apiVersion": "v1", **served}
 
 
-def _resource(name: str, singular: str, kind: str, *, namespaced: bool, verbs: list[str]) -> dict[str, Any]:
-    return {"name": name, "singularName": singular, "kind": kind, "namespaced": namespaced, "verbs": verbs}
+def _resource(name: str, singular: str, kind: str, *, is_namespaced: bool, verbs: list[str]) -> dict[str, Any]:
+    return {"name": name, "singularName": singular, "kind": kind, "namespaced": is_namespaced, "verbs": verbs}
 
 
 # Resources without verbs are listed because their subresources need one; they cannot be requested.
 _LINES = (
-    _resource("clusterqueues", "clusterqueue", SUMMARY, namespaced=False, verbs=[]),
-    _resource(f"clusterqueues/{SUBRESOURCE}", "", SUMMARY, namespaced=False, verbs=["get"]),
-    _resource("localqueues", "localqueue", SUMMARY, namespaced=True, verbs=[]),
-    _resource(f"localqueues/{SUBRESOURCE}", "", SUMMARY, namespaced=True, verbs=["get"]),
+    _resource("clusterqueues", "clusterqueue", SUMMARY, is_namespaced=False, verbs=[]),
+    _resource(f"clusterqueues/{SUBRESOURCE}", "", SUMMARY, is_namespaced=False, verbs=["get"]),
+    _resource("localqueues", "localqueue", SUMMARY, is_namespaced=True, verbs=[]),
+    _resource(f"localqueues/{SUBRESOURCE}", "", SUMMARY, is_namespaced=True, verbs=["get"]),
 )
 _OF_WORKLOADS = (
-    _resource("workloads", "workload", "WorkloadExplanation", namespaced=True, verbs=[]),
-    _resource(f"workloads/{EXPLANATION}", "", "WorkloadExplanation", namespaced=True, verbs=["get"]),
+    _resource("workloads", "workload", "WorkloadExplanation", is_namespaced=True, verbs=[]),
+    _resource(f"workloads/{EXPLANATION}", "", "WorkloadExplanation", is_namespaced=True, verbs=["get"]),
     *(
-        _resource(f"workloads/{plural}", "", kind, namespaced=True, verbs=["get"])
+        _resource(f"workloads/{plural}", "", kind, is_namespaced=True, verbs=["get"])
         for plural, kind in _RELATIVES.items()
     ),
-    _resource(f"workloads/{LOG}", "", "WorkloadLog", namespaced=True, verbs=["get"]),
+    _resource(f"workloads/{LOG}", "", "WorkloadLog", is_namespaced=True, verbs=["get"]),
 )
 
 

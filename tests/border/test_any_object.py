@@ -49,7 +49,7 @@ def honest() -> Store:
     engine = Engine(
         admission_sharing=UsageDecay(half_life=timedelta(minutes=5)), has_non_preemptible=True, has_elastic_jobs=True
     )
-    store = Store(engine, Nowhere(), lambda: NOW, elastic=True, minds_pods=True)
+    store = Store(engine, Nowhere(), lambda: NOW, has_elastic_jobs=True, should_wait_for_pods=True)
     store.namespaces.upsert(namespace("default").build())
     store.flavors.upsert(flavor().build())
     store.checks.upsert(admission_check("mk").config("mk").active().build())

@@ -58,7 +58,7 @@ class Seen:
         self.unreadable |= {item.key: "refused" for item in items if item.key.name == self.refusing}
         self.told.append(f"replace {version}")
 
-    def wants(self, item: Job, /) -> bool:
+    def should_keep(self, item: Job, /) -> bool:
         return self.wanted(item.key.name)
 
     def upsert(self, item: Job, /) -> None:

@@ -314,7 +314,7 @@ async def test_a_page_of_tiny_items_takes_little_more_than_itself(
         tracemalloc.start()
         try:
             with pytest.raises(TooLarge, match=r"more than \d+ objects"):
-                await client.list(JOBS, page=1, wanted=lambda _: False)
+                await client.list(JOBS, page=1, is_wanted=lambda _: False)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -324,7 +324,7 @@ async def test_a_page_of_tiny_items_takes_little_more_than_itself(
 @pytest.mark.anyio
 async def test_what_is_not_wanted_is_let_go_page_by_page() -> None:
     async with client_of(lists(job("a"), job("no"), cont="x"), lists(job("not"), job("b"))) as (client, _):
-        page = await client.list(JOBS, wanted=lambda item: not item.key.name.startswith("no"))
+        page = await client.list(JOBS, is_wanted=lambda item: not item.key.name.startswith("no"))
     assert [item.key.name for item in page.items] == ["a", "b"]
 
 

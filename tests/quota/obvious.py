@@ -135,7 +135,7 @@ class Obvious:
         if strict or head.progress is not None or tried_again:
             return
         self.parked.add(head.key)
-        if self.compatibility.parks_alike and decision.fits_nowhere:
+        if self.compatibility.has_equivalence_classes and decision.has_no_fit:
             self.unfit[queue, head.shape()] = verdict
             for each in self._awake(queue):
                 if each.shape() == head.shape():

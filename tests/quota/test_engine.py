@@ -73,7 +73,7 @@ def test_a_gate_means_nothing_where_gates_are_off() -> None:
 
 @pytest.mark.parametrize(("cpu", "one_by_one"), [(2, False), (3, True)])
 def test_what_comes_by_itself_overtakes_what_is_parked(cpu: int, one_by_one: bool) -> None:
-    play = parked(replace(NEWEST, parks_alike=not one_by_one))
+    play = parked(replace(NEWEST, has_equivalence_classes=not one_by_one))
     play.finish("running")
     play.submit(wants("newcomer", cpu=cpu))
 
@@ -97,7 +97,7 @@ def test_who_asks_for_the_same_as_what_is_parked_is_parked_unseen_with_its_verdi
 def test_who_asks_for_the_same_as_a_head_that_fits_nowhere_is_parked_with_it(one_by_one: bool, cycles: int) -> None:
     """Between the two in the queue is one that asks for something else, and fits."""
     queue = cluster_queue("cq").quota("default", cpu=4).build()
-    engine = Engine(compatibility=replace(NEWEST, parks_alike=not one_by_one))
+    engine = Engine(compatibility=replace(NEWEST, has_equivalence_classes=not one_by_one))
     play = Play(queue, local_queue("lq", "cq").build(), engine=engine)
     play.submit(wants("first", age=3, cpu=5), wants("other", age=2, cpu=1), wants("second", age=1, cpu=5))
     looks = 0

@@ -471,7 +471,9 @@ def a_kubeconfig_is_unfolded_to_any_size() -> Iterator[None]:
 @bug(caught_by=128, within=129, row=16)
 def a_tenant_chooses_his_placement() -> Iterator[None]:
     def make(real: Any) -> Any:
-        return lambda self, local, *, option, by_workload: real(self, local, option=option, by_workload=True)
+        return lambda self, local, *, option, may_workload_choose: real(
+            self, local, option=option, may_workload_choose=True
+        )
 
     with replaced(State, "placement_for", make):
         yield

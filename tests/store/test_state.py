@@ -96,4 +96,4 @@ def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() ->
         )
         meta = job("job").queue("main").version(version).value.metadata
         store.jobs.upsert(msgspec.structs.replace(marked, metadata=meta))
-        assert grouped(store).job_may_be_copied is expected
+        assert grouped(store).may_copy_job is expected

@@ -158,12 +158,14 @@ def test_the_clusters_of_a_source_look_again_when_it_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minds_pods", "told"),
+    ("should_wait_for_pods", "told"),
     [(False, ["job job"]), (True, ["job job", "workload wl"])],
     ids=["nobody looks at pods", "pods are waited for"],
 )
-def test_ready_pods_concern_a_workload_only_where_they_are_waited_for(minds_pods: bool, told: list[str]) -> None:
-    store, noted = stored(minds_pods=minds_pods)
+def test_ready_pods_concern_a_workload_only_where_they_are_waited_for(
+    should_wait_for_pods: bool, told: list[str]
+) -> None:
+    store, noted = stored(should_wait_for_pods=should_wait_for_pods)
     submitted = job("job").queue("main").suspended().managed_by()
     store.jobs.upsert(submitted.running(active=1, ready=1).version(2).build())
     assert noted.keys == told
@@ -214,10 +216,10 @@ def test_a_job_is_copied_once_it_is_stopped_wholly() -> None:
     store, noted = stored()
     submitted = job("job").queue("main").suspended().managed_by()
     store.jobs.upsert(submitted.annotations({STOPPING_ANNOTATION: "true"}).version(2).build())
-    assert not grouped(store).job_may_be_copied
+    assert not grouped(store).may_copy_job
     noted.keys.clear()
     store.jobs.upsert(submitted.version(3).build())
-    assert grouped(store).job_may_be_copied
+    assert grouped(store).may_copy_job
     assert noted.keys == ["job job", "workload wl"], "its generation says nothing of that"
 
 

@@ -90,8 +90,8 @@ def test_where_more_may_be_nominated_than_is_recorded_all_are_in_the_group() -> 
     assert [r.cluster for r in grouped(store).remotes] == names
 
 
-@pytest.mark.parametrize("others_evict", [True, False])
-def test_of_a_workload_that_others_evicted_each_worker_not_yet_seen_is_in_the_group(*, others_evict: bool) -> None:
+@pytest.mark.parametrize("may_others_evict", [True, False])
+def test_of_a_workload_that_others_evicted_each_worker_not_yet_seen_is_in_the_group(*, may_others_evict: bool) -> None:
     store, _ = stored()
     not_seen_yet(store.worker("w2"))
     for version, of in enumerate((local(), local().condition("Evicted", "False", reason="QuotaReserved")), 2):
@@ -101,9 +101,9 @@ def test_of_a_workload_that_others_evicted_each_worker_not_yet_seen_is_in_the_gr
             store.workloads.get(KEY),
             origin="multikueue",
             lost_after=timedelta(minutes=15),
-            others_evict=others_evict,
+            may_others_evict=may_others_evict,
         )
-        was_evicted = others_evict and version == 3
+        was_evicted = may_others_evict and version == 3
         assert (group.may_be_anywhere, [r.cluster for r in group.remotes]) == (
             was_evicted,
             ["w2"] if was_evicted else [],

@@ -25,7 +25,7 @@ def dispatched(namespace: str, queue: str) -> bool | None:
     return {("team", "main"): True, ("team", "local"): False}.get((namespace, queue))
 
 
-KNOWN = AdmissionLookups(dispatches=dispatched)
+KNOWN = AdmissionLookups(does_dispatch=dispatched)
 
 
 def answer(body: bytes) -> Tree:
@@ -211,7 +211,7 @@ def test_a_job_that_belongs_to_one_in_a_queue_is_left_to_that(owner: Tree, patch
 
     job = queued()
     job["metadata"]["ownerReferences"] = [{"apiVersion": "x/v1", "kind": "X", "uid": "u"} | owner]
-    known = AdmissionLookups(dispatches=dispatched, nested=nested)
+    known = AdmissionLookups(does_dispatch=dispatched, is_nested=nested)
 
     assert response_in(review(review_of(job), known)) == (
         ALLOWED if patch is None else {**ALLOWED, "patchType": "JSONPatch", "patch": patch}
@@ -222,7 +222,7 @@ def test_a_job_that_belongs_to_one_in_a_queue_is_left_to_that(owner: Tree, patch
 def test_the_rules_hold_for_what_belongs_to_others_too() -> None:
     job = queued("No Queue")
     job["metadata"]["ownerReferences"] = [{"name": "parent", "controller": True}]
-    known = AdmissionLookups(dispatches=dispatched, nested=lambda *_: True)
+    known = AdmissionLookups(does_dispatch=dispatched, is_nested=lambda *_: True)
     assert not response_in(review(review_of(job), known))["allowed"]
 
 
@@ -237,7 +237,7 @@ def with_default(namespace: str, queue: str) -> bool | None:
     return {("team", "default"): True}.get((namespace, queue))
 
 
-DEFAULTING = AdmissionLookups(dispatches=with_default, has_default=lambda namespace: namespace == "team")
+DEFAULTING = AdmissionLookups(does_dispatch=with_default, has_default=lambda namespace: namespace == "team")
 
 
 def queueless(**metadata: Any) -> Tree:

@@ -31,7 +31,7 @@ Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def server() -> Server:
-    return Server(ready=lambda: None, known=AdmissionLookups(dispatches=lambda _namespace, _queue: True))
+    return Server(ready=lambda: None, known=AdmissionLookups(does_dispatch=lambda _namespace, _queue: True))
 
 
 def trusting(certificate: Serving = SERVED) -> ssl.SSLContext:

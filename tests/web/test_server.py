@@ -30,7 +30,7 @@ def certificate() -> Serving:
 
 
 def server(problem: str | None = None) -> Server:
-    return Server(ready=lambda: problem, known=AdmissionLookups(dispatches=lambda _namespace, _queue: True))
+    return Server(ready=lambda: problem, known=AdmissionLookups(does_dispatch=lambda _namespace, _queue: True))
 
 
 @asynccontextmanager
@@ -191,7 +191,7 @@ CHECKS = {"cache-jobs": "", "cache-workloads": "not listed yet"}
     ],
 )
 async def test_readiness_in_detail(problem: str | None, path: str, status: int, lines: list[str]) -> None:
-    made = Server(ready=lambda: problem, known=AdmissionLookups(dispatches=lambda *_: True), details=lambda: CHECKS)
+    made = Server(ready=lambda: problem, known=AdmissionLookups(does_dispatch=lambda *_: True), details=lambda: CHECKS)
     async with made as listening, aiohttp.ClientSession() as session:
         port = await listening.serve_plain(HOST, 0, has_probes=True)
         async with session.get(f"http://{HOST}:{port}{path}") as response:

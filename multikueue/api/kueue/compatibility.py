@@ -17,63 +17,63 @@ Release = Literal["0.16", "0.18", "0.19"]
 class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     """The switches; the defaults are those of the newest release."""
 
-    fair_within_nominal: bool = True
+    is_fair_within_nominal: bool = True
     """#9494, since 0.17 and 0.16.3: under fair sharing a ClusterQueue that stays within its nominal quota of what is
     contested preempts whatever the shares say, and that is reclamation."""
 
-    admitting_words: bool = True
+    has_admitting_words: bool = True
     """#13124, since 0.19: the check says that a worker admitted the workload, and not that it reserved quota for it; and
     when it ends an attempt, in which state it was before."""
 
-    access_providers: bool = True
+    has_access_providers: bool = True
     """KEP 693, since 0.19: who makes credentials for a ClusterProfile is an access provider, no credentials provider."""
 
-    minds_admission_gates: bool = True
+    has_admission_gates: bool = True
     """KEP 6915, gate AdmissionGatedBy, on since 0.19: an annotation holds work back until somebody takes it away."""
 
-    paths_are_deprecated: bool = True
+    has_deprecated_paths: bool = True
     """#12144, since 0.19: kubeconfigs that are named by any path are warned of."""
 
     most_pod_sets: int = 18
     """#12819: a Workload may have 18 pod sets since 0.19, 10 since 0.18 (#11388), and 8 before."""
 
-    sidecars_of_ray: bool = True
+    has_ray_sidecars: bool = True
     """#12454 and #12405, since 0.19: what KubeRay puts into the head of a Ray cluster takes quota, the submitter of a RayJob
     and the autoscaler."""
 
-    redis_cleanup_of_ray: bool = True
+    has_ray_redis_cleanup: bool = True
     """#11260, since 0.17 and 0.18 in later patches: the head of a Ray cluster that survives the loss of its head takes at
     least as much as the job that cleans its Redis afterwards."""
 
-    fair_by_flavor: bool = True
+    is_fair_by_flavor: bool = True
     """#10149, since 0.17 and 0.16.3: under fair sharing heads go first at each level of the tree whose side borrows nothing
     there of what they ask for; before, those go first that borrow nothing from their ClusterQueue on. And who borrows may
     be preempted also where nothing of the resource could be lent any more, so that the share is 0."""
 
-    labels_by_flavor: bool = True
+    has_labels_by_flavor: bool = True
     """#12449, since 0.17.6 and 0.18.1: of the node selector of a pod only the keys count that the flavor in question
     declares; before, those that any flavor of its resource group declares."""
 
-    parks_alike: bool = True
+    has_equivalence_classes: bool = True
     """#9698 and #11097, since 0.17, gate SchedulingEquivalenceHashing: in a BestEffortFIFO queue a head that fits nowhere is
     parked together with all that ask for the same, and until the next flush who comes and asks for the same is parked
     unseen; before, each had its own turn."""
 
-    zero_is_nothing: bool = True
+    is_zero_ignored: bool = True
     """#9808, since 0.18: a resource that is requested as 0 is nothing to preempt for; before, a ClusterQueue that borrows of
     it already could not preempt within its nominal quota."""
 
-    tells_of_checks: bool = True
+    has_check_messages: bool = True
     """#10623, since 0.18: the message of an eviction by checks names each with what it says."""
 
-    exact_products: bool = True
+    has_exact_products: bool = True
     """#12953, since 0.19: what is transformed is multiplied exactly; before, factors were rounded up to whole units."""
 
-    limits_of_pods: bool = True
+    has_pod_limits: bool = True
     """#12780, since 0.19: limits of the pod as a whole stand in for its requests and bound them, and a LimitRange has
     defaults for them."""
 
-    histories_begin_empty: bool = True
+    has_zero_initial_usage: bool = True
     """#12891, since 0.19: where LocalQueues take turns, the history of one that is new begins with nothing; before, with
     what it used at that moment."""
 
@@ -86,25 +86,25 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
 NEWEST = Compatibility()
 _0_18 = replace(
     NEWEST,
-    admitting_words=False,
-    access_providers=False,
-    minds_admission_gates=False,
-    paths_are_deprecated=False,
+    has_admitting_words=False,
+    has_access_providers=False,
+    has_admission_gates=False,
+    has_deprecated_paths=False,
     most_pod_sets=10,
-    sidecars_of_ray=False,
-    exact_products=False,
-    limits_of_pods=False,
-    histories_begin_empty=False,
+    has_ray_sidecars=False,
+    has_exact_products=False,
+    has_pod_limits=False,
+    has_zero_initial_usage=False,
 )
 _0_16 = replace(
     _0_18,
-    fair_within_nominal=False,
-    fair_by_flavor=False,
-    labels_by_flavor=False,
-    parks_alike=False,
-    zero_is_nothing=False,
-    tells_of_checks=False,
-    redis_cleanup_of_ray=False,
+    is_fair_within_nominal=False,
+    is_fair_by_flavor=False,
+    has_labels_by_flavor=False,
+    has_equivalence_classes=False,
+    is_zero_ignored=False,
+    has_check_messages=False,
+    has_ray_redis_cleanup=False,
     most_pod_sets=8,
 )
 

@@ -48,7 +48,7 @@ class _Changes(Generic[T]):
             self.upsert(item)
         return iter(())
 
-    def wants(self, _item: T, /) -> bool:
+    def should_keep(self, _item: T, /) -> bool:
         return True
 
     def upsert(self, item: T, /) -> None:
@@ -78,8 +78,8 @@ async def follow(
     await client.request("GET", path, params={"limit": "1"})
     send, receive = anyio.create_memory_object_stream[tuple[T, bool]](math.inf)
 
-    def remark(stands: bool, why: str) -> None:
-        if not stands:
+    def remark(is_healthy: bool, why: str) -> None:
+        if not is_healthy:
             note(f"{client.cluster or 'the manager'}: {why}; trying again")
 
     reflector = Reflector(

@@ -97,11 +97,13 @@ class WorkerCluster(msgspec.Struct, frozen=True, kw_only=True):
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-async def gather(client: ClusterClient, namespace: str, *, secrets: bool = True) -> list[WorkerCluster]:
-    """All clusters in the order of their names; without `secrets` their kubeconfigs are not read."""
+async def gather(client: ClusterClient, namespace: str, *, should_read_secrets: bool = True) -> list[WorkerCluster]:
+    """All clusters in the order of their names; without `should_read_secrets` their kubeconfigs are not read."""
     pairs = await fetch_pairs(client, MULTIKUEUE_CLUSTERS)
     configs = (await client.list(MULTIKUEUE_CONFIGS)).items
-    return [await _member(client, item, value, configs, namespace if secrets else "") for item, value in pairs]
+    return [
+        await _member(client, item, value, configs, namespace if should_read_secrets else "") for item, value in pairs
+    ]
 
 
 async def find(client: ClusterClient, name: str, namespace: str) -> WorkerCluster:

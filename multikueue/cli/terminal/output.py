@@ -78,7 +78,7 @@ class PrintedList(msgspec.Struct, frozen=True, kw_only=True):
     nothing: str
 
 
-def print_items(listing: PrintedList, output: Form, *, sort_by: str = "", headers: bool = True) -> None:
+def print_items(listing: PrintedList, output: Form, *, sort_by: str = "", has_headers: bool = True) -> None:
     """Print a listing in the chosen format. Programs get an empty list where people get a sentence."""
     listing = _sorted(listing, sort_by) if sort_by else listing
     match output:
@@ -90,9 +90,9 @@ def print_items(listing: PrintedList, output: Form, *, sort_by: str = "", header
         case _ if not listing.rows:
             note(listing.nothing)
         case CustomColumns():
-            _print_custom(output, listing.items, headers=headers)
+            _print_custom(output, listing.items, has_headers=has_headers)
         case _:
-            print_table(listing.columns, listing.rows, output, headers=headers)
+            print_table(listing.columns, listing.rows, output, has_headers=has_headers)
 
 
 def _sorted(listing: PrintedList, sort_by: str) -> PrintedList:
@@ -134,9 +134,9 @@ def print_document(document: Any, output: Form) -> None:
             print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
 
 
-def _print_custom(output: CustomColumns, items: Sequence[Any], *, headers: bool = True) -> None:
+def _print_custom(output: CustomColumns, items: Sequence[Any], *, has_headers: bool = True) -> None:
     columns = [Column(title) for title, _ in output.columns]
-    print_table(columns, [list(output.cells(item)) for item in items], Format.TABLE, headers=headers)
+    print_table(columns, [list(output.cells(item)) for item in items], Format.TABLE, has_headers=has_headers)
 
 
 def note(text: str) -> None:
@@ -186,13 +186,13 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
 
 def heading(text: str) -> None:
     """A line above a block; bold on a terminal."""
-    print(_styled(one_line(text), bold=True))
+    print(_styled(one_line(text), is_bold=True))
 
 
-def _styled(text: str, *, bold: bool | None = None, colour: str | None = None) -> str:
+def _styled(text: str, *, is_bold: bool | None = None, colour: str | None = None) -> str:
     """The text in bold or a colour: on a terminal that has them, unless NO_COLOR is set (no-color.org)."""
     plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return text if plain or not (bold or colour) else typer.style(text, bold=bold, fg=colour)
+    return text if plain or not (is_bold or colour) else typer.style(text, bold=is_bold, fg=colour)
 
 
 def age(moment: datetime | None, now: datetime) -> str:
@@ -224,25 +224,25 @@ def _two(whole: int, unit: str, rest: int, finer: str) -> str:
 
 
 def print_table(
-    columns: Sequence[Column], rows: Iterable[Sequence[str]], output: Form, *, headers: bool = True
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], output: Form, *, has_headers: bool = True
 ) -> None:
     """Print rows under titles, all columns if `output` is wide. A terminal breaks long lines, and nothing is left out."""
     shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.is_wide]
     titles = [columns[number].title for number in shown]
     cells = [[one_line(row[number]) or "-" for number in shown] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*([titles] if headers else []), *cells, strict=True)]
-    if headers:
-        print(_line(titles, widths, bold=True))
+    widths = [max(map(len, column)) for column in zip(*([titles] if has_headers else []), *cells, strict=True)]
+    if has_headers:
+        print(_line(titles, widths, is_bold=True))
     for row in cells:
         print(_line(row, widths))
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], *, bold: bool | None = None) -> str:
+def _line(cells: Sequence[str], widths: Sequence[int], *, is_bold: bool | None = None) -> str:
     """A row without trailing blanks, which would break the line on a screen that is just wide enough."""
     last = len(cells) - 1
     padded = (cell if number == last else cell.ljust(widths[number]) for number, cell in enumerate(cells))
     return GAP.join(
-        _styled(text, bold=bold, colour=_COLOURS.get(cell)) for text, cell in zip(padded, cells, strict=True)
+        _styled(text, is_bold=is_bold, colour=_COLOURS.get(cell)) for text, cell in zip(padded, cells, strict=True)
     )
 
 
@@ -259,9 +259,9 @@ class Ticker:
         cells = [one_line(row[number]) or "-" for number in self._shown]
         self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
         if self._is_empty:
-            self._print(self._titles, bold=True)
+            self._print(self._titles, is_bold=True)
             self._is_empty = False
         self._print(cells)
 
-    def _print(self, cells: Sequence[str], *, bold: bool | None = None) -> None:
-        print(_line(cells, self._widths, bold=bold), flush=True)
+    def _print(self, cells: Sequence[str], *, is_bold: bool | None = None) -> None:
+        print(_line(cells, self._widths, is_bold=is_bold), flush=True)

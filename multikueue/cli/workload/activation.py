@@ -24,10 +24,10 @@ GIVE_BACK_TIMEOUT = timedelta(minutes=1)
 POLL_INTERVAL = timedelta(milliseconds=500)
 
 
-async def activate(client: ClusterClient, workload: Workload, *, active: bool) -> None:
+async def activate(client: ClusterClient, workload: Workload, *, is_active: bool) -> None:
     """Raises CommandFailed without the right to it."""
     try:
-        await client.merge_patch(WORKLOADS, workload.key, {"spec": {"active": active}})
+        await client.merge_patch(WORKLOADS, workload.key, {"spec": {"active": is_active}})
     except Forbidden as error:
         raise CommandFailed(
             f"{error.message}: this takes the right to patch workloads, as the role multikueue-batch-admin has it"
@@ -36,12 +36,12 @@ async def activate(client: ClusterClient, workload: Workload, *, active: bool) -
 
 async def requeue(client: ClusterClient, workload: Workload) -> None:
     """Hold and release the workload, which also makes Kueue forget its back-off. It is released in any case."""
-    await activate(client, workload, active=False)
+    await activate(client, workload, is_active=False)
     try:
         await _given_back(client, workload)
     finally:
         with anyio.CancelScope(shield=True):
-            await activate(client, workload, active=True)
+            await activate(client, workload, is_active=True)
 
 
 async def _given_back(client: ClusterClient, workload: Workload) -> None:

@@ -28,8 +28,8 @@ __all__ = ["STATES", "HistoryEntry", "attempt", "events", "facts", "now", "owner
 Test = Callable[[Workload], bool]
 
 _STATES: tuple[tuple[str, Test], ...] = (
-    ("Finished", lambda workload: _has_finished_as(workload, succeeded=True)),
-    ("Failed", lambda workload: _has_finished_as(workload, succeeded=False)),
+    ("Finished", lambda workload: _has_finished_as(workload, is_success=True)),
+    ("Failed", lambda workload: _has_finished_as(workload, is_success=False)),
     ("Terminating", lambda workload: workload.metadata.deletion_timestamp is not None),
     ("Inactive", lambda workload: not workload_spec(workload).active),
     ("Evicting", lambda workload: workload.has(EVICTED) and workload.has(QUOTA_RESERVED)),
@@ -171,9 +171,9 @@ def _check_events(workload: Workload) -> Iterator[HistoryEntry]:
         yield HistoryEntry(check.last_transition_time, what)
 
 
-def _has_finished_as(workload: Workload, *, succeeded: bool) -> bool:
+def _has_finished_as(workload: Workload, *, is_success: bool) -> bool:
     condition = workload.condition(FINISHED)
-    return condition is not None and condition.status == "True" and (condition.reason == SUCCEEDED) is succeeded
+    return condition is not None and condition.status == "True" and (condition.reason == SUCCEEDED) is is_success
 
 
 def _message(workload: Workload, type_: str) -> str:

@@ -99,8 +99,8 @@ def excess(pod_sets: Iterable[Requests], queue: ClusterQueue) -> str:
     return ""
 
 
-def _most(cell: CellQuota, borrows: bool) -> int | None:
-    if not borrows:
+def _most(cell: CellQuota, may_borrow: bool) -> int | None:
+    if not may_borrow:
         return cell.nominal
     return None if cell.borrowing_limit is None else cell.nominal + cell.borrowing_limit
 

@@ -29,7 +29,7 @@ class Repair(NamedTuple):
     """`reason` names the case; `words` have the fields `name`, `namespace` and `queue` in braces."""
 
     reason: str
-    holds: Callable[[Workload], bool]
+    is_applicable: Callable[[Workload], bool]
     words: str
 
 
@@ -92,7 +92,7 @@ REPAIRS: tuple[Repair, ...] = (
 
 def repair(workload: Workload) -> str:
     """The remedy, as a sentence; empty where waiting suffices."""
-    found = next((each.words for each in REPAIRS if each.holds(workload)), "")
+    found = next((each.words for each in REPAIRS if each.is_applicable(workload)), "")
     owner = any_owner_of(workload)
     name = f"{owner.kind.lower()}/{owner.name}" if owner else workload.metadata.name
     return found.format(name=name, namespace=workload.metadata.namespace, queue=workload_spec(workload).queue_name)

@@ -92,9 +92,9 @@ class WorkloadView:
             return await self._poll(PODS, found, take)
         worker, related = await self.own()
 
-        async def take_ours(pod: PrintedPod, gone: bool) -> None:
+        async def take_ours(pod: PrintedPod, is_gone: bool) -> None:
             if await related.has(pod.metadata):
-                await take(pod, gone)
+                await take(pod, is_gone)
 
         return await follow(worker.client, PODS, self.workload.metadata.namespace, take_ours)
 
@@ -116,9 +116,9 @@ class WorkloadView:
         worker, related = await self.own()
         await related.pods()
 
-        async def take_ours(event: PrintedEvent, gone: bool) -> None:
+        async def take_ours(event: PrintedEvent, is_gone: bool) -> None:
             if await related.is_about_new_relative(event.involved_object):
-                await take(event, gone)
+                await take(event, is_gone)
 
         return await follow(worker.client, PRINTED_EVENTS, self.workload.metadata.namespace, take_ours)
 

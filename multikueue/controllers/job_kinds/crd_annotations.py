@@ -54,8 +54,8 @@ class AnnotatedKinds:
             return
         tell = log_state(DEFINITIONS.plural)
 
-        def on_state(ok: bool, why: str) -> None:
-            tell(ok, why)
+        def on_state(is_healthy: bool, why: str) -> None:
+            tell(is_healthy, why)
             if reflector.refused:
                 self._settled.set()
 

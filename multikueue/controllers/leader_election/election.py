@@ -72,15 +72,15 @@ def observe(last: Observation | None, lease: Lease | None, now: float) -> Observ
     return last if last is not None and _is_same(last.lease, lease) else Observation(lease, now)
 
 
-def step(seen: Observation, candidate: Candidate, *, leads: bool, now: float) -> Step:
-    """The next step with the lease. `leads`: our mandate is valid.
+def step(seen: Observation, candidate: Candidate, *, is_leading: bool, now: float) -> Step:
+    """The next step with the lease. `is_leading`: our mandate is valid.
 
     A leader restores a lease that is gone or names no holder: no other process may have taken it meanwhile.
     """
     record = record_of(seen.lease)
     if record.holder_identity == candidate.identity:
         return Claim(seen.lease)
-    if leads:
+    if is_leading:
         return Lost(record.holder_identity) if record.holder_identity else Claim(seen.lease)
     wait = 0.0 if _is_released(record) else seen.since + _patience(record, candidate) - now
     return Wait(wait) if wait > 0 else Claim(seen.lease)

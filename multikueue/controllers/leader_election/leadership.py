@@ -182,7 +182,7 @@ class LeaderElector:
 
     def _step(self) -> Claim | Wait | Lost:
         assert self._seen is not None
-        return step(self._seen, self.candidate, leads=self.mandate.is_valid(), now=self.boot())
+        return step(self._seen, self.candidate, is_leading=self.mandate.is_valid(), now=self.boot())
 
     async def _look(self) -> None:
         try:

@@ -35,24 +35,24 @@ class Finalizers(msgspec.Struct, frozen=True):
     async def reconcile_cluster_queue(self, name: str) -> Result:
         store = self.context.store
         in_use = store.engine.view.queue_usage(name).reserving > 0
-        return await self._keep(CLUSTER_QUEUES, store.cluster_queues, name, in_use=in_use)
+        return await self._keep(CLUSTER_QUEUES, store.cluster_queues, name, is_in_use=in_use)
 
     async def reconcile_flavor(self, name: str) -> Result:
         store = self.context.store
         in_use = any(name in flavor_names(queue) for queue in store.cluster_queues)
-        return await self._keep(RESOURCE_FLAVORS, store.flavors, name, in_use=in_use)
+        return await self._keep(RESOURCE_FLAVORS, store.flavors, name, is_in_use=in_use)
 
     async def reconcile_check(self, name: str) -> Result:
         store = self.context.store
         in_use = any(name in check_names(queue) for queue in store.cluster_queues)
-        return await self._keep(ADMISSION_CHECKS, store.checks, name, in_use=in_use)
+        return await self._keep(ADMISSION_CHECKS, store.checks, name, is_in_use=in_use)
 
-    async def _keep(self, kind: Kind[Any], cache: Cache[T], name: str, *, in_use: bool) -> Result:
+    async def _keep(self, kind: Kind[Any], cache: Cache[T], name: str, *, is_in_use: bool) -> Result:
         obj = cache.get(ObjectKey("", name))
         if obj is None:
             return DONE
         if obj.metadata.deletion_timestamp is not None:
-            if not in_use:
+            if not is_in_use:
                 await remove_finalizer(self.context.manager, kind, cache, obj)
         elif RESOURCE_IN_USE not in obj.metadata.finalizers:
             body = _finalizers(obj, (*obj.metadata.finalizers, RESOURCE_IN_USE))

@@ -20,11 +20,11 @@ T = TypeVar("T", AdmissionCheck, ClusterQueue, MultiKueueCluster)
 S = TypeVar("S", AdmissionCheck, ClusterQueue, Cohort, LocalQueue, MultiKueueCluster)
 
 
-def active(*, status: bool, reason: str, message: str, generation: int) -> Condition:
+def active(*, is_active: bool, reason: str, message: str, generation: int) -> Condition:
     """An Active condition with Kueue's reason and message."""
     return Condition(
         type=ACTIVE,
-        status="True" if status else "False",
+        status="True" if is_active else "False",
         reason=reason,
         message=message,
         observed_generation=generation,

@@ -131,7 +131,7 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
             lost_after=self.lost_after,
             copy_retention=retention,
             is_preemption_sequential=self.settings.dispatch.orchestrated_preemption,
-            others_evict="quota" not in self.settings.settings.roles,
+            may_others_evict="quota" not in self.settings.settings.roles,
             should_redo_admission=self.settings.dispatch.redo_admission,
             compatibility=Compatibility.of(self.settings.quota.compatibility),
         )

@@ -41,8 +41,13 @@ _Waiting = tuple[datetime, str, dict[str, Any]]
 def log_state(plural: str) -> Callable[[bool, str], None]:
     """A callback that logs each time a watch of the manager cluster is established or broken."""
 
-    def on_state(ok: bool, why: str) -> None:
-        log.log(logging.INFO if ok else logging.WARNING, "watch.stands" if ok else "watch.broken", kind=plural, why=why)
+    def on_state(is_healthy: bool, why: str) -> None:
+        log.log(
+            logging.INFO if is_healthy else logging.WARNING,
+            "watch.stands" if is_healthy else "watch.broken",
+            kind=plural,
+            why=why,
+        )
 
     return on_state
 

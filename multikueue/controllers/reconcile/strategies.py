@@ -253,7 +253,7 @@ class Strategies:
         placement = self.store.placement_for(
             local,
             option=option if isinstance(option, str) else "",
-            by_workload=self.settings.dispatch.workload_placements,
+            may_workload_choose=self.settings.dispatch.workload_placements,
         )
         return replace(request, fleet=dataclasses.replace(request.fleet, placement=placement))
 

@@ -211,7 +211,7 @@ class _Search:
         more += [f"no more than {MOST_OWNERS} owners of pods were looked at"] if self._relatives.gave_up else []
         return [*self._unseen, *more]
 
-    async def _those(self, kind: Kind[T], ours: Callable[[T], Awaitable[bool]]) -> list[T]:
+    async def _those(self, kind: Kind[T], is_ours: Callable[[T], Awaitable[bool]]) -> list[T]:
         """Objects of the namespace that belong to the workload, page by page. Items beyond the requested limit are
         ignored: the worker is not trusted to keep it."""
         decode, cont, found = list_of(kind), "", list[T]()
@@ -219,7 +219,7 @@ class _Search:
             query = {"limit": str(PAGE)} | ({"continue": cont} if cont else {})
             page = decode(await self._client.request("GET", kind.collection(self._namespace), params=query))
             for item in page.items[:PAGE]:
-                if await ours(item):
+                if await is_ours(item):
                     found.append(item)
                 if len(found) == MOST_ITEMS:
                     self._unseen.append(f"no more than {MOST_ITEMS} {kind.plural} are shown")

@@ -31,18 +31,20 @@ class Checks(msgspec.Struct, frozen=True):
         problem = self._problem(check)
         if problem:
             message = f"Cannot load the AdmissionChecks parameters: {problem}"
-            return active(status=False, reason="BadConfig", message=message, generation=generation)
+            return active(is_active=False, reason="BadConfig", message=message, generation=generation)
         if wrong:
-            return active(status=False, reason="BadStrategy", message=wrong, generation=generation)
+            return active(is_active=False, reason="BadStrategy", message=wrong, generation=generation)
         names = self.context.store.clusters_for(check)
         missing, inactive = self._unusable(names)
         parts = (("Missing clusters", missing), ("Inactive clusters", inactive))
         message = ", ".join(f"{title}: [{' '.join(found)}]" for title, found in parts if found)
         if not message:
-            return active(status=True, reason="Active", message="The admission check is active", generation=generation)
+            return active(
+                is_active=True, reason="Active", message="The admission check is active", generation=generation
+            )
         usable = len(missing) + len(inactive) < len(names)
         reason = "SomeActiveClusters" if usable else "NoUsableClusters"
-        return active(status=usable, reason=reason, message=message, generation=generation)
+        return active(is_active=usable, reason=reason, message=message, generation=generation)
 
     def _problem(self, check: AdmissionCheck) -> str:
         parameters = check.spec.parameters

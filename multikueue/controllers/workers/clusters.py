@@ -158,7 +158,7 @@ class Clusters:
             return
         name, version = cluster.metadata.name, (cluster.metadata.uid, cluster.metadata.generation)
         is_told = self._told_of_path.get(name) == version or not self.context.mandate.is_valid()
-        if is_told or not Compatibility.of(settings.quota.compatibility).paths_are_deprecated:
+        if is_told or not Compatibility.of(settings.quota.compatibility).has_deprecated_paths:
             return
         self._told_of_path[name] = version
         self.context.recorder.emit(
@@ -210,7 +210,7 @@ class Clusters:
 
     def _refused(self, cluster: MultiKueueCluster, refusal: RefusedError) -> Condition:
         generation = cluster.metadata.generation
-        return active(status=False, reason=refusal.reason, message=refusal.message, generation=generation)
+        return active(is_active=False, reason=refusal.reason, message=refusal.message, generation=generation)
 
     def _condition(self, cluster: MultiKueueCluster, connection: Connection) -> Condition | None:
         """The Active condition to write. None while a worker is suspect, because short trouble is not shown, and before
@@ -223,7 +223,7 @@ class Clusters:
                 *((problem.message,) if problem is not None else ()),
             )
             message = "; ".join(("Connected", *notes))
-            return active(status=True, reason="Active", message=message, generation=generation)
+            return active(is_active=True, reason="Active", message=message, generation=generation)
         if worker.link.reach is not Reach.ISOLATED or not connection.is_tried:
             return None
         reason = connection.reason
@@ -232,7 +232,7 @@ class Clusters:
         if problem is not None:
             reason, message = problem.reason, problem.message
             message += f"; {OLD}: {worker.why}" if connection.can_take_offers else ""
-        return active(status=False, reason=reason, message=message, generation=generation)
+        return active(is_active=False, reason=reason, message=message, generation=generation)
 
     def _expiring(self, connection: Connection) -> tuple[str, ...]:
         """That the credential in use ends soon, or has ended; with the time itself, so that it stays the same text."""

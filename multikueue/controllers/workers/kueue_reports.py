@@ -38,7 +38,7 @@ class Reports(msgspec.Struct, frozen=True):
         worker.reported(since, why, self.context.now(), namespaces_of(cluster) if cluster is not None else None)
 
 
-def _why_not(exists: bool, message: str) -> str:
-    if not exists:
+def _why_not(is_present: bool, message: str) -> str:
+    if not is_present:
         return "there is no such MultiKueueCluster"
     return message or "Kueue has not said yet that it is active"

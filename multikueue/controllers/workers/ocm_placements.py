@@ -67,8 +67,8 @@ class PlacementWatch:
     def _states(self, plural: str) -> Callable[[bool, str], None]:
         """Logs changes, and passes failures on to the workloads that wait for a Placement."""
 
-        def on_state(ok: bool, why: str) -> None:
-            if ok:
+        def on_state(is_healthy: bool, why: str) -> None:
+            if is_healthy:
                 log.info("watch.stands", kind=plural)
             elif why != self._troubles.get(plural):
                 log.warning("watch.broken", kind=plural, why=why)

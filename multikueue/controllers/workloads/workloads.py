@@ -71,7 +71,7 @@ class Workloads(msgspec.Struct, frozen=True):
         status = decision.status or step.status
         if not local.has("Finished"):
             status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.context.now())
-        written = await self._write(local, status, deactivate=step.should_deactivate)
+        written = await self._write(local, status, should_deactivate=step.should_deactivate)
         _record_events(self.context, local, (*step.events, *self._misread(local), *decision.events))
         group = _as_written(group, written)
         _keep(self.context, group, decision)
@@ -135,12 +135,12 @@ class Workloads(msgspec.Struct, frozen=True):
     def _job_facts(self, local: Workload, group: Group, now: datetime) -> lifecycle.JobFacts:
         store = self.context.store
         job = store.local_job(local)
-        minds_pods = self.context.settings.quota.pods_ready.enabled
+        should_wait_for_pods = self.context.settings.quota.pods_ready.enabled
         return lifecycle.JobFacts(
             job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
             is_holding=is_holding(group, now) or (job is not None and store.may_run_here(job)),
             is_run_by_others=store.owner(local) is None,
-            ready_pods=self._ready_pods(local, job, group) if job and minds_pods else None,
+            ready_pods=self._ready_pods(local, job, group) if job and should_wait_for_pods else None,
             reclaimable=self._reclaimable(local, job, group),
             replaceable=replaceable(job, local) if job else None,
         )
@@ -208,14 +208,14 @@ class Workloads(msgspec.Struct, frozen=True):
         recovery = settings.timeout if settings.recovery_timeout is None else settings.recovery_timeout
         return Patience(timeout=settings.timeout, recovery_timeout=recovery or None, limit=settings.backoff_limit_count)
 
-    async def _write(self, local: Workload, status: WorkloadStatus, *, deactivate: bool) -> Workload:
+    async def _write(self, local: Workload, status: WorkloadStatus, *, should_deactivate: bool) -> Workload:
         store = self.context.store
         try:
             local = await status_writes.merge(self.context, local, status)
         except (Forbidden, Invalid, NotFound):
             store.engine.scheduler.forget(local.key, self.context.now())
             raise
-        if deactivate:
+        if should_deactivate:
             body = {"metadata": {"resourceVersion": local.metadata.resource_version}, "spec": {"active": False}}
             local = await self.context.manager.merge_patch(WORKLOADS, local.key, body)
             store.workloads.upsert(local)

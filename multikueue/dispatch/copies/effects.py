@@ -65,7 +65,7 @@ def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iter
     assert plan.local is not None
     takes_over = remote.job_state.is_inherited and remote.cluster == plan.slice.stays
     if remote.workload is None and (remote.job is None or takes_over) and remote.unfit is None:
-        body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt, gated=plan.is_gated)
+        body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt, is_gated=plan.is_gated)
         yield CreateWorkload(cluster=remote.cluster, why=desired.why, body=body)
     elif remote.workload is None or not plan.is_current(remote.workload):
         yield from _removal(remote, "left from an earlier attempt")
@@ -101,7 +101,7 @@ def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> It
     assert plan.local is not None
     if remote.workload is not None:
         runs = plan.is_ready or (remote.job is not None and plan.is_current(remote.job))
-        yield from _mends(plan, plan.local, remote, remote.workload, runs=runs)
+        yield from _mends(plan, plan.local, remote, remote.workload, is_running=runs)
 
 
 @_effects.register
@@ -127,7 +127,9 @@ def _found(desired: Found, plan: Plan, remote: Remote, _now: datetime) -> Iterat
         yield FindJob(cluster=remote.cluster, why=desired.why)
 
 
-def _mends(plan: Plan, local: Workload, remote: Remote, copy: Workload, *, runs: bool = False) -> Iterator[Action]:
+def _mends(
+    plan: Plan, local: Workload, remote: Remote, copy: Workload, *, is_running: bool = False
+) -> Iterator[Action]:
     fields = remotes.drift(local, copy)
     if not fields:
         return
@@ -136,7 +138,7 @@ def _mends(plan: Plan, local: Workload, remote: Remote, copy: Workload, *, runs:
         yield PatchWorkload(cluster=remote.cluster, why="the priority changed", body=body)
     elif plan.slice.is_elastic and "podSets" in fields and (scaled := _scaled_down(local, copy)):
         yield PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled)
-    elif not runs:
+    elif not is_running:
         yield from _removal(remote, f"out of step in {', '.join(sorted(fields))}")
 
 

@@ -27,7 +27,7 @@ _PRIORITY_FIELDS = ("priority", "priorityClassRef")
 _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")
 
 
-def copy_body(local: Workload, *, origin: str, attempt: str, gated: bool = False) -> dict[str, Any]:
+def copy_body(local: Workload, *, origin: str, attempt: str, is_gated: bool = False) -> dict[str, Any]:
     """The Workload to create on a worker: our labels and marks, and the spec byte for byte, or behind our gate.
 
     The owner's UID label is left out: no such owner exists on the worker.
@@ -42,7 +42,7 @@ def copy_body(local: Workload, *, origin: str, attempt: str, gated: bool = False
             "labels": labels | {ORIGIN_LABEL: origin},
             "annotations": local.metadata.annotations | {ATTEMPT_ANNOTATION: attempt},
         },
-        "spec": preemption_gates.gated(local.spec) if gated else local.spec,
+        "spec": preemption_gates.gated(local.spec) if is_gated else local.spec,
     }
 
 

@@ -109,7 +109,7 @@ class Unfit(msgspec.Struct, frozen=True):
     until: datetime
 
 
-def _never(_job: AnyJob) -> bool:
+def _is_never(_job: AnyJob) -> bool:
     return False
 
 
@@ -129,8 +129,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     is_active: Callable[[AnyJob], bool] = _has_pods
-    has_ended: Callable[[AnyJob], bool] = _never
-    is_held: Callable[[AnyJob], bool] = _never
+    has_ended: Callable[[AnyJob], bool] = _is_never
+    is_held: Callable[[AnyJob], bool] = _is_never
     is_incomplete: bool = False
     is_inherited: bool = False
     patch: dict[str, Any] | None = None
@@ -291,7 +291,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     - `fleet`: the whole configuration, the same for all workloads. What keeps one worker from taking this one is in its
       remote.
     - `problem`: why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
-    - `job_may_be_copied`: False before the local job has been seen, and until it is fully stopped after an earlier
+    - `may_copy_job`: False before the local job has been seen, and until it is fully stopped after an earlier
       attempt.
     - `is_job_finished`: the local job's status is final.
     - `choice`: the worker chosen among those that admitted in this attempt. An event of an earlier admission may arrive
@@ -316,7 +316,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     remotes: tuple[Remote, ...] = ()
     fleet: Fleet = NO_FLEET
     problem: str = ""
-    job_may_be_copied: bool = True
+    may_copy_job: bool = True
     is_job_finished: bool = False
     choice: str = ""
     nomination_result: NominationResult | None = None

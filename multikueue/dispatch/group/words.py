@@ -8,7 +8,7 @@ __all__ = ["gone", "lost", "with_state_before", "won"]
 
 
 def won(group: Group, cluster: str) -> str:
-    verb = "was admitted on" if group.compatibility.admitting_words else "got reservation on"
+    verb = "was admitted on" if group.compatibility.has_admitting_words else "got reservation on"
     return f'The workload {verb} "{cluster}"'
 
 
@@ -20,12 +20,12 @@ def gone(group: Group, cluster: str) -> str:
     return f'{_remote(group)} no longer exists on worker cluster "{cluster}"'
 
 
-def with_state_before(group: Group, message: str, *, always: bool = False, mark: str = ",") -> str:
+def with_state_before(group: Group, message: str, *, is_required: bool = False, mark: str = ",") -> str:
     """The message with the state that the check leaves; some messages always have it."""
     check = group.check_state
-    told = check is not None and bool(check.state) and (always or group.compatibility.admitting_words)
+    told = check is not None and bool(check.state) and (is_required or group.compatibility.has_admitting_words)
     return f'{message}{mark} Previously: "{check.state}"' if told and check is not None else message
 
 
 def _remote(group: Group) -> str:
-    return "Admitting remote" if group.compatibility.admitting_words else "Reserving remote"
+    return "Admitting remote" if group.compatibility.has_admitting_words else "Reserving remote"

@@ -77,7 +77,7 @@ def evicted_remotely(v: View) -> Outcome:
     if evicted is not None and evicted.reason == f"{DEACTIVATED}DueTo{OUT_OF_TIME}":
         return _out_of_time(v)
     message = f'Workload evicted on worker cluster: "{v.won.cluster}", resetting for re-admission'
-    return retry(v, words.with_state_before(v.group, message, always=True, mark="."), whole=True)
+    return retry(v, words.with_state_before(v.group, message, is_required=True, mark="."), is_complete=True)
 
 
 def _out_of_time(v: View) -> Outcome:
@@ -103,15 +103,17 @@ def out_of_sync(v: View) -> Outcome:
     return retry(v, message, type_="Warning")
 
 
-def retry(v: View, message: str, *, type_: Literal["Normal", "Warning"] = "Normal", whole: bool = False) -> Outcome:
+def retry(
+    v: View, message: str, *, type_: Literal["Normal", "Warning"] = "Normal", is_complete: bool = False
+) -> Outcome:
     """End the attempt by the check state Retry, not before SHORTEST_ATTEMPT: objects of this attempt must never count
-    as those of the next. A message that is `whole` says by itself in which state the check was."""
+    as those of the next. A message that is `is_complete` says by itself in which state the check was."""
     reserved = v.local.condition(QUOTA_RESERVED)
     if reserved is not None and reserved.last_transition_time is not None:
         left = reserved.last_transition_time + SHORTEST_ATTEMPT - v.now
         if left > timedelta(0):
             return unchanged(v, after=left)
-    text = message if whole else words.with_state_before(v.group, message)
+    text = message if is_complete else words.with_state_before(v.group, message)
     conditions = without_condition(_with_failure(v), FITS_NO_WORKER)
     status = replace(with_check(v, "Retry", text), conditions=conditions)
     if not v.state:

@@ -44,9 +44,9 @@ def admitted(v: View) -> Outcome:
     away = [r for r in v.group.remotes if may_hold_unseen(v, r) or _has_unreachable_job(v, r)]
     if away:
         return unchanged(v, desired=in_step, after=until_lost(v, away))
-    if not v.group.job_may_be_copied and v.group.slice.stays:
+    if not v.group.may_copy_job and v.group.slice.stays:
         return winner_gone(v)  # the slice was to take over that job; only a new attempt stops the local one
-    if not v.group.job_may_be_copied:
+    if not v.group.may_copy_job:
         return unchanged(v, desired=(*losers, *in_step))  # the local job is not seen yet, or not fully stopped
     run = Running(cluster=v.won.cluster, why="first to admit")
     return unchanged(v, desired=(*losers, *in_step, run))

@@ -278,14 +278,14 @@ def _label_change_problems(job: Marked, old: Marked) -> list[str]:
     changed_limit = job.labels.get(MAX_EXEC_TIME_LABEL) != old.labels.get(MAX_EXEC_TIME_LABEL)
     if changed_limit and (running or not old.is_suspended):
         found.append(f"metadata.labels[{MAX_EXEC_TIME_LABEL}]: immutable while the job is not suspended")
-    return found + _class_problems(job, old, running=running)
+    return found + _class_problems(job, old, is_running=running)
 
 
-def _class_problems(job: Marked, old: Marked, *, running: bool) -> list[str]:
+def _class_problems(job: Marked, old: Marked, *, is_running: bool) -> list[str]:
     new_class, old_class = job.labels.get(PRIORITY_CLASS_LABEL), old.labels.get(PRIORITY_CLASS_LABEL)
     if old_class and not new_class:
         return [f"metadata.labels[{PRIORITY_CLASS_LABEL}]: can be changed but not removed"]
-    if running and new_class and not old_class:
+    if is_running and new_class and not old_class:
         return [f"metadata.labels[{PRIORITY_CLASS_LABEL}]: can't be added while the job is not suspended"]
     return []
 

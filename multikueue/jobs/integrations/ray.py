@@ -36,7 +36,7 @@ def _submitter_in_head(job: Tree, template: Tree) -> Tree:
     return _with_container(template, SUBMITTER_CONTAINER) if _BESIDE_THE_HEAD.is_true(job) else template
 
 
-SUBMITTER_IN_HEAD = Addition(lambda release: release.sidecars_of_ray, _submitter_in_head)
+SUBMITTER_IN_HEAD = Addition(lambda release: release.has_ray_sidecars, _submitter_in_head)
 
 
 def autoscaler(at: str) -> Addition:
@@ -49,7 +49,7 @@ def autoscaler(at: str) -> Addition:
         resources = {"requests": _AUTOSCALER, "limits": _AUTOSCALER} if own is None else own
         return _with_container(template, {"name": "autoscaler", "resources": resources})
 
-    return Addition(lambda release: release.sidecars_of_ray, with_autoscaler)
+    return Addition(lambda release: release.has_ray_sidecars, with_autoscaler)
 
 
 def redis_cleanup(at: str) -> Addition:
@@ -61,7 +61,7 @@ def redis_cleanup(at: str) -> Addition:
         survives = said.lower() == "true" or paths.only(job, f"{at}.gcsFaultToleranceOptions") is not None
         return _with_room(template) if survives else template
 
-    return Addition(lambda release: release.redis_cleanup_of_ray, with_room)
+    return Addition(lambda release: release.has_ray_redis_cleanup, with_room)
 
 
 def _with_room(template: Tree) -> Tree:

@@ -33,7 +33,7 @@ _STRANDED = (
 )
 
 
-def _never(_name: str) -> bool:
+def _is_never(_name: str) -> bool:
     return False
 
 
@@ -75,7 +75,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     is_elastic: bool = False
     label_keys: tuple[str, ...] = ()
     nested: Nested | None = None
-    is_taken: Callable[[str], bool] = _never
+    is_taken: Callable[[str], bool] = _is_never
     unreadable: str = ""
     tell_suspended_after: timedelta | None = None
 

@@ -35,11 +35,11 @@ def decide_elastic(case: Case, now: datetime) -> JobDecision:
     update = follow_job(case, last)
     if update.actions:
         return update
-    scaled = _scaled(case, last, alone=before is None)
+    scaled = _scaled(case, last, is_only_slice=before is None)
     return scaled if scaled.actions else joined(scaled, decide_run(case, runs))
 
 
-def _scaled(case: Case, last: Workload, *, alone: bool) -> JobDecision:
+def _scaled(case: Case, last: Workload, *, is_only_slice: bool) -> JobDecision:
     """Gives the last slice the job's size if it may change; else adds one slice, if there is only one."""
     job = case.view.job
     if case.adapter.is_equivalent(job, last):
@@ -47,7 +47,7 @@ def _scaled(case: Case, last: Workload, *, alone: bool) -> JobDecision:
     if not last.has(QUOTA_RESERVED) or pods_count(job) < slices.size(last):
         event = Event("Normal", "UpdatedWorkload", f"Updated the size of Workload: {last.key}")
         return JobDecision(actions=(UpdateWorkloadSpec(last.key, slices.count_patch(job, last)),), events=(event,))
-    return create(case, replaces=last) if alone and not last.has(EVICTED) else NOTHING
+    return create(case, replaces=last) if is_only_slice and not last.has(EVICTED) else NOTHING
 
 
 def _out_of_sync(workload: Workload, now: datetime) -> PatchWorkloadStatus:

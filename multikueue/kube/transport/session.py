@@ -40,10 +40,10 @@ __all__ = [
     "ResponseLines",
     "Session",
     "Transport",
-    "always",
     "beginning",
     "cut",
     "explain",
+    "may_always_write",
     "open_session",
     "received",
 ]
@@ -138,12 +138,12 @@ class Transport(Protocol):
     def __call__(self, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session: ...
 
 
-def always() -> bool:
+def may_always_write() -> bool:
     """Permission to write for a process without replicas."""
     return True
 
 
-def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] = always) -> Session:
+def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] = may_always_write) -> Session:
     """A session of at most `limit` connections (0: unlimited). The caller closes it.
 
     A request other than GET raises NotLeading, unsent, if `may_write` returns False right before it is sent. Reviews
@@ -196,7 +196,7 @@ def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
     After an earlier check, a request could wait for a connection, for a handshake or in a frozen process, and be sent
     when the mandate is over.
     """
-    if may_write is always:
+    if may_write is may_always_write:
         return aiohttp.ClientRequest
 
     class Asking(aiohttp.ClientRequest):

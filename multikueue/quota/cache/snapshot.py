@@ -77,6 +77,6 @@ def snapshot(
 def _group(group: ResourceGroup, flavors: Mapping[str, ResourceFlavor], compatibility: Compatibility) -> FlavorGroup:
     names = tuple(flavor.name for flavor in group.flavors)
     keys = {name: frozenset(flavors[name].spec.node_labels) for name in names if name in flavors}
-    if not compatibility.labels_by_flavor:
+    if not compatibility.has_labels_by_flavor:
         keys = dict.fromkeys(keys, frozenset[str]().union(*keys.values()))
     return FlavorGroup(frozenset(group.covered_resources), names, keys)

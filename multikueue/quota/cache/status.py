@@ -125,7 +125,7 @@ def _cluster_queue_condition(queue: ClusterQueue, problems: tuple[Problem, ...])
         message = f"Can't admit new workloads: {', '.join(problem.message for problem in problems)}."
     if reason == "Terminating":
         message = f"Can't admit new workloads; {problems[0].message}"
-    return _active(queue.metadata.generation, reason, message, active=not problems)
+    return _active(queue.metadata.generation, reason, message, is_active=not problems)
 
 
 def local_queue_status(
@@ -140,7 +140,9 @@ def local_queue_status(
 ) -> QueueStatus:
     """As `cluster_queue_status`, for a LocalQueue. `is_active`: its ClusterQueue is; `history`: its consumed resources,
     where they count."""
-    condition = _local_queue_condition(local_queue, exists=queue is not None, active=is_active)
+    condition = _local_queue_condition(
+        local_queue, has_cluster_queue=queue is not None, is_cluster_queue_active=is_active
+    )
     return QueueStatus(
         conditions=with_condition(local_queue.status.conditions, condition, now),
         flavors_reservation=_flavors(queue, queue_usage.reservation, None),
@@ -152,23 +154,27 @@ def local_queue_status(
     )
 
 
-def _local_queue_condition(local_queue: LocalQueue, *, exists: bool, active: bool) -> Condition:
+def _local_queue_condition(
+    local_queue: LocalQueue, *, has_cluster_queue: bool, is_cluster_queue_active: bool
+) -> Condition:
     generation = local_queue.metadata.generation
     if local_queue.spec.stop_policy != "None":
-        return _active(generation, "Stopped", "LocalQueue is stopped", active=False)
-    if not exists:
+        return _active(generation, "Stopped", "LocalQueue is stopped", is_active=False)
+    if not has_cluster_queue:
         return _active(
-            generation, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue", active=False
+            generation, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue", is_active=False
         )
-    if not active:
-        return _active(generation, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue", active=False)
-    return _active(generation, "Ready", "Can submit new workloads to localQueue", active=True)
+    if not is_cluster_queue_active:
+        return _active(
+            generation, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue", is_active=False
+        )
+    return _active(generation, "Ready", "Can submit new workloads to localQueue", is_active=True)
 
 
-def _active(generation: int, reason: str, message: str, *, active: bool) -> Condition:
+def _active(generation: int, reason: str, message: str, *, is_active: bool) -> Condition:
     return Condition(
         type=ACTIVE,
-        status="True" if active else "False",
+        status="True" if is_active else "False",
         reason=reason,
         message=message,
         observed_generation=generation,

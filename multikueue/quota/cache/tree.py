@@ -186,7 +186,7 @@ class Node:
         names = [self.name, *(node.name for node in self.ancestors())]
         return f"/{'/'.join(reversed(names))}"
 
-    def borrows_any(self) -> bool:
+    def is_borrowing(self) -> bool:
         """Whether the node borrows anything of what is declared."""
         return not self.is_within_nominal(self.declared)
 

@@ -51,21 +51,21 @@ class WorkerReserve(msgspec.Struct, frozen=True):
             resource, equals, amount = (each.strip() for each in part.rpartition("="))
             if (equals and not resource) or resource in kept:
                 raise ValueError(text)
-            kept[resource] = _kept(amount, percent_only=not resource)
+            kept[resource] = _kept(amount, must_be_percent=not resource)
         return cls(kept.pop("", Kept()), kept)
 
     def of(self, resource: str, total: int) -> int:
         return self.by_resource.get(resource, self.others).of(resource, total)
 
 
-def _kept(text: str, *, percent_only: bool) -> Kept:
+def _kept(text: str, *, must_be_percent: bool) -> Kept:
     if match := _PERCENT.fullmatch(text):
         return Kept(percent=int(match[1]))
     try:
         nanos = quantity.parse(text)
     except InvalidObject:
         raise ValueError(text) from None
-    if percent_only or nanos < 0:
+    if must_be_percent or nanos < 0:
         raise ValueError(text)
     return Kept(nanos=nanos)
 
@@ -195,7 +195,7 @@ def follow(
         stay = (replace(each, wanted=each.nominal, why="not all of its workers are known") for each in figures)
         return FollowedQuota(tuple(stay), problem, _notes(offers))
     settled = all(each.is_settled for each in offers)
-    damped = (_damped(figure, threshold=threshold, settled=settled) for figure in figures)
+    damped = (_damped(figure, threshold=threshold, is_settled=settled) for figure in figures)
     return FollowedQuota(tuple(damped), notes=_notes(offers))
 
 
@@ -224,12 +224,12 @@ def _figure(fr: FlavorResource, quota: CellQuota, offers: Iterable[Offer], reser
     return found
 
 
-def _damped(figure: Figure, *, threshold: int, settled: bool) -> Figure:
+def _damped(figure: Figure, *, threshold: int, is_settled: bool) -> Figure:
     """Keep the nominal quota where the change is too small, or shrinks it too early."""
     change = figure.wanted - figure.nominal
     if change and abs(change) * 100 < threshold * figure.nominal:
         return replace(figure, wanted=figure.nominal, why=f"a change of less than {threshold}%")
-    if change < 0 and not settled:
+    if change < 0 and not is_settled:
         return replace(figure, wanted=figure.nominal, why="shrinks only after a while")
     return figure
 

@@ -109,7 +109,7 @@ def candidate_order(reservation: Reservation, *, is_own: bool) -> tuple[bool, bo
     return stays, is_own, priority, late, uid, key
 
 
-def fill_back(targets: list[Target], fits: Callable[[], bool], log: UndoLog) -> None:
+def fill_back(targets: list[Target], does_fit: Callable[[], bool], log: UndoLog) -> None:
     """Drop targets that turn out to be unnecessary, the last chosen first; the very last one is needed.
 
     As in Kueue, the last target takes the place of a dropped one: which set remains depends on that.
@@ -117,7 +117,7 @@ def fill_back(targets: list[Target], fits: Callable[[], bool], log: UndoLog) -> 
     for index in range(len(targets) - 2, -1, -1):
         mark = log.mark()
         targets[index].restore(log)
-        if fits():
+        if does_fit():
             targets[index] = targets[-1]
             targets.pop()
         else:

@@ -60,18 +60,18 @@ class _Search:
         self._ask_cohorts()
         for borrowing in self._attempts():
             mark = self._log.mark()
-            targets = self._attempt(own, borrowing=borrowing)
+            targets = self._attempt(own, may_borrow=borrowing)
             if targets:
                 return targets
             self._log.roll_back(mark)
         return []
 
     def _group(
-        self, queue: Node, policy: str, shared: Node | None = None, *, advantage: bool = False
+        self, queue: Node, policy: str, shared: Node | None = None, *, has_advantage: bool = False
     ) -> list[_CandidateGroup]:
         """The candidate group of a queue; an empty list if it has no candidates."""
         reservations = list(of_queue(queue, policy, self._request, self._holders))
-        return [_CandidateGroup(queue, reservations, shared, advantage)] if reservations else []
+        return [_CandidateGroup(queue, reservations, shared, has_advantage)] if reservations else []
 
     def _ask_cohorts(self) -> None:
         """Collect candidates of other queues, in ever larger cohorts.
@@ -86,7 +86,7 @@ class _Search:
         for cohort in self._node.ancestors():
             found = self._advantaged if advantage else self._others
             for queue in self._borrowers(cohort, came_from):
-                found += self._group(queue, policy, cohort, advantage=advantage)
+                found += self._group(queue, policy, cohort, has_advantage=advantage)
             fits, rest = cohort.fit(rest)
             advantage = advantage or fits
             came_from = cohort
@@ -118,17 +118,17 @@ class _Search:
         cells = (self._node.cell(fr) for fr in self._request.short)
         return all(cell.usage < cell.quota.nominal for cell in cells)
 
-    def _attempt(self, own: list[_CandidateGroup], *, borrowing: bool) -> list[Target]:
+    def _attempt(self, own: list[_CandidateGroup], *, may_borrow: bool) -> list[Target]:
         # Nobody loses quota that he borrows to a head that would borrow it too, unless borrowWithinCohort says so (KEP 1337).
-        too_weak = borrowing and self._rules.borrow_within_cohort.policy == "Never"
+        too_weak = may_borrow and self._rules.borrow_within_cohort.policy == "Never"
         lists = [self._advantaged, [] if too_weak else self._others, own]
-        if not self._is_enough(lists, own, borrowing=borrowing):
+        if not self._is_enough(lists, own, may_borrow=may_borrow):
             return []
         targets: list[Target] = []
-        fits = partial(self._request.can_fit, may_borrow=borrowing)
+        fits = partial(self._request.can_fit, may_borrow=may_borrow)
         for reservation, group in _in_candidate_order(lists):
             cause = self._cause(reservation, group)
-            if (cause is None and borrowing) or not group.is_borrowing(self._request.short):
+            if (cause is None and may_borrow) or not group.is_borrowing(self._request.short):
                 continue
             target = Target(reservation, group.queue, cause or Cause.RECLAIM)
             target.simulate_removal(self._log)
@@ -139,7 +139,7 @@ class _Search:
         return []
 
     def _is_enough(
-        self, lists: Iterable[list[_CandidateGroup]], own: list[_CandidateGroup], *, borrowing: bool
+        self, lists: Iterable[list[_CandidateGroup]], own: list[_CandidateGroup], *, may_borrow: bool
     ) -> bool:
         """Whether the head might fit if all candidates went: a candidate frees no more here than it uses. Mostly it
         would not, and this is much cheaper than a search."""
@@ -148,7 +148,7 @@ class _Search:
             cell = self._node.cell(fr)
             if cell.available() + sum(group.amount(fr) for group in groups) < amount:
                 return False
-            if not borrowing and cell.usage - sum(group.amount(fr) for group in own) + amount > cell.subtree:
+            if not may_borrow and cell.usage - sum(group.amount(fr) for group in own) + amount > cell.subtree:
                 return False
         return True
 
@@ -172,12 +172,12 @@ def _in_candidate_order(lists: Iterable[list[_CandidateGroup]]) -> Iterator[tupl
     to choose them costs nobody anything. Lazy: few are ever needed."""
     for evicted in (True, False):
         for groups in lists:
-            parts = [_part(group, evicted=evicted) for group in groups]
+            parts = [_part(group, is_evicted=evicted) for group in groups]
             yield from ((reservation, group) for _, reservation, group in merge(*parts, key=itemgetter(0)))
 
 
-def _part(group: _CandidateGroup, *, evicted: bool) -> Iterator[tuple[EvictionRank, Reservation, _CandidateGroup]]:
+def _part(group: _CandidateGroup, *, is_evicted: bool) -> Iterator[tuple[EvictionRank, Reservation, _CandidateGroup]]:
     """The candidates of a queue as it offers them, beside their sorted ranks: with admission fair sharing the two
     orders differ."""
-    going = [reservation for reservation in group.reservations if reservation.is_evicted is evicted]
+    going = [reservation for reservation in group.reservations if reservation.is_evicted is is_evicted]
     return zip(sorted(reservation.eviction_rank for reservation in going), going, repeat(group))

@@ -101,7 +101,7 @@ class _Search:
     def _by_first(self, candidates: CandidatesByQueue, allows: Strategy) -> bool:
         """Take from the queue with the largest share while the strategy allows it. Candidates that it does not allow
         are left. What is the queue's own by its nominal quota it takes back from whoever borrows it."""
-        takes_back = self._compatibility.fair_within_nominal and self._node.is_within_nominal(self._request.short)
+        takes_back = self._compatibility.is_fair_within_nominal and self._node.is_within_nominal(self._request.short)
         for queue in self._order(candidates):
             if queue is self._node:
                 if self._take(candidates, queue, Cause.IN_QUEUE):
@@ -136,7 +136,7 @@ class _Search:
         return False
 
     def _order(self, candidates: CandidatesByQueue) -> _Order:
-        return _Order(self._node, candidates, is_by_share=not self._compatibility.fair_by_flavor)
+        return _Order(self._node, candidates, is_by_share=not self._compatibility.is_fair_by_flavor)
 
     def _take(self, candidates: CandidatesByQueue, queue: Node, cause: Cause) -> bool:
         """Take the first candidate of a queue. Returns whether the head fits now."""
@@ -239,7 +239,7 @@ class _Order:
         return best, best_share
 
     def _is_spared(self, node: Node, its: Share) -> bool:
-        return its.is_zero if self._by_share else not node.borrows_any()
+        return its.is_zero if self._by_share else not node.is_borrowing()
 
     def _candidate_order(self, queue: Node) -> tuple[bool, bool, int, float, str, ObjectKey]:
         return candidate_order(self._candidates[queue][0], is_own=queue is self._own)

@@ -42,7 +42,7 @@ def find_targets(request: PreemptionRequest, preemption: PreemptionRules) -> tup
     If some queue would lose more than its allowance, a second search takes no more candidates of each than that: others
     may do.
     """
-    if preemption.compatibility.zero_is_nothing:
+    if preemption.compatibility.is_zero_ignored:
         request = replace(request, needs={fr: amount for fr, amount in request.needs.items() if amount})
     targets = _search(request, preemption)
     if are_within(preemption.allowance, *targets):

@@ -62,10 +62,10 @@ class AdmissionFairSharingQueue:
         if line := self._line_with(key):
             line.activate(key)
 
-    def flush(self, now: datetime, selected: Callable[[str], bool]) -> None:
+    def flush(self, now: datetime, is_selected: Callable[[str], bool]) -> None:
         self._unfit.clear()
         for line in self._lines.values():
-            line.flush(now, selected)
+            line.flush(now, is_selected)
 
     def remove(self, key: ObjectKey) -> None:
         if line := self._line_with(key):

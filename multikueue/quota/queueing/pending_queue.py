@@ -69,19 +69,19 @@ class PendingQueue:
         is_active = self.is_active(waiting.key)
         waiting.verdict = self.verdict(known)
         if known.is_same_for_queue(waiting) and not (is_active and known.rank != waiting.rank):
-            self._replace(known, waiting, active=is_active)
+            self._replace(known, waiting, is_active=is_active)
             return False
         self._take(waiting.key)
-        return self._place(waiting, active=True) if is_active else self._enter(waiting, now)
+        return self._place(waiting, is_active=True) if is_active else self._enter(waiting, now)
 
     def _enter(self, waiting: PendingWorkload, now: datetime) -> bool:
         """A workload that was not active. One that fits nowhere, as far as is known, is parked with that verdict."""
         may_queue = waiting.may_queue(now)
         verdict = self._unfit.get(waiting.shape()) if self._unfit and may_queue and not self.is_strict else None
         if verdict is None:
-            return self._place(waiting, active=may_queue)
+            return self._place(waiting, is_active=may_queue)
         waiting.verdict = verdict
-        self._join(waiting, active=False)
+        self._join(waiting, is_active=False)
         return False
 
     def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:
@@ -94,7 +94,7 @@ class PendingQueue:
         if not waiting.may_queue(now):
             self._held[waiting.key] = waiting
         else:
-            self._join(waiting, active=self._should_try_at_once(waiting, reason))
+            self._join(waiting, is_active=self._should_try_at_once(waiting, reason))
 
     def _should_try_at_once(self, waiting: PendingWorkload, reason: Reason) -> bool:
         if (
@@ -154,16 +154,18 @@ class PendingQueue:
     def activate(self, key: ObjectKey) -> None:
         """Make one parked workload active, whatever its back-off."""
         if not self.is_active(key) and (waiting := self._take(key)):
-            self._join(waiting, active=True)
+            self._join(waiting, is_active=True)
 
-    def flush(self, now: datetime, selected: Callable[[str], bool]) -> None:
+    def flush(self, now: datetime, is_selected: Callable[[str], bool]) -> None:
         """Make all parked workloads active, except those in back-off or in namespaces that are not selected."""
         self._unfit.clear()
-        for waiting in [each for each in self._held.values() if each.may_queue(now) and selected(each.key.namespace)]:
+        for waiting in [
+            each for each in self._held.values() if each.may_queue(now) and is_selected(each.key.namespace)
+        ]:
             del self._held[waiting.key]
-            self._join(waiting, active=True)
+            self._join(waiting, is_active=True)
         for equivalence_class in self._classes.values():
-            if equivalence_class.inadmissible.members and selected(equivalence_class.namespace):
+            if equivalence_class.inadmissible.members and is_selected(equivalence_class.namespace):
                 equivalence_class.requeue_inadmissible()
                 self._offer(equivalence_class)
 
@@ -228,14 +230,14 @@ class PendingQueue:
         equivalence_class = self._class_of.get(key)
         return equivalence_class is not None and key in equivalence_class.active.members
 
-    def _place(self, waiting: PendingWorkload, *, active: bool) -> bool:
-        if active:
-            self._join(waiting, active=True)
+    def _place(self, waiting: PendingWorkload, *, is_active: bool) -> bool:
+        if is_active:
+            self._join(waiting, is_active=True)
         else:
             self._held[waiting.key] = waiting
-        return active
+        return is_active
 
-    def _replace(self, known: PendingWorkload, waiting: PendingWorkload, *, active: bool) -> None:
+    def _replace(self, known: PendingWorkload, waiting: PendingWorkload, *, is_active: bool) -> None:
         """An update that changes nothing for the queue."""
         waiting.progress = known.progress
         equivalence_class = self._class_of.get(waiting.key)
@@ -245,17 +247,17 @@ class PendingQueue:
             equivalence_class.replace(waiting)
         else:
             self._take(waiting.key)
-            self._join(waiting, active=active)
+            self._join(waiting, is_active=is_active)
 
-    def _join(self, waiting: PendingWorkload, *, active: bool) -> None:
+    def _join(self, waiting: PendingWorkload, *, is_active: bool) -> None:
         ask = waiting.ask()
         equivalence_class = self._classes.get(ask)
         if equivalence_class is None:
             equivalence_class = EquivalenceClass(ask, waiting.key.namespace, waiting.shape())
             self._classes[ask] = self._alike.setdefault(equivalence_class.shape, {})[ask] = equivalence_class
         self._class_of[waiting.key] = equivalence_class
-        equivalence_class.join(waiting, is_active=active)
-        if active:
+        equivalence_class.join(waiting, is_active=is_active)
+        if is_active:
             self._offer(equivalence_class)
 
     def _take(self, key: ObjectKey) -> PendingWorkload | None:

@@ -59,7 +59,7 @@ class QueueManager:
     def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS) -> None:
         self._cache = cache
         self._accounting = accounting
-        self._limits = LimitsByNamespace(has_pod_defaults=accounting.compatibility.limits_of_pods)
+        self._limits = LimitsByNamespace(has_pod_defaults=accounting.compatibility.has_pod_limits)
         self._lines: dict[str, AnyPendingQueue] = {}
         self._routes: dict[ObjectKey, str] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, PendingWorkload]] = {}

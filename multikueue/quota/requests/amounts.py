@@ -154,7 +154,7 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
 
     def _times(self, nanos: int, factor: int) -> int:
         """The product of two amounts in nano-units, rounded up."""
-        if self.compatibility.exact_products:
+        if self.compatibility.has_exact_products:
             return _whole_units(nanos * factor)
         return nanos * _whole_units(factor)
 
@@ -187,7 +187,7 @@ def demand(
         try:
             pod = rules.completed(decoder(CountedPodTemplate)(pod_set.template).spec)
             classes.add(pod.runtime_class_name)
-            if accounting.compatibility.limits_of_pods and pod.resources is not None:
+            if accounting.compatibility.has_pod_limits and pod.resources is not None:
                 requests = {**pod.resources.limits, **pod.resources.requests}
                 pod = replace(pod, resources=replace(pod.resources, requests=requests))
                 problems += _above(f"{path}.spec.resources", pod.resources or Resources())

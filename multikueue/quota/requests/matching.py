@@ -95,15 +95,15 @@ def _is_met(expression: LabelSelectorRequirement, labels: Mapping[str, str]) -> 
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt" as operator:
-            return _is_in_bounds(value, expression.values, greater=operator == "Gt")
+            return _is_in_bounds(value, expression.values, is_greater=operator == "Gt")
         case _:
             return False
 
 
-def _is_in_bounds(value: str | None, bounds: tuple[str, ...], *, greater: bool) -> bool:
+def _is_in_bounds(value: str | None, bounds: tuple[str, ...], *, is_greater: bool) -> bool:
     try:
         (bound,) = bounds
         number, limit = int(value or ""), int(bound)
     except ValueError:
         return False
-    return number > limit if greater else number < limit
+    return number > limit if is_greater else number < limit

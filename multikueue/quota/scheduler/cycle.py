@@ -68,7 +68,7 @@ class Refuse(msgspec.Struct, frozen=True):
     has_lost_targets: bool = False
 
     @property
-    def fits_nowhere(self) -> bool:
+    def has_no_fit(self) -> bool:
         """Whether no flavor has room for it, not even by preemption."""
         return self.reason is Reason.GENERIC and not self.head.problem
 

@@ -54,7 +54,7 @@ class _Rounds(Generic[C]):
     """
 
     def __init__(self, root: Node, contenders: Iterable[C], compatibility: Compatibility) -> None:
-        self._root, self._by_flavor = root, compatibility.fair_by_flavor
+        self._root, self._by_flavor = root, compatibility.is_fair_by_flavor
         self._log = UndoLog()
         self._at = {contender.node: contender for contender in contenders}
         self._below: dict[Node, list[Node]] = {}

@@ -155,7 +155,7 @@ class _Search:
         reasons: list[str] = []
         for resource in sorted(self._need):
             group = self._queue.group_of.get(resource)
-            if resource in choices or (group is None and not self._counts(resource)):
+            if resource in choices or (group is None and not self._is_counted(resource)):
                 continue
             found, why = self._find(resource, group)
             if not found:
@@ -168,7 +168,7 @@ class _Search:
             for pod_set, requests in zip(self._pod_sets, self._requests, strict=True)
         ]
 
-    def _counts(self, resource: str) -> bool:
+    def _is_counted(self, resource: str) -> bool:
         return self._need[resource] > 0 and not self._queue.should_ignore_undeclared
 
     def _outcome(

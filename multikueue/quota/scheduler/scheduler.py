@@ -325,7 +325,7 @@ class Scheduler:
         waiting.verdict = verdict
         self._queues.give_back(waiting, decision.reason, now)
         line = self._queues.lines[decision.head.queue.name]
-        if self._cache.compatibility.parks_alike and decision.fits_nowhere:
+        if self._cache.compatibility.has_equivalence_classes and decision.has_no_fit:
             current.done.pending += line.park_alike(waiting, verdict)
         else:
             current.done.pending += line.mark_inadmissible(waiting, verdict)

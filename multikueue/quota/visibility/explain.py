@@ -311,19 +311,19 @@ class _Inquiry:
         if not self.rules.allowance(node.name):
             return "the preemption budget of its ClusterQueue is used up"
         if self.rules.fair is None:
-            return self._rule_of_borrowing(reservation, fr, total, own=own)
+            return self._rule_of_borrowing(reservation, fr, total, is_own=own)
         return "" if own or self.assignment.mode is not Mode.NO_CANDIDATES else "fair sharing: its share is not larger"
 
-    def _rule_of_borrowing(self, reservation: Reservation, fr: FlavorResource, total: int, *, own: bool) -> str:
+    def _rule_of_borrowing(self, reservation: Reservation, fr: FlavorResource, total: int, *, is_own: bool) -> str:
         """The rule against a preemptor that needs more than its queue, or any cohort below the root, has by itself."""
         cell = self.node.cell(fr)
         if total <= cell.quota.nominal or subtree_that_fits(cell, total)[1]:
             return ""
         rule = self.head.queue.spec.preemption.borrow_within_cohort
-        if rule.policy == "Never" or (not own and reservation.priority >= self._priority):
+        if rule.policy == "Never" or (not is_own and reservation.priority >= self._priority):
             return f"borrowWithinCohort: {rule.policy}"
         threshold = rule.max_priority_threshold
-        above = not own and threshold is not None and reservation.priority > threshold
+        above = not is_own and threshold is not None and reservation.priority > threshold
         return f"borrowWithinCohort: maxPriorityThreshold {threshold}" if above else ""
 
     @property
@@ -388,7 +388,7 @@ class _Inquiry:
         return low
 
 
-def _needed(users: list[_User], fits: Callable[[], bool], log: UndoLog) -> list[_User]:
+def _needed(users: list[_User], does_fit: Callable[[], bool], log: UndoLog) -> list[_User]:
     """The users that have to be gone so that the workload fits, and the evicted ones. The last user is always one of
     them."""
     for reservation, node in users:
@@ -399,7 +399,7 @@ def _needed(users: list[_User], fits: Callable[[], bool], log: UndoLog) -> list[
     for reservation, node in reversed(users):
         mark = log.mark()
         node.add(reservation.amounts, log)
-        if reservation.is_evicted or not fits():
+        if reservation.is_evicted or not does_fit():
             log.roll_back(mark)
             kept.append((reservation, node))
     return kept[::-1]

@@ -416,7 +416,7 @@ class _Step:
         if rejected:
             names = ",".join(check.name for check in rejected)
             told = f"Admission check(s): {names}, were rejected"
-            message = _about(rejected) if self.facts.compatibility.tells_of_checks else told
+            message = _about(rejected) if self.facts.compatibility.has_check_messages else told
             self.target(ADMISSION_CHECK, message, event="AdmissionCheckRejected")
         return bool(rejected)
 
@@ -433,7 +433,7 @@ class _Step:
         told = f"Evicted due to {_about(asking)}"
         self.evict(
             ADMISSION_CHECK,
-            told if self.facts.compatibility.tells_of_checks else "At least one admission check is false",
+            told if self.facts.compatibility.has_check_messages else "At least one admission check is false",
         )
         if self.facts.retry_backoff is not None:
             self.hold_back(until=self.now + self.facts.retry_backoff, retries=1)

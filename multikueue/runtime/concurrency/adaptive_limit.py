@@ -39,13 +39,13 @@ class AdaptiveLimit:
     def __call__(self) -> int:
         return int(self._value)
 
-    def answered(self, *, at: float, seconds: float, used_up: bool) -> None:
-        """An answer came at that time. `used_up`: as much was under way as may be."""
+    def answered(self, *, at: float, seconds: float, was_used_up: bool) -> None:
+        """An answer came at that time. `was_used_up`: as much was under way as may be."""
         is_late = seconds > SLOW * self._shortest + SLACK
         self._shortest = min(seconds, self._shortest * AGING)
         if is_late:
             self._shrink(0.9, at, seconds)
-        elif used_up:
+        elif was_used_up:
             self._value = min(self._most, self._value + (1 if self._shrank_at is None else 1 / self._value))
 
     def refused(self, *, at: float, seconds: float) -> None:

@@ -99,7 +99,7 @@ class Cache(Generic[T]):
         """The highest version seen in that namespace since its last list."""
         return self._collection(namespace).newest
 
-    def wants(self, item: T, /) -> bool:
+    def should_keep(self, item: T, /) -> bool:
         """Whether a watch or list should report the object. A caller that upserts one unasked knows it."""
         return self._orphans is None or item.key in self._objects or self._orphans.admit(item)
 

@@ -34,11 +34,11 @@ class Groups(Cache[PodGroup]):
         pods: Cache[Pod],
         on_change: Listener[PodGroup] = ignore,
         *,
-        copies: bool = False,
+        are_copies: bool = False,
         indexes: Mapping[str, Indexer[PodGroup]] | None = None,
     ) -> None:
         super().__init__(on_change, indexes=indexes)
-        self._pods, self._copies = pods, copies
+        self._pods, self._copies = pods, are_copies
         self._stale: dict[ObjectKey, None] = {}
         self._versions = count(1)
         pods.observe(self._member_changed)
@@ -72,16 +72,18 @@ class Groups(Cache[PodGroup]):
         del self._stale[key]
         members, known, version = self._pods.by("group", key), super().get(key), next(self._versions)
         if members:
-            self.upsert(_group(key, members, version, known, copies=self._copies))
+            self.upsert(_group(key, members, version, known, are_copies=self._copies))
         elif known is not None:
             self.remove(known)
         else:
             self.unreadable.pop(key, None)
 
 
-def _group(key: ObjectKey, members: tuple[Pod, ...], version: int, known: PodGroup | None, *, copies: bool) -> PodGroup:
+def _group(
+    key: ObjectKey, members: tuple[Pod, ...], version: int, known: PodGroup | None, *, are_copies: bool
+) -> PodGroup:
     ordered = tuple(sorted(members, key=_age))
-    first, leaving = ordered[0].metadata, [_leaves_at(member, copies=copies) for member in ordered]
+    first, leaving = ordered[0].metadata, [_leaves_at(member, are_copies=are_copies) for member in ordered]
     shape = int(
         sha1(" ".join(each.metadata.uid for each in ordered).encode(), usedforsecurity=False).hexdigest()[:15], 16
     )
@@ -103,8 +105,8 @@ def _group(key: ObjectKey, members: tuple[Pod, ...], version: int, known: PodGro
     )
 
 
-def _leaves_at(pod: Pod, *, copies: bool) -> datetime | None:
-    is_kept = copies and POD_FINALIZER in pod.metadata.finalizers
+def _leaves_at(pod: Pod, *, are_copies: bool) -> datetime | None:
+    is_kept = are_copies and POD_FINALIZER in pod.metadata.finalizers
     return None if is_kept else pod.metadata.deletion_timestamp
 
 

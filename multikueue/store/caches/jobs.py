@@ -42,11 +42,11 @@ class JobCaches:
         on_change: Changed = ignore,
         *,
         indexes: Mapping[str, Indexer[AnyJob]] | None = None,
-        copies: bool = False,
+        are_copies: bool = False,
         orphans: Callable[[], Orphans[Any] | None] = _none,
     ) -> None:
         self._orphans = orphans
-        self._adapters, self._on_change, self._copies = adapters, on_change, copies
+        self._adapters, self._on_change, self._copies = adapters, on_change, are_copies
         self._indexes: dict[str, Indexer[Any]] = dict(indexes or {})
         self._caches: dict[str, Cache[Any]] = {}
         self._observers: list[Listener[AnyJob]] = []
@@ -88,7 +88,7 @@ class JobCaches:
         groups = Groups(
             pods,
             partial(self._on_change, self._adapters.named(POD_GROUPS.name)),
-            copies=self._copies,
+            are_copies=self._copies,
             indexes=self._indexes,
         )
         for listener in self._observers:

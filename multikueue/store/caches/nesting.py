@@ -25,8 +25,8 @@ def controllers(job: AnyJob) -> Iterable[str]:
 class Nesting:
     """Answers from `jobs`, which have the index `CONTROLLER`. `admitted`: whether a job's own Workload is admitted."""
 
-    def __init__(self, adapters: Adapters, jobs: JobCaches, admitted: Callable[[AnyJob], bool]) -> None:
-        self._adapters, self._jobs, self._admitted = adapters, jobs, admitted
+    def __init__(self, adapters: Adapters, jobs: JobCaches, is_admitted: Callable[[AnyJob], bool]) -> None:
+        self._adapters, self._jobs, self._admitted = adapters, jobs, is_admitted
 
     def of(self, job: AnyJob) -> Nested | None:
         """The state of the owner in a queue that a job is nested in; None if there is none."""

@@ -26,20 +26,20 @@ class Slices(msgspec.Struct, frozen=True):
 
     workloads: Cache[Workload]
 
-    def of(self, key: ObjectKey, local: Workload | None, *, job_runs: bool) -> Slice:
-        """The workload's relation to other slices. Of a deleted one only its replacement is known. `job_runs`: the
+    def of(self, key: ObjectKey, local: Workload | None, *, is_job_running: bool) -> Slice:
+        """The workload's relation to other slices. Of a deleted one only its replacement is known. `is_job_running`: the
         local job is neither stopped nor finished."""
         if local is not None and not is_elastic(local):
             return NO_SLICE
         if local is None or local.has(FINISHED):
-            left = self._left(key, local, job_runs=job_runs)
+            left = self._left(key, local, is_job_running=is_job_running)
             return Slice(is_elastic=True, heir=(left,)) if left else NO_SLICE
         before = self.replaced_by(local)
         pinned = replaced_key(local) is not None and not _is_ready(local)
         stays = (local.status.cluster_name or _inherited(local, before)) if pinned else ""
         return Slice(is_elastic=True, stays=stays, is_too_early=before is not None and not before.has(FINISHED))
 
-    def _left(self, key: ObjectKey, local: Workload | None, *, job_runs: bool) -> str | None:
+    def _left(self, key: ObjectKey, local: Workload | None, *, is_job_running: bool) -> str | None:
         """The worker where the remains of an ended slice belong to the job that goes on; None if nowhere.
 
         That can be so before a replacement is seen: with Kueue beside us, its cache of jobs may be stale, so that it
@@ -48,7 +48,7 @@ class Slices(msgspec.Struct, frozen=True):
         later = self.replacement(key)
         if later is not None:
             return None if later.has(EVICTED) else (local or later).status.cluster_name
-        return local.status.cluster_name if local is not None and is_past(local) and job_runs else None
+        return local.status.cluster_name if local is not None and is_past(local) and is_job_running else None
 
     def replaced_by(self, workload: Workload) -> Workload | None:
         """The slice that the workload replaces, if it exists and is of the same job."""

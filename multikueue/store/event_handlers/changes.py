@@ -103,7 +103,7 @@ def workload_for_its_job(workload: Workload, _state: State) -> object:
 def job_for_its_workload(job: AnyJob, state: State) -> object:
     """The parts of a job that its workload depends on. Ready pods count only where `waitForPodsReady` does."""
     meta, adapter, completed = job.metadata, state.adapters.of(job), state.runtimes.completed(job)
-    ready = adapter.ready_pods(completed) if state.minds_pods else 0
+    ready = adapter.ready_pods(completed) if state.should_wait_for_pods else 0
     freed, copyable = adapter.reclaimable(completed), adapter.may_be_copied(job)
     states = adapter.finished(job), copyable, freed, ready, state.may_run_here(job), able(job)
     return meta.generation, meta.deletion_timestamp is None, states, said(job, state)

@@ -196,7 +196,7 @@ def local_job_of(change: Change[AnyJob], state: State) -> Iterator[Key]:
 
 def workloads_waiting_for_pods(change: Change[AnyJob], state: State) -> Iterator[Key]:
     """The workloads that need the number of ready pods (`waitForPodsReady`), which the local job does not show."""
-    for key in _unfinished(change, state) if state.minds_pods else ():
+    for key in _unfinished(change, state) if state.should_wait_for_pods else ():
         local = state.jobs.get(key)  # be it a group
         if local is not None and not state.adapters.of(local).is_mirrored:
             yield from (workload.key for workload in state.owned(local))

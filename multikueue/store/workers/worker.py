@@ -77,12 +77,12 @@ class Places:
     def note(self, key: ObjectKey, worker: str) -> None:
         self._of.setdefault(key, {})[worker] = None
 
-    def of(self, key: ObjectKey, concerns: Callable[[str], bool]) -> tuple[str, ...]:
+    def of(self, key: ObjectKey, is_concerned: Callable[[str], bool]) -> tuple[str, ...]:
         """The noted workers that the workload still concerns.
 
-        `concerns` may gather a group of Pods, whose change is heard then, and has workers noted and asked for.
+        `is_concerned` may gather a group of Pods, whose change is heard then, and has workers noted and asked for.
         """
-        gone = [name for name in tuple(self._of.get(key, ())) if not concerns(name)]
+        gone = [name for name in tuple(self._of.get(key, ())) if not is_concerned(name)]
         noted = self._of.get(key, {})
         for name in gone:
             noted.pop(name, None)
@@ -143,7 +143,7 @@ class WorkerView:
             adapters,
             self._job_changed,
             indexes={"workload": _workload_of},
-            copies=True,
+            are_copies=True,
             orphans=partial(self._orphans, self._is_job_known, _names_of_job),
         )
         self._changed, self._places = changed, places if places is not None else Places()
@@ -255,11 +255,11 @@ class WorkerView:
 
     def fell_silent(self) -> None:
         """It did not answer the last request."""
-        self._voiced(silent=True)
+        self._voiced(is_silent=True)
 
     def answered(self) -> None:
         """It answered."""
-        self._voiced(silent=False)
+        self._voiced(is_silent=False)
 
     # Other uses.
 
@@ -335,9 +335,9 @@ class WorkerView:
             self._changed(self, "reach")
         return is_news
 
-    def _voiced(self, *, silent: bool) -> None:
-        if self.link.is_silent is not silent:
-            self.link = replace(self.link, is_silent=silent)
+    def _voiced(self, *, is_silent: bool) -> None:
+        if self.link.is_silent is not is_silent:
+            self.link = replace(self.link, is_silent=is_silent)
             self._changed(self, "silence")
 
     def _copy_changed(self, _old: Workload | None, new: Workload | None) -> None:

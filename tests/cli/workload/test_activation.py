@@ -70,4 +70,4 @@ async def test_the_missing_right_is_named() -> None:
     cluster = manager()
     cluster.fault = lambda _verb, _plural: Forbidden(403, "Forbidden", "you may not")
     with pytest.raises(CommandFailed, match="as the role multikueue-batch-admin has it"):
-        await activation.activate(cluster, RUNNING.build(), active=False)
+        await activation.activate(cluster, RUNNING.build(), is_active=False)

@@ -37,7 +37,7 @@ def read(world: World) -> Workload | None:
 
 @pytest.mark.parametrize(("reason", "made"), CASES.items(), ids=CASES.keys())
 def test_the_reason_is_found(reason: str, made: WorkloadBuilder) -> None:
-    told = next(each.reason for each in REPAIRS if each.holds(made.build()))
+    told = next(each.reason for each in REPAIRS if each.is_applicable(made.build()))
 
     assert told == reason
 

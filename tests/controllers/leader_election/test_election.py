@@ -36,7 +36,7 @@ def held(by: str = "other", seconds: int = 15, **more: Any) -> Lease:
 
 
 def decide(found: Lease | None, *, unchanged_for: float = 0.0, leads: bool = False) -> Step:
-    return step(Observation(found, 100.0), ME, leads=leads, now=100.0 + unchanged_for)
+    return step(Observation(found, 100.0), ME, is_leading=leads, now=100.0 + unchanged_for)
 
 
 RELEASED = lease(**(released(NOW) | {"leaseTransitions": 3}))

@@ -111,7 +111,7 @@ class VirtualClock:
 
 
 def serving() -> Server:
-    return Server(ready=lambda: None, known=AdmissionLookups(dispatches=lambda _namespace, _queue: True))
+    return Server(ready=lambda: None, known=AdmissionLookups(does_dispatch=lambda _namespace, _queue: True))
 
 
 def webhook(api: Manager, server: Server, *, now: Callable[[], datetime] = lambda: NOW, **changes: Any) -> Webhooks:

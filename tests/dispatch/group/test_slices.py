@@ -207,7 +207,7 @@ def test_the_win_is_recorded_once_the_job_is_its_own() -> None:
 
 def test_a_slice_that_finds_no_job_gives_its_quota_back_where_none_can_be_made() -> None:
     """The job on the manager is not stopped while another slice of it is to go on, so nothing could be copied."""
-    decision = decided(staying(), worker("w1", admitted_copy()), slice=STAYS, job_may_be_copied=False)
+    decision = decided(staying(), worker("w1", admitted_copy()), slice=STAYS, may_copy_job=False)
     assert told(decision) == []
     assert decision.status is not None
     (check,) = decision.status.admission_checks

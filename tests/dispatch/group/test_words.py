@@ -32,4 +32,4 @@ def test_a_worker_reserves_up_to_0_18_and_admits_since(release: Release, said: t
 )
 def test_the_state_that_a_check_leaves_is_said(release: Release, is_always_said: bool, said: str) -> None:
     followed = group(reserved(), compatibility=Compatibility.of(release))
-    assert words.with_state_before(followed, "over", always=is_always_said) == said
+    assert words.with_state_before(followed, "over", is_required=is_always_said) == said

@@ -77,7 +77,7 @@ def test_the_first_to_admit_wins_and_losers_go_first() -> None:
 def test_no_job_is_made_of_one_that_kueue_has_not_stopped_wholly() -> None:
     """What its start wrote into it, and the mark that it is being stopped, would have the worker never start it."""
     local, w1, w2 = reserved().nominated("w1", "w2"), worker("w1"), worker("w2", admitted_copy())
-    assert told(decided(local, w1, w2, job_may_be_copied=False)) == []
+    assert told(decided(local, w1, w2, may_copy_job=False)) == []
     assert told(decided(local, w1, w2)) == ["CreateJob w2"]
 
 

@@ -15,7 +15,7 @@ from multikueue.testing import cluster_queue, flavor
 def test_a_group_knows_its_flavors_in_order_and_the_label_keys_of_those_that_exist(by_flavor: bool) -> None:
     queue = cluster_queue("cq").quota("b", cpu=1).quota("a", cpu=1).quota("gone", cpu=1).quota("c", {"gpu": 1})
     flavors = {name: flavor(name).node_labels({f"key-{name}": "x"}).build() for name in ("a", "b", "c")}
-    release = replace(NEWEST, labels_by_flavor=by_flavor)
+    release = replace(NEWEST, has_labels_by_flavor=by_flavor)
     view = snapshot(queue.build(), Node("cq", is_queue=True, quotas={}), flavors, compatibility=release)
 
     cpu, gpu = view.groups

@@ -113,13 +113,13 @@ def test_what_is_short_on_two_flavors_takes_victims_on_both() -> None:
     assert Scene(STANDALONE, memory).victims("standalone", wanted) == {"low-alpha": CQ, "low-beta": CQ}
 
 
-@pytest.mark.parametrize(("zero_is_nothing", "expected"), [(True, {"other": REC}), (False, {})])
+@pytest.mark.parametrize(("is_zero_ignored", "expected"), [(True, {"other": REC}), (False, {})])
 def test_who_asks_for_nothing_of_what_is_borrowed_stays_within_its_own(
-    zero_is_nothing: bool, expected: dict[str, str]
+    is_zero_ignored: bool, expected: dict[str, str]
 ) -> None:
     mine, theirs = (cluster_queue(name).cohort("all").quota("default", cpu=4, memory=2) for name in ("mine", "theirs"))
     holders = [held("own", "mine", 0, memory=3), held("other", "theirs", 8)]
-    release = replace(NEWEST, zero_is_nothing=zero_is_nothing)
+    release = replace(NEWEST, is_zero_ignored=is_zero_ignored)
     scene = Scene([mine.preempt(reclaim_within_cohort="Any"), theirs], holders, compatibility=release)
     assert scene.victims("mine", needs(cpu=2, memory=0), short=[CPU]) == expected
 

@@ -12,7 +12,7 @@ from tests.quota.scenes import Held, Scene, held, needs, units
 
 CQ, RECLAIM, FAIR = "InClusterQueue", "InCohortReclamation", "InCohortFairSharing"
 BOTH = FairPreemption()
-SHARES_ALONE = replace(NEWEST, fair_within_nominal=False)
+SHARES_ALONE = replace(NEWEST, is_fair_within_nominal=False)
 
 
 def queue(

@@ -169,7 +169,7 @@ def test_qe_345_requests_count_by_way_of_transformations(
 
 @pytest.mark.parametrize(("exact", "counted"), [(True, 300), (False, 1000)])
 def test_thousandths_count_as_they_are_or_as_whole_units(exact: bool, counted: int) -> None:
-    release = replace(NEWEST, exact_products=exact)
+    release = replace(NEWEST, has_exact_products=exact)
     rule = Transformation(input="cpu", outputs={"credits": 1000 * NANO}, should_replace=True)
     spec = workload_spec(of_pod(containers=[container(cpu="300m")]).build())
 
@@ -181,7 +181,7 @@ def test_limits_of_a_pod_stand_in_for_its_requests_and_bound_them() -> None:
     pod = of_pod(
         containers=[container(cpu="1")], resources={"requests": {"cpu": "3"}, "limits": {"memory": "2", "cpu": "2"}}
     )
-    before = Accounting(compatibility=replace(NEWEST, limits_of_pods=False))
+    before = Accounting(compatibility=replace(NEWEST, has_pod_limits=False))
 
     (each,) = found(pod).pod_sets
     assert each.requests == {"cpu": 3000, "memory": 2}

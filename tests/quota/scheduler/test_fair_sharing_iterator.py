@@ -90,7 +90,7 @@ def test_who_stays_within_its_own_quota_comes_before_the_smaller_share(by_flavor
     ]
     scene = Scene(nodes, [Held("w", "c", needs(on="spot", cpu=90))])
     heads = entry(scene, "b", 1, borrowing=1), entry(scene, "c", 1, borrowing=0, priority=-9)
-    assert order(scene, *heads, compatibility=replace(NEWEST, fair_by_flavor=by_flavor)) == "c b"
+    assert order(scene, *heads, compatibility=replace(NEWEST, is_fair_by_flavor=by_flavor)) == "c b"
 
 
 @pytest.mark.parametrize(("by_flavor", "expected"), [(True, "d b"), (False, "b d")])
@@ -107,7 +107,7 @@ def test_a_queue_within_its_own_quota_in_a_cohort_that_borrows_comes_after_a_coh
     ]
     scene = Scene(nodes, [held("a1", "a", 4), Held("d1", "d", needs(on="spot", cpu=5))])
     heads = entry(scene, "b", 1, borrowing=0, priority=9), entry(scene, "d", 1, borrowing=0)
-    assert order(scene, *heads, compatibility=replace(NEWEST, fair_by_flavor=by_flavor)) == expected
+    assert order(scene, *heads, compatibility=replace(NEWEST, is_fair_by_flavor=by_flavor)) == expected
 
 
 def test_queues_alone_come_too() -> None:

@@ -69,10 +69,10 @@ def test_a_stopped_queue_takes_back_what_others_would_run_but_do_not_yet() -> No
 
 
 @pytest.mark.parametrize(
-    ("tells_of_checks", "message"), [(True, RETRIED), (False, "At least one admission check is false")]
+    ("has_check_messages", "message"), [(True, RETRIED), (False, "At least one admission check is false")]
 )
-def test_a_retry_evicts_and_waits_for_what_runs(tells_of_checks: bool, message: str) -> None:
-    release = replace(NEWEST, tells_of_checks=tells_of_checks)
+def test_a_retry_evicts_and_waits_for_what_runs(has_check_messages: bool, message: str) -> None:
+    release = replace(NEWEST, has_check_messages=has_check_messages)
     found = taken(retrying(), facts(is_holding=True, required_checks=("mk",), compatibility=release))
 
     assert told(found, "Evicted") == ("True", "AdmissionCheck", message)
@@ -155,11 +155,11 @@ def test_qe_332_the_latest_end_counts_and_never_moves_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tells_of_checks", "message"),
+    ("has_check_messages", "message"),
     [(True, 'AdmissionChecks in Rejected state: "a"; "b"'), (False, "Admission check(s): a,b, were rejected")],
 )
-def test_qe_331_a_rejected_check_switches_the_workload_off(tells_of_checks: bool, message: str) -> None:
-    release = replace(NEWEST, tells_of_checks=tells_of_checks)
+def test_qe_331_a_rejected_check_switches_the_workload_off(has_check_messages: bool, message: str) -> None:
+    release = replace(NEWEST, has_check_messages=has_check_messages)
     rejected = workload().reserved().check("b", "Rejected").check("a", "Rejected").check("c", "Retry")
     found = taken(rejected, facts(required_checks=("a", "b", "c"), is_holding=True, compatibility=release))
 

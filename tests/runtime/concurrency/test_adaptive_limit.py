@@ -21,7 +21,7 @@ def served(limit: AdaptiveLimit, *, way: float, service: float, places: int, rou
             if busy and number >= busy:
                 limit.refused(at=at + way, seconds=way)
             else:
-                limit.answered(at=at + seconds, seconds=seconds, used_up=True)
+                limit.answered(at=at + seconds, seconds=seconds, was_used_up=True)
             limit_at = max(limit_at, at + seconds)
         at = limit_at
     return limit()
@@ -47,7 +47,7 @@ def test_a_server_that_refuses_what_is_too_much_is_asked_for_less() -> None:
 def test_it_does_not_grow_unless_it_is_used_up() -> None:
     limit = AdaptiveLimit(MOST)
     for second in range(100):
-        limit.answered(at=second, seconds=0.1, used_up=False)
+        limit.answered(at=second, seconds=0.1, was_used_up=False)
     assert limit() == START
 
 

@@ -32,7 +32,7 @@ class Counted(Cache[Pod]):
 
 def gathered(*, copies: bool = False) -> tuple[Cache[Pod], Cache[PodGroup]]:
     pods: Cache[Pod] = Cache(indexes={"group": group_key})
-    return pods, Groups(pods, copies=copies)
+    return pods, Groups(pods, are_copies=copies)
 
 
 def changed(seen: Pod, *, version: str = "9", **metadata: Any) -> Pod:

@@ -53,12 +53,12 @@ class Told:
     def watched(self, *names: str) -> None:
         for name in names:
             item = workload(name).build()
-            if self.cache.wants(item):
+            if self.cache.should_keep(item):
                 self.cache.upsert(item)
 
     def listed(self, *names: str) -> None:
         self.cache.expect_list()
-        self.cache.replace([item for name in names if self.cache.wants(item := workload(name).build())])
+        self.cache.replace([item for name in names if self.cache.should_keep(item := workload(name).build())])
 
     def sweep(self, *names: str) -> None:
         for name in names:
@@ -81,7 +81,7 @@ def test_what_is_there_is_always_wanted() -> None:
     told = Told(known=("a",))
     told.watched("a", *FOUR)
     told.known.clear()
-    assert all(told.cache.wants(workload(name).version(5).build()) for name in ("a", *FOUR))
+    assert all(told.cache.should_keep(workload(name).version(5).build()) for name in ("a", *FOUR))
 
 
 def test_once_half_of_them_are_swept_there_is_room() -> None:
@@ -115,7 +115,7 @@ def test_late_news_of_one_that_was_swept_take_no_room() -> None:
 def test_a_list_that_never_came_takes_no_room() -> None:
     told = Told()
     told.cache.expect_list()
-    assert all(told.cache.wants(workload(name).build()) for name in FOUR)
+    assert all(told.cache.should_keep(workload(name).build()) for name in FOUR)
     told.listed("a", "b", "c", "d")
     assert told.names == ["a", "b", "c", "d"]
 
@@ -140,7 +140,7 @@ def test_what_was_left_out_before_a_list_is_left_out_until_the_list_is_applied()
     told.listed(*FOUR, "x")
     told.cache.expect_list()
     assert told.left_out == {"x"}
-    assert not told.cache.wants(workload("y").build())
+    assert not told.cache.should_keep(workload("y").build())
     assert told.left_out == {"x", "y"}
     told.cache.replace([workload(name).build() for name in FOUR])
     assert told.left_out == {"y"}
@@ -150,7 +150,7 @@ def test_a_list_of_one_namespace_says_nothing_about_others() -> None:
     told = Told()
     told.watched(*FOUR, "x")
     other = ObjectMeta(name="y", namespace="other")
-    assert not told.cache.wants(Workload(metadata=other))
+    assert not told.cache.should_keep(Workload(metadata=other))
     told.cache.expect_list("default")
     told.cache.replace([], 0, "default")
     assert told.left_out == {"y"}
@@ -162,16 +162,16 @@ def _worker() -> tuple[Store, WorkerView, list[str]]:
     worker, anew = store.worker("w1"), list[str]()
     worker.watched_by(lambda: anew.append("anew"))
     for name in FOUR:
-        worker.workloads.wants(workload(name).build())
-        worker.jobs.of(JOBS).wants(job(name).build())
+        worker.workloads.should_keep(workload(name).build())
+        worker.jobs.of(JOBS).should_keep(job(name).build())
     return store, worker, anew
 
 
 def test_copies_and_jobs_that_nobody_knows_are_left_out() -> None:
     _, worker, _ = _worker()
     assert not worker.may_have_left_out((X, Y))
-    assert not worker.workloads.wants(workload("x").build())
-    assert not worker.jobs.of(JOBS).wants(job("y").build())
+    assert not worker.workloads.should_keep(workload("x").build())
+    assert not worker.jobs.of(JOBS).should_keep(job("y").build())
     assert worker.may_have_left_out((X,))
     assert worker.may_have_left_out((Y,))
 
@@ -187,26 +187,28 @@ KNOWN: Mapping[str, Callable[[Store, WorkerView], object]] = {
 def test_the_copy_and_the_job_of_somebody_known_are_cached(what: str) -> None:
     store, worker, _ = _worker()
     KNOWN[what](store, worker)
-    assert worker.workloads.wants(workload("x").build())
-    assert worker.jobs.of(JOBS).wants(job("any").prebuilt("x").build())
+    assert worker.workloads.should_keep(workload("x").build())
+    assert worker.jobs.of(JOBS).should_keep(job("any").prebuilt("x").build())
 
 
 def test_a_copy_that_is_being_made_is_cached() -> None:
     _, worker, _ = _worker()
     with worker.expectations.creating(X):
-        assert worker.workloads.wants(workload("x").build())
+        assert worker.workloads.should_keep(workload("x").build())
 
 
 def test_a_job_of_a_workload_that_is_gone_is_cached_where_its_job_is_here() -> None:
     """An elastic job is marked with the slice before it, for a while."""
     _, worker, _ = _worker()
-    assert worker.jobs.of(JOBS).wants(job("job").prebuilt("gone").build())
+    assert worker.jobs.of(JOBS).should_keep(job("job").prebuilt("gone").build())
 
 
 LEFT_OUT: Mapping[str, Callable[[WorkerView], bool]] = {
-    "its copy": lambda worker: worker.workloads.wants(workload("x").build()),
-    "a job marked with it": lambda worker: worker.jobs.of(JOBS).wants(job("any").prebuilt("x").build()),
-    "a job with the name of its own": lambda worker: worker.jobs.of(JOBS).wants(job("y").prebuilt("gone").build()),
+    "its copy": lambda worker: worker.workloads.should_keep(workload("x").build()),
+    "a job marked with it": lambda worker: worker.jobs.of(JOBS).should_keep(job("any").prebuilt("x").build()),
+    "a job with the name of its own": lambda worker: worker.jobs.of(JOBS).should_keep(
+        job("y").prebuilt("gone").build()
+    ),
 }
 
 
@@ -226,7 +228,7 @@ def test_a_new_workload_may_run_where_something_of_it_was_left_out(what: str) ->
 
 def test_a_request_whose_outcome_is_unknown_stays_as_it_is() -> None:
     store, worker, _ = _worker()
-    assert not worker.workloads.wants(workload("x").build())
+    assert not worker.workloads.should_keep(workload("x").build())
     worker.ask_for_job(X, Asked("attempt", NOW))
     store.workloads.upsert(workload("x").build())
     assert worker.expectations.asked(X) == Asked("attempt", NOW)
@@ -234,4 +236,4 @@ def test_a_request_whose_outcome_is_unknown_stays_as_it_is() -> None:
 
 def test_a_worker_that_is_looked_at_alone_has_no_orphans() -> None:
     worker = WorkerView("w1")
-    assert all(worker.workloads.wants(workload(f"x-{number}").build()) for number in range(9))
+    assert all(worker.workloads.should_keep(workload(f"x-{number}").build()) for number in range(9))

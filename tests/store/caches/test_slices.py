@@ -93,7 +93,7 @@ JOINED: dict[str, tuple[tuple[WorkloadBuilder, ...], WorkloadBuilder, Slice]] = 
 @pytest.mark.parametrize(("others", "local", "joined"), JOINED.values(), ids=JOINED.keys())
 def test_how_a_workload_is_joined(others: tuple[WorkloadBuilder, ...], local: WorkloadBuilder, joined: Slice) -> None:
     seen = local.build()
-    assert slices(*others, local).of(seen.key, seen, job_runs=False) == joined
+    assert slices(*others, local).of(seen.key, seen, is_job_running=False) == joined
 
 
 OUT_OF_STEP = holding(NEW).finished("OutOfSync")
@@ -113,15 +113,17 @@ def test_while_the_job_runs_it_keeps_what_is_there(
 ) -> None:
     """Kueue, beside which we run, may finish a slice in the moment of making it, and take that back."""
     seen, joined = local.build(), slices(*others, local)
-    assert joined.of(seen.key, seen, job_runs=True) == (Slice(is_elastic=True, heir=("w1",)) if keeps else NO_SLICE)
-    assert joined.of(seen.key, seen, job_runs=False) == NO_SLICE
+    assert joined.of(seen.key, seen, is_job_running=True) == (
+        Slice(is_elastic=True, heir=("w1",)) if keeps else NO_SLICE
+    )
+    assert joined.of(seen.key, seen, is_job_running=False) == NO_SLICE
 
 
 def test_one_that_is_gone_has_an_heir_where_that_is() -> None:
-    assert slices(placed(NEW)).of(ObjectKey("default", "old"), None, job_runs=False) == Slice(
+    assert slices(placed(NEW)).of(ObjectKey("default", "old"), None, is_job_running=False) == Slice(
         is_elastic=True, heir=("w1",)
     )
-    assert slices().of(ObjectKey("default", "old"), None, job_runs=False) == NO_SLICE
+    assert slices().of(ObjectKey("default", "old"), None, is_job_running=False) == NO_SLICE
 
 
 BEFORE: dict[str, tuple[tuple[WorkloadBuilder, ...], WorkloadBuilder, tuple[str, ...]]] = {

@@ -36,7 +36,7 @@ def cordon(
     Examples:
       multikueue clusters cordon worker-1
     """
-    run_async(lambda: _mark(ContextChoice(kubeconfig, context), name, cordoned=True))
+    run_async(lambda: _mark(ContextChoice(kubeconfig, context), name, is_cordoned=True))
 
 
 def uncordon(
@@ -51,7 +51,7 @@ def uncordon(
     Examples:
       multikueue clusters uncordon worker-1
     """
-    run_async(lambda: _mark(ContextChoice(kubeconfig, context), name, cordoned=False))
+    run_async(lambda: _mark(ContextChoice(kubeconfig, context), name, is_cordoned=False))
 
 
 def drain(
@@ -72,35 +72,35 @@ def drain(
       multikueue clusters drain worker-1 --dry-run
       multikueue clusters drain worker-1 --yes
     """
-    run_async(lambda: _drain(ContextChoice(kubeconfig, context), name, sure=yes, dry_run=dry_run))
+    run_async(lambda: _drain(ContextChoice(kubeconfig, context), name, is_confirmed=yes, dry_run=dry_run))
 
 
-async def _mark(target: ContextChoice, name: str, *, cordoned: bool) -> None:
+async def _mark(target: ContextChoice, name: str, *, is_cordoned: bool) -> None:
     from multikueue.cli.terminal.progress import spinner
 
-    async with target.connect() as client, spinner(f"{'cordoning' if cordoned else 'uncordoning'} {name}"):
+    async with target.connect() as client, spinner(f"{'cordoning' if is_cordoned else 'uncordoning'} {name}"):
         await _find(client, name)
-        await _annotate(client, name, cordoned=cordoned)
+        await _annotate(client, name, is_cordoned=is_cordoned)
 
 
 async def _find(client: Client, name: str) -> WorkerCluster:
     """Raises CommandFailed for an unknown cluster."""
     from multikueue.cli.access import worker_clusters
 
-    return worker_clusters.pick(await worker_clusters.gather(client, "", secrets=False), name)
+    return worker_clusters.pick(await worker_clusters.gather(client, "", should_read_secrets=False), name)
 
 
-async def _annotate(client: Client, name: str, *, cordoned: bool) -> None:
+async def _annotate(client: Client, name: str, *, is_cordoned: bool) -> None:
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
     from multikueue.api.meta import ObjectKey
     from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 
-    body = {"metadata": {"annotations": {CORDON_ANNOTATION: "true" if cordoned else None}}}
+    body = {"metadata": {"annotations": {CORDON_ANNOTATION: "true" if is_cordoned else None}}}
     await client.merge_patch(MULTIKUEUE_CLUSTERS, ObjectKey("", name), body)
-    say(f"{name} {'cordoned' if cordoned else 'uncordoned'}")
+    say(f"{name} {'cordoned' if is_cordoned else 'uncordoned'}")
 
 
-async def _drain(target: ContextChoice, name: str, *, sure: bool, dry_run: bool) -> None:
+async def _drain(target: ContextChoice, name: str, *, is_confirmed: bool, dry_run: bool) -> None:
     from multikueue.cli.terminal.progress import spinner
 
     async with target.connect() as client:
@@ -110,10 +110,10 @@ async def _drain(target: ContextChoice, name: str, *, sure: bool, dry_run: bool)
         note(f"Cordons {name}, and stops what runs there and queues it again: {jobs}.{' (dry run)' if dry_run else ''}")
         if dry_run:
             return
-        if there and not sure:
+        if there and not is_confirmed:
             typer.confirm("Go on?", abort=True, err=True)
         async with spinner(f"draining {name}"):
-            await _annotate(client, name, cordoned=True)
+            await _annotate(client, name, is_cordoned=True)
             problems = await _requeue_all(client, there)
     for problem in problems:
         note(problem)

@@ -65,10 +65,10 @@ def list_clusters(
     if watch:
         if output is not Format.TABLE:
             raise typer.BadParameter("--watch shows a table")
-        run_async(lambda: watch_clusters(ContextChoice(kubeconfig, context), headers=not no_headers))
+        run_async(lambda: watch_clusters(ContextChoice(kubeconfig, context), has_headers=not no_headers))
         return
-    members = _gather(ContextChoice(kubeconfig, context), namespace, secrets=output is Format.WIDE)
-    print_items(worker_clusters.listing(members, now()), output, sort_by=sort_by, headers=not no_headers)
+    members = _gather(ContextChoice(kubeconfig, context), namespace, should_read_secrets=output is Format.WIDE)
+    print_items(worker_clusters.listing(members, now()), output, sort_by=sort_by, has_headers=not no_headers)
 
 
 @app.command("show")
@@ -200,27 +200,27 @@ app.command("drain")(drain)
 app.command("remove")(remove_cluster)
 
 
-async def watch_clusters(target: ContextChoice, *, headers: bool) -> None:
+async def watch_clusters(target: ContextChoice, *, has_headers: bool) -> None:
     """Prints all clusters, then each change."""
     from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
     from multikueue.cli.access import worker_clusters
     from multikueue.cli.access.following import follow
 
-    ticker = Ticker(worker_clusters.COLUMNS, Format.TABLE, headers=headers)
+    ticker = Ticker(worker_clusters.COLUMNS, Format.TABLE, headers=has_headers)
 
-    async def take(cluster: MultiKueueCluster, gone: bool) -> None:
+    async def take(cluster: MultiKueueCluster, is_gone: bool) -> None:
         name, _, _, *rest = row = worker_clusters.row(worker_clusters.WorkerCluster(item={}, cluster=cluster), now())
-        ticker.add((name, "Gone", "", *rest) if gone else row)
+        ticker.add((name, "Gone", "", *rest) if is_gone else row)
 
     async with target.connect() as client:
         await follow(client, MULTIKUEUE_CLUSTERS, "", take)
 
 
-def _gather(target: ContextChoice, namespace: str, *, secrets: bool = True) -> list[WorkerCluster]:
+def _gather(target: ContextChoice, namespace: str, *, should_read_secrets: bool = True) -> list[WorkerCluster]:
     from multikueue.cli.access import worker_clusters
 
     async def work() -> list[WorkerCluster]:
         async with target.connect() as client:
-            return await worker_clusters.gather(client, namespace, secrets=secrets)
+            return await worker_clusters.gather(client, namespace, should_read_secrets=should_read_secrets)
 
     return run_async(work)

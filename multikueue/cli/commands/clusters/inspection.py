@@ -165,20 +165,20 @@ def _credential(member: WorkerCluster, moment: datetime) -> Finding:
     return Finding(level, "credential", f"ends {ends(known.expires, moment)}")
 
 
-async def refuse_removal(manager: Side, registration: Registration, *, force: bool) -> None:
-    """Raise CommandFailed if there is nothing to remove, or if workloads are still there and `force` is off."""
-    members = await gather(manager.client, registration.namespace, secrets=False)
+async def refuse_removal(manager: Side, registration: Registration, *, is_forced: bool) -> None:
+    """Raise CommandFailed if there is nothing to remove, or if workloads are still there and `is_forced` is off."""
+    members = await gather(manager.client, registration.namespace, should_read_secrets=False)
     if await manager.find(SECRETS, registration.secret) is None:
         pick(members, registration.cluster)
     held = busy(registration.cluster, (await manager.client.list(WORKLOADS)).items)
-    if held and not force:
+    if held and not is_forced:
         raise CommandFailed(f"{_held(held, registration)}; wait for them, or remove it all the same {_FORCED}")
 
 
-async def refuse_narrowing(manager: Side, registration: Registration, *, force: bool) -> None:
-    """Raise CommandFailed if workloads are in namespaces that a registered worker is to offer no more, and `force` is off."""
+async def refuse_narrowing(manager: Side, registration: Registration, *, is_forced: bool) -> None:
+    """Raise CommandFailed if workloads are in namespaces that a registered worker no longer offers, unless `is_forced`."""
     known = await manager.find(MULTIKUEUE_CLUSTERS, ObjectKey("", registration.cluster))
-    if known is None or force or registration.namespaces == EVERYWHERE:
+    if known is None or is_forced or registration.namespaces == EVERYWHERE:
         return
     held = busy(registration.cluster, (await manager.client.list(WORKLOADS)).items)
     outside = [key for key in held if key.namespace not in registration.namespaces]

@@ -196,7 +196,7 @@ def register(
             config=config_name,
         )
         async with side(at_manager, "the manager", dry_run) as manager, side(at_worker, name, dry_run) as worker:
-            await inspection.refuse_narrowing(manager, registration, force=force)
+            await inspection.refuse_narrowing(manager, registration, is_forced=force)
             async with spinner(f"registering {name}"):
                 joined = await join(
                     request, worker=worker, manager=manager, connect=partial(connect_with, name), say=note
@@ -205,7 +205,7 @@ def register(
 
     joined = run_async(work)
     if joined is None:
-        _print_plan(registration, with_user=credential is CredentialKind.CERTIFICATE, output=output)
+        _print_plan(registration, should_name_user=credential is CredentialKind.CERTIFICATE, output=output)
     else:
         _print_joined(name, joined, wanted_validity, output)
 
@@ -223,11 +223,11 @@ async def _endpoint(target: ContextChoice) -> Endpoint:
     return Endpoint(server=found.server, ca=found.authority, tls_server_name=found.tls_server_name)
 
 
-def _print_plan(registration: Registration, *, with_user: bool, output: Form) -> None:
+def _print_plan(registration: Registration, *, should_name_user: bool, output: Form) -> None:
     """The manifests of a dry run, first the worker's. The Secret has no data: there is no credential yet."""
     from multikueue.registration.plan import manager_objects, worker_objects
 
-    plan = {"worker": worker_objects(registration, has_user=with_user), "manager": manager_objects(registration)}
+    plan = {"worker": worker_objects(registration, has_user=should_name_user), "manager": manager_objects(registration)}
     if is_document(output) and output is not Format.YAML:
         print_document({where: [one.manifest for one in wanted] for where, wanted in plan.items()}, output)
         return

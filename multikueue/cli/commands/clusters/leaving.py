@@ -66,7 +66,7 @@ def remove_cluster(
 
         async with AsyncExitStack() as stack:
             manager = await stack.enter_async_context(side(at_manager, "the manager", dry_run))
-            await inspection.refuse_removal(manager, registration, force=force)
+            await inspection.refuse_removal(manager, registration, is_forced=force)
             worker = await stack.enter_async_context(side(at_worker, name, dry_run)) if at_worker else None
             async with spinner(f"removing {name}"):
                 await leave(registration, manager=manager, worker=worker)

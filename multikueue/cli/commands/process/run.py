@@ -114,7 +114,7 @@ def run(
     if changed and not dry_run:
         raise typer.BadParameter("--changed goes with --dry-run")
     if dry_run:
-        _show(loaded, output, changed=changed)
+        _show(loaded, output, is_changed_only=changed)
         return
     from multikueue.manager import process
 
@@ -126,13 +126,13 @@ def run(
         )
 
 
-def _show(loaded: Loaded, output: Form, *, changed: bool) -> None:
+def _show(loaded: Loaded, output: Form, *, is_changed_only: bool) -> None:
     """Prints the settings in force and their sources, after a check that the strategies can be loaded."""
     from multikueue.controllers.reconcile.strategies import verify
     from multikueue.settings.describe import in_force
 
     verify(loaded)
-    rows = [row for row in in_force(loaded) if not changed or row.value != row.default]
+    rows = [row for row in in_force(loaded) if not is_changed_only or row.value != row.default]
     if is_document(output):
         document = {"settings": [asdict(row) for row in rows], "ignored": [asdict(each) for each in loaded.ignored]}
         print_document(document, output)

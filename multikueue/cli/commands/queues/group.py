@@ -82,7 +82,7 @@ def list_queues(
         if is_document(output):
             raise typer.BadParameter("--watch shows rows: choose table or wide")
         everywhere = "" if all_namespaces or cluster_queues else namespace
-        run_async(lambda: watch_queues(target, everywhere, kind, output, headers=not no_headers))
+        run_async(lambda: watch_queues(target, everywhere, kind, output, has_headers=not no_headers))
         return
 
     async def work() -> tuple[str, list[tuple[dict[str, Any], Any]]]:
@@ -105,7 +105,7 @@ def list_queues(
         ),
         output,
         sort_by=sort_by,
-        headers=not no_headers,
+        has_headers=not no_headers,
     )
 
 
@@ -146,19 +146,19 @@ app.command("resume")(stopping.resume)
 
 
 async def watch_queues(
-    target: ContextChoice, namespace: str | None, kind: Kind[Any], output: Form, *, headers: bool
+    target: ContextChoice, namespace: str | None, kind: Kind[Any], output: Form, *, has_headers: bool
 ) -> None:
     """Prints all queues, then each change. An empty `namespace` means all namespaces."""
     from multikueue.cli.access.following import follow
 
     async with target.connect_in(namespace) as (client, meant):
         where = "" if namespace == "" else meant
-        ticker = Ticker(_columns(kind, where), output, headers=headers)
+        ticker = Ticker(_columns(kind, where), output, headers=has_headers)
 
-        async def take(queue: LocalQueue | ClusterQueue, gone: bool) -> None:
+        async def take(queue: LocalQueue | ClusterQueue, is_gone: bool) -> None:
             spaced = (queue.metadata.namespace,) if kind.namespaced and not where else ()
             row = _row(queue, now())
-            ticker.add((*spaced, *row[:5], "Gone", *row[6:]) if gone else (*spaced, *row))
+            ticker.add((*spaced, *row[:5], "Gone", *row[6:]) if is_gone else (*spaced, *row))
 
         await follow(client, kind, where, take)
 

@@ -38,7 +38,9 @@ def hold(
       multikueue queues hold clusterqueue/shared --drain
     """
     policy = DRAIN if drain else HOLD
-    run_async(lambda: _stop(ContextChoice(kubeconfig, context), namespace, name, policy, dry_run=dry_run, sure=yes))
+    run_async(
+        lambda: _stop(ContextChoice(kubeconfig, context), namespace, name, policy, dry_run=dry_run, is_confirmed=yes)
+    )
 
 
 def resume(
@@ -55,11 +57,13 @@ def resume(
     Examples:
       multikueue queues resume -n team-a batch
     """
-    run_async(lambda: _stop(ContextChoice(kubeconfig, context), namespace, name, NONE, dry_run=dry_run, sure=True))
+    run_async(
+        lambda: _stop(ContextChoice(kubeconfig, context), namespace, name, NONE, dry_run=dry_run, is_confirmed=True)
+    )
 
 
 async def _stop(
-    target: ContextChoice, namespace: str | None, name: str, policy: str, *, dry_run: bool, sure: bool
+    target: ContextChoice, namespace: str | None, name: str, policy: str, *, dry_run: bool, is_confirmed: bool
 ) -> None:
     from multikueue.cli.terminal.progress import spinner
 
@@ -72,7 +76,7 @@ async def _stop(
         note(f"{_what(found, policy)}{' (dry run)' if dry_run else ''}")
         if dry_run:
             return
-        if policy == DRAIN and not sure:
+        if policy == DRAIN and not is_confirmed:
             typer.confirm("Go on?", abort=True, err=True)
         async with spinner(f"writing {found}"):
             await client.merge_patch(found.kind, found.queue.key, {"spec": {"stopPolicy": policy}})

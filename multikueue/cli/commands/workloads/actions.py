@@ -47,7 +47,7 @@ def cancel(
       multikueue workloads cancel -n team-a my-job
       multikueue workloads cancel jobset/train --yes
     """
-    run_async(lambda: _cancel(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), sure=yes))
+    run_async(lambda: _cancel(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), is_confirmed=yes))
 
 
 def hold(
@@ -67,7 +67,7 @@ def hold(
     Examples:
       multikueue workloads hold -n team-a my-job
     """
-    run_async(lambda: _hold(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), sure=yes))
+    run_async(lambda: _hold(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), is_confirmed=yes))
 
 
 def release(
@@ -104,7 +104,7 @@ def requeue(
     Examples:
       multikueue workloads requeue -n team-a my-job
     """
-    run_async(lambda: _requeue(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), sure=yes))
+    run_async(lambda: _requeue(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), is_confirmed=yes))
 
 
 def move(
@@ -140,17 +140,17 @@ class _Call(msgspec.Struct, frozen=True):
                 _, workload = pick(await fetch_workloads(client, where), self.name, where)
             yield client, workload
 
-    def may_proceed(self, what: str, *, ask: bool = False) -> bool:
-        """Announce the effect `what`, and ask if `ask` is set. False in a dry run."""
+    def may_proceed(self, what: str, *, should_ask: bool = False) -> bool:
+        """Announce the effect `what`, and ask if `should_ask` is set. False in a dry run."""
         note(f"{what}{' (dry run)' if self.dry_run else ''}")
         if self.dry_run:
             return False
-        if ask:
+        if should_ask:
             typer.confirm("Go on?", abort=True, err=True)
         return True
 
 
-async def _cancel(call: _Call, *, sure: bool) -> None:
+async def _cancel(call: _Call, *, is_confirmed: bool) -> None:
     from multikueue.api.kueue.workload import FINISHED, any_owner_of
     from multikueue.cli.workload.related_objects import RelatedObjects
 
@@ -159,7 +159,9 @@ async def _cancel(call: _Call, *, sure: bool) -> None:
         what = f"{job.kind.lower()}/{job.name}" if job else f"workload/{workload.metadata.name}"
         cluster = "" if workload.has(FINISHED) else workload.status.cluster_name
         where = f" and its copy on {cluster}" if cluster else ""
-        if not call.may_proceed(f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", ask=not sure):
+        if not call.may_proceed(
+            f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", should_ask=not is_confirmed
+        ):
             return
         path = await RelatedObjects(client, workload).path()
         uid = job.uid if job else workload.metadata.uid
@@ -169,7 +171,7 @@ async def _cancel(call: _Call, *, sure: bool) -> None:
         print(f"{what} deleted")
 
 
-async def _hold(call: _Call, *, sure: bool) -> None:
+async def _hold(call: _Call, *, is_confirmed: bool) -> None:
     from multikueue.api.kueue.workload import workload_spec
     from multikueue.cli.workload.activation import activate
 
@@ -180,9 +182,11 @@ async def _hold(call: _Call, *, sure: bool) -> None:
             return
         stops = _running_on(workload)
         what = f"Stops it on {stops}; it waits" if stops else "Keeps it waiting"
-        if call.may_proceed(f"{what} until `multikueue workloads release`.", ask=bool(stops) and not sure):
+        if call.may_proceed(
+            f"{what} until `multikueue workloads release`.", should_ask=bool(stops) and not is_confirmed
+        ):
             async with spinner(f"holding {workload.key}"):
-                await activate(client, workload, active=False)
+                await activate(client, workload, is_active=False)
             print(f"{workload.key} held")
 
 
@@ -196,18 +200,18 @@ async def _release(call: _Call) -> None:
             note(f"{workload.key} is not held.")
         elif call.may_proceed(f"Queues {workload.key} again."):
             async with spinner(f"releasing {workload.key}"):
-                await activate(client, workload, active=True)
+                await activate(client, workload, is_active=True)
             print(f"{workload.key} released")
 
 
-async def _requeue(call: _Call, *, sure: bool) -> None:
+async def _requeue(call: _Call, *, is_confirmed: bool) -> None:
     from multikueue.cli.workload import activation
 
     async with call.found() as (client, workload):
         _refuse_finished(workload)
         stops = _running_on(workload)
         what = f"Stops it on {stops} and queues it again" if stops else "Queues it again"
-        if not call.may_proceed(f"{what}.", ask=bool(stops) and not sure):
+        if not call.may_proceed(f"{what}.", should_ask=bool(stops) and not is_confirmed):
             return
         async with spinner(f"requeuing {workload.key}"):
             await activation.requeue(client, workload)

@@ -182,8 +182,8 @@ async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output:
     async with open_workload(named, namespace, reach) as session, anyio.create_task_group() as tasks:
         ours = _uids(session.workload)
 
-        async def take(event: PrintedEvent, gone: bool) -> None:
-            if not gone and event.involved_object.uid in ours:
+        async def take(event: PrintedEvent, is_gone: bool) -> None:
+            if not is_gone and event.involved_object.uid in ours:
                 ticker.add(row(event, HOME, now()))
 
         tasks.start_soon(follow, session.manager, PRINTED_EVENTS, session.workload.metadata.namespace, take)
@@ -199,8 +199,8 @@ class _Show:
         self._ticker = ticker
 
     async def play(self, view: WorkloadView, /) -> None:
-        async def take(event: PrintedEvent, gone: bool) -> None:
-            if not gone:
+        async def take(event: PrintedEvent, is_gone: bool) -> None:
+            if not is_gone:
                 self._ticker.add(row(event, view.cluster, now()))
 
         await view.follow_events(take)

@@ -153,7 +153,7 @@ def list_workloads(
             )
         )
         return
-    where, pairs = run_async(lambda: _fetch(target, namespace, selector, everywhere=all_namespaces))
+    where, pairs = run_async(lambda: _fetch(target, namespace, selector, is_everywhere=all_namespaces))
     found, moment = choice.of(pairs, where), now()
     print_items(
         PrintedList(
@@ -165,24 +165,24 @@ def list_workloads(
         ),
         output,
         sort_by=sort_by,
-        headers=not no_headers,
+        has_headers=not no_headers,
     )
 
 
 async def _fetch(
-    target: ContextChoice, namespace: str | None, selector: str, *, everywhere: bool
+    target: ContextChoice, namespace: str | None, selector: str, *, is_everywhere: bool
 ) -> tuple[str, list[Pair]]:
     """The namespace in effect, empty for all, and its workloads."""
     from multikueue.api.kinds import WORKLOADS
 
     async with target.connect_in(namespace) as (client, meant):
-        where = "" if everywhere else meant
+        where = "" if is_everywhere else meant
         params = {"labelSelector": selector} if selector else None
         return where, await fetch_pairs(client, WORKLOADS, namespace=where, params=params)
 
 
 async def watch_workloads(
-    target: ContextChoice, namespace: str | None, selector: str, choice: Selection, output: Form, headers: bool
+    target: ContextChoice, namespace: str | None, selector: str, choice: Selection, output: Form, has_headers: bool
 ) -> None:
     """Prints the workloads, then each change; a workload that leaves the selection is shown once more."""
     from multikueue.api.kinds import WORKLOADS
@@ -190,9 +190,9 @@ async def watch_workloads(
 
     async with target.connect_in(namespace) as (client, meant):
         where = "" if namespace == "" else meant
-        ticker, shown = Ticker(_columns(where), output, headers=headers), set[str]()
+        ticker, shown = Ticker(_columns(where), output, headers=has_headers), set[str]()
 
-        async def take(workload: Workload, gone: bool) -> None:
+        async def take(workload: Workload, is_gone: bool) -> None:
             uid = workload.metadata.uid
             pair: Pair = ({}, workload)
             mine = choice.is_selected(workload) and (
@@ -200,11 +200,11 @@ async def watch_workloads(
             )
             if not mine and uid not in shown:
                 return
-            shown.add(uid) if mine and not gone else shown.discard(uid)
+            shown.add(uid) if mine and not is_gone else shown.discard(uid)
             if output is Format.NAME:
                 print(f"workload.kueue.x-k8s.io/{workload.metadata.name}", flush=True)
             else:
-                ticker.add(_row(workload, where, now(), gone=gone))
+                ticker.add(_row(workload, where, now(), is_gone=is_gone))
 
         await follow(client, WORKLOADS, where, take, selector=selector)
 
@@ -213,7 +213,7 @@ def _columns(where: str) -> tuple[Column, ...]:
     return COLUMNS if where else (NAMESPACE, *COLUMNS)
 
 
-def _row(workload: Workload, where: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
+def _row(workload: Workload, where: str, moment: datetime, *, is_gone: bool = False) -> tuple[str, ...]:
     from multikueue.api.kueue.workload import workload_spec
     from multikueue.cli.workload import description
 
@@ -223,7 +223,7 @@ def _row(workload: Workload, where: str, moment: datetime, *, gone: bool = False
         meta.name,
         description.owner(workload),
         spec.queue_name,
-        "Gone" if gone else description.status(workload),
+        "Gone" if is_gone else description.status(workload),
         status.cluster_name or "",
         age(meta.creation_timestamp, moment),
         str(spec.priority),

@@ -131,7 +131,7 @@ async def _print_all(named: str, namespace: str | None, reach: WorkerAccess, wis
         wanted = [(pod, container) for pod in found for container in wish.containers(pod)]
         if not wanted:
             raise CommandFailed(_nothing(wish, found, view))
-        tongue = _Tongue(view, wish, prefixed=wish.prefix or len(wanted) > 1)
+        tongue = _Tongue(view, wish, has_prefix=wish.prefix or len(wanted) > 1)
         heard = [await tongue.speak(pod, container) for pod, container in wanted]
     if not any(heard):
         raise CommandFailed(f"none of the logs on {view.cluster} could be read")
@@ -175,12 +175,12 @@ class _Listen:
 
         workload = view.workload
         prefixed = self._wish.prefix or self._wish.all_containers or _pods_of(workload) > 1
-        tongue = _Tongue(view, self._wish, prefixed=prefixed)
+        tongue = _Tongue(view, self._wish, has_prefix=prefixed)
         note(f"workload {workload.key} is on {view.cluster}")
         async with anyio.create_task_group() as tasks:
 
-            async def take(pod: PrintedPod, gone: bool) -> None:
-                if not gone:
+            async def take(pod: PrintedPod, is_gone: bool) -> None:
+                if not is_gone:
                     self._hear(tasks, tongue, pod)
 
             await view.follow_pods(take)
@@ -215,8 +215,8 @@ class _Listen:
 class _Tongue:
     """Prints the logs of containers on one cluster."""
 
-    def __init__(self, view: WorkloadView, wish: _Wish, *, prefixed: bool) -> None:
-        self._view, self._wish, self._prefixed = view, wish, prefixed
+    def __init__(self, view: WorkloadView, wish: _Wish, *, has_prefix: bool) -> None:
+        self._view, self._wish, self._prefixed = view, wish, has_prefix
 
     async def speak(self, pod: PrintedPod, container: str) -> bool:
         """Print the log of a container to its end. False, with a note, if that fails. Raises Forbidden."""

@@ -97,19 +97,19 @@ class _Show:
         self._output, self._ticker = output, Ticker(COLUMNS, output)
 
     async def play(self, view: WorkloadView, /) -> None:
-        async def take(pod: PrintedPod, gone: bool) -> None:
-            self._print(pod, view.cluster, gone=gone)
+        async def take(pod: PrintedPod, is_gone: bool) -> None:
+            self._print(pod, view.cluster, is_gone=is_gone)
 
         await view.follow_pods(take)
 
     async def drain(self) -> None:
         """No wait: changes after the end of the job do not matter."""
 
-    def _print(self, pod: PrintedPod, cluster: str, *, gone: bool) -> None:
+    def _print(self, pod: PrintedPod, cluster: str, *, is_gone: bool) -> None:
         if self._output is Format.NAME:
             print(f"pod/{pod.metadata.name}", flush=True)
         else:
-            self._ticker.add(row(pod, cluster, now(), gone=gone))
+            self._ticker.add(row(pod, cluster, now(), is_gone=is_gone))
 
 
 def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
@@ -127,7 +127,7 @@ def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
 # --- a pod in words --------------------------------------------------------------------------------------------------
 
 
-def row(pod: PrintedPod, cluster: str, moment: datetime, *, gone: bool = False) -> tuple[str, ...]:
+def row(pod: PrintedPod, cluster: str, moment: datetime, *, is_gone: bool = False) -> tuple[str, ...]:
     """One pod as a row of `COLUMNS`."""
     from multikueue.api.kubernetes.printed import POD_SET_LABEL
 
@@ -137,7 +137,7 @@ def row(pod: PrintedPod, cluster: str, moment: datetime, *, gone: bool = False) 
     return (
         pod.metadata.name,
         f"{ready}/{len(pod.spec.containers)}",
-        "Gone" if gone else status(pod),
+        "Gone" if is_gone else status(pod),
         str(restarts),
         age(pod.metadata.creation_timestamp, moment),
         cluster,

@@ -156,7 +156,7 @@ class Connection:
             self._limit.refused(at=at, seconds=call.seconds)
         elif call.status != ClusterUnreachable.__name__:
             used_up = outbox is not None and outbox.processing >= self._limit()
-            self._limit.answered(at=at, seconds=call.seconds, used_up=used_up)
+            self._limit.answered(at=at, seconds=call.seconds, was_used_up=used_up)
 
     def _client(
         self, access: Access, *, limit: int, on_call: Callable[[Call], None] | None = None

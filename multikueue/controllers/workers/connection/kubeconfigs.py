@@ -164,16 +164,16 @@ class Kubeconfigs:
             await self._profiles_seen.wait()
         profile = self.store.profiles.get(ObjectKey(self.namespace, name))
         if not providers and (profile is not None or self._profiles_trouble):
-            kind = "access" if self.compatibility.access_providers else "credentials"
+            kind = "access" if self.compatibility.has_access_providers else "credentials"
             raise RefusedError("BadClusterProfile", f"no {kind} provider configured")
         if profile is None:
             why = f" ({self._profiles_trouble})" if self._profiles_trouble else ""
             raise RefusedError("BadClusterProfile", f'ClusterProfile.multicluster.x-k8s.io "{name}" not found{why}')
         return _of_profile(profile, providers)
 
-    def _profiles_state(self, ok: bool, why: str) -> None:
+    def _profiles_state(self, is_healthy: bool, why: str) -> None:
         if why != self._profiles_trouble:
-            log.info("watch.stands" if ok else "watch.broken", kind=CLUSTER_PROFILES.plural, why=why)
+            log.info("watch.stands" if is_healthy else "watch.broken", kind=CLUSTER_PROFILES.plural, why=why)
         self._profiles_trouble = why
         self._profiles_seen.set()
 

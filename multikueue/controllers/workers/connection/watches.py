@@ -70,13 +70,13 @@ class Watches:
             reflector.retry()
 
     def _reflector(self, client: Client, kind: Kind[Any], cache: Cache[Any], namespace: str) -> Reflector[Any]:
-        def on_state(ok: bool, why: str) -> None:
-            is_missing = not ok and reflector.refused and _is_optional(kind, namespace)
-            if not ok and not is_missing:
+        def on_state(is_healthy: bool, why: str) -> None:
+            is_missing = not is_healthy and reflector.refused and _is_optional(kind, namespace)
+            if not is_healthy and not is_missing:
                 self.context.metrics.watch_failures(self.worker.name, kind.plural).inc()
             self.worker.record_watch(kind, why if is_missing else "", self.context.now(), namespace=namespace)
             self.health.report("namespaces", self._why_none_watched())
-            self.health.report(_part(kind, namespace), "" if ok or is_missing else f"{kind.plural}: {why}")
+            self.health.report(_part(kind, namespace), "" if is_healthy or is_missing else f"{kind.plural}: {why}")
 
         reflector: Reflector[Any] = Reflector(
             client,

@@ -198,8 +198,8 @@ class DeclaredJob(DefaultAdapter):
     def stop_patch(self, job: AnyJob) -> Tree | None:
         return None if self.is_suspended(job) else {"metadata": {"uid": job.metadata.uid}} | self._suspended(True)
 
-    def _suspended(self, suspend: bool) -> Tree:
-        return paths.nested(paths.keys_of(self.declared.suspend), suspend)
+    def _suspended(self, should_suspend: bool) -> Tree:
+        return paths.nested(paths.keys_of(self.declared.suspend), should_suspend)
 
     def _is_idle(self, job: AnyJob) -> bool:
         return self.is_suspended(job) and not self.is_active(job)

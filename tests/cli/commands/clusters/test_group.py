@@ -108,7 +108,7 @@ async def test_each_change_of_a_cluster_is_a_row(field: Field, capsys: pytest.Ca
         await eventually(yet)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(watch_clusters, headers=False), ContextChoice(field.kubeconfig, None))
+        tasks.start_soon(partial(watch_clusters, has_headers=False), ContextChoice(field.kubeconfig, None))
         await seen(2)
         path = "/apis/kueue.x-k8s.io/v1beta2/multikueueclusters/worker1"
         cordon = {"metadata": {"annotations": {CORDON_ANNOTATION: "true"}}}

@@ -109,7 +109,7 @@ async def test_each_change_is_a_row(field: Field, capsys: pytest.CaptureFixture[
 
     await field.manager.create({**queue, "metadata": {"name": "main", "namespace": "default"}})
     async with anyio.create_task_group() as tasks:
-        watch = partial(watch_queues, headers=False)
+        watch = partial(watch_queues, has_headers=False)
         tasks.start_soon(watch, ContextChoice(field.kubeconfig, None), None, LOCAL_QUEUES, Format.TABLE)
         await seen(1)
         path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/localqueues/main"

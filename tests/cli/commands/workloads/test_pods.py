@@ -80,7 +80,7 @@ def test_a_row_counts_containers_and_restarts() -> None:
         phase="Running", containerStatuses=[container(ready=True, restarts=2, **RUNS), container("b", restarts=1)]
     )
     assert row(shown, "w1", NOW)[:6] == ("p", "1/2", "Running", "3", "<unknown>", "w1")
-    assert row(shown, "w1", NOW, gone=True)[2] == "Gone"
+    assert row(shown, "w1", NOW, is_gone=True)[2] == "Gone"
 
 
 # The command.
