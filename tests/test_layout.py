@@ -37,7 +37,6 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/cli/commands/queues/naming.py": "cli/commands/queues/test_group.py",
     "multikueue/cli/commands/shell/version.py": "cli/test_main.py",
     "multikueue/cli/commands/workloads/cluster_view.py": "cli/commands/workloads/test_group.py",
-    "multikueue/cli/access/following.py": "cli/commands/workloads/test_pods.py",
     "multikueue/cli/workload/session.py": "cli/commands/workloads/test_pods.py",
     "multikueue/controllers/reconcile/conditions.py": "controllers/workers/test_admission_checks.py",
     "multikueue/controllers/workers/connection/credentials_on_trial.py": "controllers/workers/connection/test_connection.py",

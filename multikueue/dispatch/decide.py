@@ -112,15 +112,15 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
 
 
 def _with_reads(outcome: Outcome, group: Group, now: datetime) -> Outcome:
-    """Add a read for each job whose request got no answer, once a read can tell its result. Not where `outcome`
-    requests the job again: that request tells."""
+    """Add a read for each job whose request got no answer, once a read can tell its result; none if `outcome`
+    requests the job again, which tells it too."""
     asked_anew = {each.cluster for each in outcome.desired if isinstance(each, Running)}
     doubtful = [
         r for r in group.remotes if r.asked and r.is_reachable and r.job is None and r.cluster not in asked_anew
     ]
     later = {r.cluster: r.asked.until - now for r in doubtful if r.asked is not None and r.asked.until > now}
     reads = tuple(
-        Found(cluster=r.cluster, why="it was asked for, and no answer came") for r in doubtful if r.cluster not in later
+        Found(cluster=r.cluster, why="it was requested, and no answer came") for r in doubtful if r.cluster not in later
     )
     after = sooner(outcome.again_after, *later.values())
     return replace(outcome, desired=(*outcome.desired, *reads), again_after=after)

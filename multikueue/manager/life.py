@@ -168,7 +168,7 @@ class Manager:
                 settings=self.in_force,
                 now=self.clock.now,
                 wake=queues.workloads.add,
-                failed=self._strategy_failed,
+                failed=lambda name: self.metrics.strategy_failures(name).inc(),
             ),
             now=self.clock.now,
             settings=self.in_force,
@@ -178,9 +178,6 @@ class Manager:
             transport=self.transport,
             on_decision=self.on_decision,
         )
-
-    def _strategy_failed(self, name: str) -> None:
-        self.metrics.strategy_failures(name).inc()
 
     def _unready(self) -> str | None:
         return self.readiness.problem

@@ -240,7 +240,7 @@ def _file(path: Path, release: str) -> tuple[tuple[Source, ...], tuple[Ignored, 
     """The sources that a file is: itself, and for Kueue's own file the defaults that Kueue has for what it leaves out."""
     tree = _yaml(path)
     if not kueue.is_kueues(tree, path):
-        return (_ours(tree, path),), ()
+        return (Source(tree, label=lambda at: f"{path}: {spelled(at)}", origin=lambda _: str(path)),), ()
     mapped = kueue.translate(tree, path, release)
     given = Source(
         mapped.values,
@@ -253,10 +253,6 @@ def _file(path: Path, release: str) -> tuple[tuple[Source, ...], tuple[Ignored, 
         origin=lambda _: "Kueue's default",
     )
     return (given, defaults), mapped.ignored
-
-
-def _ours(tree: Mapping[str, Any], path: Path) -> Source:
-    return Source(tree, label=lambda at: f"{path}: {spelled(at)}", origin=lambda _: str(path))
 
 
 def _yaml(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the objects of a MultiKueue setup refer to: checks, configs, clusters, kubeconfigs."""
+"""The references between the objects of a MultiKueue setup: checks, configs, clusters, kubeconfigs."""
 
 from __future__ import annotations
 

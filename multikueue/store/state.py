@@ -168,8 +168,7 @@ class State:
         return self.workloads.get(key) is not None or key in self.workloads.unreadable
 
     def has_job(self, job: AnyJob, /) -> bool:
-        """Whether there is a job of its kind and name, whatever workload it is marked with: an elastic job has
-        several."""
+        """Whether there is a job of its kind and name, marked with any workload: an elastic job has several."""
         key = self.adapters.key_of(job)
         return self.jobs.get(key) is not None or self.jobs.has_unreadable(key)
 
@@ -224,11 +223,10 @@ class State:
         return job if job and owner and job.metadata.uid == owner.uid else None
 
     def job_to_stop(self, workload: Workload) -> AnyJob | None:
-        """The job that must have stopped before a workload that is being deleted may go; None if there is none, or it is over,
-        or goes too.
+        """The job that must stop before a deleted workload may go; None if there is none, or if it is over or deleted too.
 
-        It tells who removes the workload's finalizer: the reconcile of that job, once nothing of it runs, and where there is
-        none the reconcile of the workload. So it is never both.
+        It decides who removes the workload's finalizer, so that it is never both: the reconcile of that job, once nothing
+        of it runs; without such a job, the reconcile of the workload.
         """
         job = self.local_job(workload)
         return None if job is None or is_over(job, self.adapters.of(job)) else job

@@ -38,7 +38,7 @@ class WorkerObserver(Protocol):
 
 
 class Store(State):
-    """The state, whose every change goes to the quota engine at once, and to `queues` as keys, as `triggers` says.
+    """The state. Each change goes to the quota engine at once, and as keys to `queues`, by the table `triggers`.
 
     `now` is the time of a change. Other arguments: see `State`.
     """

@@ -51,7 +51,7 @@ def _is_good(now: datetime, data: Mapping[str, str], names: Sequence[str]) -> bo
     certificate = certificates[0]
     if not _is_valid(certificate, now) or now > _due(certificate):
         return False
-    return _names_of(certificate) >= _rendered(names) and any(
+    return _names_of(certificate) >= {str(_general_name(name).value) for name in names} and any(
         _is_valid(ca, now) and _is_issued_by(certificate, ca) for ca in trusted
     )
 
@@ -126,10 +126,6 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _rendered(names: Sequence[str]) -> set[str]:
-    return {str(_general_name(name).value) for name in names}
 
 
 def _names_of(certificate: x509.Certificate) -> set[str]:

@@ -78,7 +78,6 @@ GONE = {
     "departure": "eviction_rank",
     "errand": "task",
     "face": "front end",
-    "fits_nowhere": "has_no_fit",
     "furnish": "apply_fixtures",
     "gives_up": "is_given_up",
     "gives_way": "may_be_preempted",

@@ -69,7 +69,7 @@ Step = Claim | Wait | Lost
 
 def observe(last: Observation | None, lease: Lease | None, now: float) -> Observation:
     """The observation after a read of the lease; `now` is the time when the answer arrived."""
-    return last if last is not None and _is_same(last.lease, lease) else Observation(lease, now)
+    return last if last is not None and _version(last.lease) == _version(lease) else Observation(lease, now)
 
 
 def step(seen: Observation, candidate: Candidate, *, is_leading: bool, now: float) -> Step:
@@ -103,10 +103,6 @@ def released(now: datetime) -> dict[str, Any]:
     """The spec that releases the lease: the holder's last write."""
     at = render_micro_time(now)
     return {"holderIdentity": "", "leaseDurationSeconds": RELEASED, "renewTime": at, "acquireTime": at}
-
-
-def _is_same(one: Lease | None, other: Lease | None) -> bool:
-    return _version(one) == _version(other)
 
 
 def _version(lease: Lease | None) -> tuple[str, str] | None:

@@ -1,7 +1,7 @@
 """Lets the nominal quotas of ClusterQueues follow those of their workers.
 
 The workers are read at an interval, and the decisions of `quota.capacity.following` are written. A ClusterQueue follows only if
-told to, and only the workers of such queues are read. A worker that refuses the read stays as good as before for all
+configured to, and only the workers of such queues are read. A worker that refuses the read stays usable for everything
 else.
 """
 
@@ -72,7 +72,10 @@ class Capacity:
         """Reads all workers of the ClusterQueues that follow, and adjusts the quotas of each such queue."""
         rules = rules_of(self.context.settings.capacity_follow)
         following = {queue.metadata.name: reserve for queue, reserve in self._following(rules)}
-        workers = {queue.metadata.name: self._workers(queue) for queue in self._queues(following)}
+        workers = {
+            queue.metadata.name: self.context.store.clusters_for(self.context.store.queue_check(queue))
+            for queue in self._queues(following)
+        }
         await self._read({worker for each in workers.values() for worker in each})
         for queue in self._queues(workers):
             name = queue.metadata.name
@@ -113,7 +116,7 @@ class Capacity:
         return wanted and not own and reserve_of(queue, rules) is None
 
     def _automation(self, queue: ClusterQueue, offers: Iterable[Offer]) -> Condition | None:
-        """What to say about it; None where it is switched off, or nothing is dispatched."""
+        """The condition to report; None if the feature is off, or nothing is dispatched."""
         is_on = self.context.settings.capacity_follow.quota_management
         has_check = self.context.store.queue_check(queue) is not None
         return automation(queue, self._config(queue), offers) if is_on and has_check else None
@@ -133,9 +136,6 @@ class Capacity:
         """The present versions of the named queues, without those that are gone or being deleted."""
         found = (self.context.store.cluster_queues.get(ObjectKey("", name)) for name in sorted(names))
         return (queue for queue in found if queue is not None and queue.metadata.deletion_timestamp is None)
-
-    def _workers(self, queue: ClusterQueue) -> tuple[str, ...]:
-        return self.context.store.clusters_for(self.context.store.queue_check(queue))
 
     def _offer(self, queue: ClusterQueue, worker: str, workers: Mapping[str, tuple[str, ...]], rules: Rules) -> Offer:
         return offer(

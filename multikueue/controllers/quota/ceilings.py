@@ -1,7 +1,7 @@
 """Reads the quotas of a worker, once its Kueue says that a copy can never fit, and while a workload fits no worker.
 
 Without such a cause no worker is read: a read costs two lists. There is at most one per worker in
-`capacity_follow.interval`, unless a Kueue has just said so.
+`capacity_follow.interval`, unless a Kueue has just reported that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CeilingReader:
         else:
             self._complain(name, "")
             self._requeue(name, context.store.ceilings.put(name, queues))
-        needed = self._has_suspects(name) or context.store.parked()
+        needed = any(map(is_suspected, context.store.worker(name).workloads)) or context.store.parked()
         return Result(again_after=context.settings.capacity_follow.interval) if needed else DONE
 
     def _complain(self, name: str, why: str) -> None:
@@ -55,9 +55,6 @@ class CeilingReader:
         if why and self._told.get(name) != why:
             log.warning("ceilings.unread", cluster=name, why=why)
         self._told[name] = why
-
-    def _has_suspects(self, name: str) -> bool:
-        return any(map(is_suspected, self.context.store.worker(name).workloads))
 
     def _requeue(self, name: str, has_news: bool | None) -> None:
         """Queues the workloads that waited for the read, and after a change the parked ones, which may fit now."""

@@ -1,4 +1,4 @@
-"""Reading the queues of workers, for the quotas that follow them and for whoever wants to see these first."""
+"""Reads the queues of workers, for the quotas that follow them and for commands that preview these."""
 
 from __future__ import annotations
 

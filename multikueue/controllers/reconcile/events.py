@@ -59,7 +59,7 @@ def log_unreadable(cluster: str, kind: Kind[Any], about: Object | Stub, why: str
 
 @dataclass(slots=True)
 class _Line:
-    """The events of one type that wait to be sent, oldest first, and what was said."""
+    """The events of one type that wait to be sent, oldest first, and those sent lately."""
 
     waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _said: OrderedDict[_Topic, dict[str, datetime]] = field(default_factory=OrderedDict)
@@ -82,7 +82,7 @@ class Recorder:
     event that waited for `SILENCE` is dropped as well: an event is a courtesy, not a record.
 
     Warnings have a line of their own, which goes first: a burst of Normal events, such as one per win, neither drops
-    nor delays a warning, nor is a warning said again for it.
+    nor delays a warning, nor is a warning repeated for it.
     """
 
     now: Callable[[], datetime]

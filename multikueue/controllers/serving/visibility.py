@@ -180,7 +180,7 @@ def _attributes(
 def _like_it(
     request: Look | PodLog, verb: str, resource: str, *, name: str = "", subresource: str = ""
 ) -> dict[str, Any]:
-    """Rights are those of a workload that runs on the manager cluster."""
+    """The attributes of the same request for a workload that runs on the manager cluster."""
     of = {"group": "", "version": "v1", "resource": resource, "subresource": subresource}
     return {"resourceAttributes": {**of, "namespace": request.namespace, "name": name, "verb": verb}}
 
@@ -250,7 +250,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         if self.ready() is not None:
             raise Refused(503, "ServiceUnavailable", _NOT_READY)
         if isinstance(what, Pending):
-            return self._pending(what)
+            return pending_summary(what, lines=self._line, routes=self._route)
         workload = self._workload(what)
         if isinstance(what, Explain):
             self.ration.take(what.namespace)
@@ -271,9 +271,6 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         found = explain(self.store.engine.view, request.key, self.now())
         waits = workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and not workload.has(FINISHED)
         return explanation(request, found, prospects(self.group(request.key, workload)) if waits else ())
-
-    def _pending(self, request: Pending) -> Mapping[str, Any]:
-        return pending_summary(request, lines=self._line, routes=self._route)
 
     def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:
         view = self.store.engine.view

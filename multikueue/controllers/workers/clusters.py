@@ -152,7 +152,7 @@ class Clusters:
         return self._start(name, access, namespaces)
 
     def _warn_of_path(self, cluster: MultiKueueCluster) -> None:
-        """Once for each version of the object: who may write it may name any file of ours."""
+        """Warns once for each version of the object: its author may name any file of ours."""
         source, settings = cluster.spec.cluster_source.kube_config, self.context.settings
         if source is None or source.location_type != "Path" or settings.dispatch.kubeconfig_directory is not None:
             return
@@ -166,7 +166,7 @@ class Clusters:
         )
 
     def _may_be_used(self, name: str) -> bool:
-        """Whether its kubeconfig was checked by rules as strict as those of now."""
+        """Whether its kubeconfig was checked by rules as strict as the present ones."""
         return self.context.settings.dispatch.insecure_kubeconfigs or name not in self._insecure
 
     def _taken(self, name: str) -> None:

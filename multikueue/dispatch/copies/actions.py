@@ -53,7 +53,7 @@ class PatchJob(Action, frozen=True, kw_only=True):
 
 
 class FindJob(Action, frozen=True, kw_only=True):
-    """Read a job live from the worker: one whose creation got no answer, or one without events."""
+    """Read a job live from the worker, if its creation got no answer, or if it has no events."""
 
 
 class DeleteJob(Action, frozen=True, kw_only=True):

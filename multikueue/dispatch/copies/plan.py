@@ -62,7 +62,7 @@ class Scaled(Desired, frozen=True, kw_only=True):
 
 
 class Found(Desired, frozen=True, kw_only=True):
-    """A live read of a job: one whose creation got no answer, or one without events."""
+    """A live read of a job, if its creation got no answer, or if it has no events."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `local` is the object as last written (None: deleted). `choice` is the worker chosen among those that admitted in
     this `attempt`, until it is recorded: an event of an earlier admission may arrive late, and must not change the
     choice. `is_ready`: a worker has won for good. `lost` are the workers whose job of ours, if they have one, no longer
-    counts. `is_gated`: copies are made behind a gate, where they preempt nobody.
+    counts. `is_gated`: copies are made with a preemption gate, and preempt nothing while it is closed.
     """
 
     local: Workload | None
@@ -118,7 +118,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return copy.metadata.uid not in alone.kept
 
     def is_given_up(self, copy: Workload, cluster: str) -> bool:
-        """Whether the plan removes this very copy, whatever its status becomes."""
+        """Whether the plan removes this copy in any case."""
         return any(isinstance(each, Absent) and copy.metadata.uid in each.uids for each in self.on(cluster))
 
     def is_of(self, local: Workload | None) -> bool:

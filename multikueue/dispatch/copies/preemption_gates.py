@@ -1,7 +1,7 @@
-"""Preemption on one worker at a time (KEP 8303): each copy is made with a gate, behind which it preempts nobody.
+"""Preemption on one worker at a time (KEP 8303): each copy has a preemption gate, and preempts nothing while it is closed.
 
-A worker whose copy could only start by preempting says so. The gate of whoever said it first is opened; if nothing came
-of that for a while, that of the next.
+The condition of a copy says that it could only start by preemption. The gate of the first such copy is opened; if that
+copy is not admitted within a while, the gate of the next one.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def gated(spec: msgspec.Raw) -> Tree:
 
 
 def to_open(group: Group, now: datetime) -> tuple[str, timedelta | None]:
-    """The worker whose gate is to be opened now, if any; and when to look again. One that was to be opened stays the one,
-    until that is seen: another may say meanwhile that it is blocked for longer."""
+    """The worker whose gate is to be opened now, if any; and when to look again. A chosen gate stays the chosen one until
+    it is seen open: meanwhile another copy may turn out to be blocked for longer."""
     closed = {r.cluster: since for r in _copies(group) if (since := _blocked_since(r)) and _opened_at(r) is None}
     if not closed:
         return "", None

@@ -5,8 +5,8 @@ too, and writes the result into the copy's condition. It is the best authority. 
 the last one ended, and its message then leaves out the flavors before. So a message counts only if it covers each
 flavor of the worker's queue.
 
-Since 0.17 a Kueue parks a copy without a word if it has found another one inadmissible that asks for the same (gate
-SchedulingEquivalenceHashing). What it said about that one then counts for both.
+Since 0.17 a Kueue parks a copy without a message if another one of its scheduling equivalence class is inadmissible (gate
+SchedulingEquivalenceHashing). The message of the other one then counts for both.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def is_suspected(copy: Workload | None) -> bool:
 
 
 def lack(copy: Workload | None, flavors: Flavors | None, alike: str = "") -> str:
-    """What a worker lacks to ever admit a copy, in few words; empty if nothing, or while that is unknown.
+    """The reason why a worker can never admit a copy, in few words; empty if it can, or while that is unknown.
 
-    `alike` is the verdict on a copy that asks for the same, for one that has none of its own. A workload with partial
+    `alike` is the verdict on a copy of the same equivalence class, used if this one has none. A workload with partial
     admission may always fit: the message is about all of its pods.
     """
     text = verdict(copy) or alike
@@ -72,13 +72,13 @@ def _is_divisible(copy: Workload) -> bool:
 
 
 def verdict(copy: Workload | None) -> str:
-    """Why the worker's Kueue does not admit the copy, in its words; empty if it has not said so."""
+    """The message of the worker's Kueue, if it does not admit the copy; else empty."""
     told = copy.condition(QUOTA_RESERVED) if copy is not None else None
     return told.message[:_LONGEST_VERDICT] if told is not None and told.status == "False" else ""
 
 
 def _lack_of(text: str, flavors: Flavors | None) -> str:
-    """What the worker lacks for one pod set; empty as for `lack`."""
+    """The same reason for one pod set; empty as for `lack`."""
     unknown = _UNKNOWN.search(text)
     if unknown is not None:
         return f"{unknown[1]} is in no resource group"
@@ -109,7 +109,7 @@ def _some(texts: list[str]) -> str:
 
 
 def lacks(group: Group) -> dict[str, str]:
-    """What each reachable worker lacks that can never admit the workload."""
+    """The reachable workers that can never admit the workload, each with the reason."""
     return {remote.cluster: remote.never for remote in group.remotes if group.is_ruled_out_by(remote)}
 
 
@@ -136,7 +136,7 @@ def _is_doubtful(group: Group, remote: Remote) -> bool:
 
 
 def note(found: Mapping[str, str], missing: Mapping[str, str] | None = None) -> str:
-    """What workers lack, grouped by text: `cpu 6 of 4 at most in flavor default: w1, w2; …`. Before it, the workers
+    """The reasons of workers, grouped by text: `cpu 6 of 4 at most in flavor default: w1, w2; …`. Before it, the workers
     that never got a copy and get one as soon as they can take it: `no Job.example.com is there (w3)`."""
     parts = [_note_of(found)] if found else []
     for text in dict.fromkeys((missing or {}).values()):
@@ -156,7 +156,7 @@ def _note_of(found: Mapping[str, str]) -> str:
 
 
 def named_in(text: str) -> dict[str, str]:
-    """What each worker lacks, parsed from the text of `note`."""
+    """The reason of each worker, parsed from the text of `note`."""
     parts = (part.rpartition(": ") for part in text.split("; "))
     return {name: why for why, _, names in parts if why for name in names.split(", ")}
 

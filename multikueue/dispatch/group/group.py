@@ -145,8 +145,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
 
     `is_configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request
     for the job whose outcome is unknown, `read_at` the time of the last live read of its job. `unfit` says why the
-    worker cannot take this workload (for example a foreign object of its name), `never` what the worker lacks to ever
-    admit its copy; empty if nothing, or if that is unknown.
+    worker cannot take this workload (for example a foreign object of its name), `never` why the worker can never admit
+    its copy; empty if it can, or if that is unknown.
     """
 
     cluster: str
@@ -246,10 +246,6 @@ def is_of_attempt(item: Object | None, local: Workload, attempt: str) -> bool:
     return created is not None and since is not None and created >= since
 
 
-def _check_state(local: Workload, name: str) -> AdmissionCheckState | None:
-    return next((c for c in local.status.admission_checks if c.name == name), None)
-
-
 class Fleet(msgspec.Struct, frozen=True):
     """The workers of a MultiKueueConfig, in its order: one value for all its workloads."""
 
@@ -288,8 +284,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     - `is_unreadable`: the local workload exists and cannot be decoded, so nothing is decided about it.
     - `remotes`: the workers that the workload concerns: nominated, recorded, with a failed attempt, or with objects of
       ours; in the order of the MultiKueueConfig, then those outside it.
-    - `fleet`: the whole configuration, the same for all workloads. What keeps one worker from taking this one is in its
-      remote.
+    - `fleet`: the whole configuration, the same for all workloads. The reasons against one worker for this workload are in
+      its remote.
     - `problem`: why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
     - `may_copy_job`: False before the local job has been seen, and until it is fully stopped after an earlier
       attempt.
@@ -301,12 +297,12 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     - `patience`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
     - `is_preemption_sequential`: workers may preempt for it one at a time only.
-    - `opening`: the worker whose gate was to be opened when it was last decided, which need not be seen yet.
-    - `wins_by`: the condition of its copy by which a worker wins.
-    - `may_be_anywhere`: another program evicts it, and takes its nomination away, which is the trace of a requested job:
-      it has been evicted, perhaps while no process of ours ran.
-    - `should_redo_admission`: what its worker evicts is dispatched anew at once.
-    - `compatibility`: the release of Kueue whose words and ways are followed.
+    - `opening`: the worker whose gate the last decision opened; the caches may not show that yet.
+    - `wins_by`: a worker wins by this condition of its copy.
+    - `may_be_anywhere`: another program has evicted the workload, perhaps while no process of ours ran, and removed its
+      nomination, which was the trace of a requested job.
+    - `should_redo_admission`: a workload that its worker evicts is dispatched again at once.
+    - `compatibility`: the release of Kueue whose messages and decisions are followed.
     """
 
     key: ObjectKey
@@ -338,7 +334,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         local = self.local  # computed once, for both are read many times in each decision
-        msgspec.structs.force_setattr(self, "check_state", _check_state(local, self.check) if local else None)
+        checks = local.status.admission_checks if local else ()
+        state = next((check for check in checks if check.name == self.check), None)
+        msgspec.structs.force_setattr(self, "check_state", state)
         msgspec.structs.force_setattr(self, "attempt", attempt_of(local) if local else "")
 
     @property

@@ -90,7 +90,7 @@ def view(group: Group, now: datetime) -> View:
 def find_winner(group: Group) -> Remote | None:
     """The worker that has, or is to get, the job of the present attempt.
 
-    In this order: the recorded winner, whatever other workers do (sticky); a worker whose job was requested with
+    In this order: the recorded winner (sticky); a worker whose job was requested with
     unknown outcome; a worker that has our job, made by us or a predecessor just before a crash, unless its nomination
     was withdrawn meanwhile; the worker chosen among those that admitted, while it may still win.
     """
@@ -211,7 +211,7 @@ def _has_no_check(v: View) -> bool:
 
 
 def _has_begun(v: View) -> bool:
-    """Whether a worker has the job of this attempt, or may have it: it was asked for, and no answer came yet. It is asked
+    """Whether a worker has the job of this attempt, or may have it: it was requested, and no answer came yet. It is asked
     for again then, whether the check is still there or not."""
     return v.winner is not None and (v.group.is_current(v.won.job) or v.won.is_asked_for(v.group.attempt))
 

@@ -1,4 +1,4 @@
-"""What our check says, in the words of the release of Kueue that is followed."""
+"""The messages of our check, in the words of the release of Kueue that is followed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def gone(group: Group, cluster: str) -> str:
 
 
 def with_state_before(group: Group, message: str, *, is_required: bool = False, mark: str = ",") -> str:
-    """The message with the state that the check leaves; some messages always have it."""
+    """The message with the previous state of the check. In some messages it `is_required`; the others have it since 0.19."""
     check = group.check_state
     told = check is not None and bool(check.state) and (is_required or group.compatibility.has_admitting_words)
     return f'{message}{mark} Previously: "{check.state}"' if told and check is not None else message

@@ -39,7 +39,8 @@ def report_held_up(v: View, by: list[Remote], since: datetime | None, decision: 
 
     After HELD_UP_AFTER the workload names the worker and the cause: only people can resolve a foreign finalizer or a
     dead node."""
-    begun = {r.cluster: min(_left_since(r) or since or v.now, v.now) for r in by if r.job is not None}
+    jobs = {r.cluster: r.job for r in by if r.job is not None}
+    begun = {name: min(moment(job.metadata.deletion_timestamp) or since or v.now, v.now) for name, job in jobs.items()}
     late = [r for r in by if r.cluster in begun and begun[r.cluster] + HELD_UP_AFTER <= v.now]
     waits = (decision.again_after, *(at + HELD_UP_AFTER - v.now for at in begun.values()))
     after = min((wait for wait in waits if wait is not None and wait > timedelta()), default=None)
@@ -50,10 +51,6 @@ def report_held_up(v: View, by: list[Remote], since: datetime | None, decision: 
     status = with_check(v, "Pending", text)
     told = () if status == v.local.status else (Event("Warning", "MultiKueue", text),)
     return replace(decision, status=status, events=(*decision.events, *told))
-
-
-def _left_since(remote: Remote) -> datetime | None:
-    return moment(remote.job.metadata.deletion_timestamp) if remote.job is not None else None
 
 
 def _left_there(remote: Remote) -> str:
@@ -69,8 +66,8 @@ def _left_there(remote: Remote) -> str:
 
 def is_holding(group: Group, now: datetime) -> bool:
     """Whether some pods of an evicted workload still run or may run, so that its quota must stay reserved; or its job
-    has ended there, and the local job is not told yet. As in Kueue a result of the attempt counts more than its
-    eviction, and is lost once the quota is given back.
+    has ended there, and the local job does not have the result yet. As in Kueue a result of the attempt counts more
+    than its eviction, and is lost once the quota is given back.
 
     A lost worker does not count: that is the meaning of `worker_lost_timeout`.
     """
@@ -90,8 +87,8 @@ def _may_have_job(group: Group, remote: Remote) -> bool:
 
 
 def _is_result_untold(group: Group, remote: Remote) -> bool:
-    """Whether the job of this attempt has ended there and the local job is not told. The watch may show the end of the
-    copy first; a suspended job gets none any more (`finishing._given_up_at`)."""
+    """Whether the job of this attempt has ended there and the local job has no result. The watch may show the end of the
+    copy first; a suspended job gets no result any more (`finishing._given_up_at`)."""
     if group.is_job_finished or not group.is_current(remote.job):
         return False
     return remote.has_job_ended or (remote.has_result and not remote.is_held)

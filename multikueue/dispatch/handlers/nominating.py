@@ -149,7 +149,7 @@ def _until_unfit_is_over(v: View) -> timedelta | None:
 
 
 def _recorded_of(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """As many as Kueue's API takes. Those that may hold a job unseen are not cut off: the nomination is the only trace."""
+    """At most as many as Kueue's API takes. Workers that may hold an unseen job stay: the nomination is its only trace."""
     if len(wanted) <= MAX_NOMINATED:
         return wanted
     unseen = {r.cluster for r in v.group.remotes if not r.is_reachable and may_hold_unseen(v, r)}
@@ -171,7 +171,7 @@ def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
     - A worker that may hold an unseen job, even if the configuration dropped it: the nomination is the only trace of
       it.
 
-    And one out of reach that was asked for the job: the process after this one must wait for it too.
+    Also an unreachable worker with a requested job, nominated or not: the next process must wait for it too.
     """
     away = {r.cluster for r in v.group.remotes if not r.is_reachable and r.is_configured and r.unfit is None}
     unseen = {r.cluster for r in v.group.remotes if not r.is_reachable and may_hold_unseen(v, r)}

@@ -107,7 +107,7 @@ def retry(
     v: View, message: str, *, type_: Literal["Normal", "Warning"] = "Normal", is_complete: bool = False
 ) -> Outcome:
     """End the attempt by the check state Retry, not before SHORTEST_ATTEMPT: objects of this attempt must never count
-    as those of the next. A message that is `is_complete` says by itself in which state the check was."""
+    as those of the next. A message that `is_complete` already has the previous state of the check."""
     reserved = v.local.condition(QUOTA_RESERVED)
     if reserved is not None and reserved.last_transition_time is not None:
         left = reserved.last_transition_time + SHORTEST_ATTEMPT - v.now

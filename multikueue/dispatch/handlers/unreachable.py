@@ -1,4 +1,4 @@
-"""What an unreachable worker may hold, and how long it is waited for."""
+"""Unreachable workers: what they may hold, and how long to wait for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.nomination.request import failures
 
 ASKED_AGAIN = timedelta(seconds=1)
-"""Shortest wait before a worker counts as lost: it is asked once more first, and may not have answered yet."""
+"""Shortest wait before a worker counts as lost: a last probe must have had the time to be answered."""
 
 
 def until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:

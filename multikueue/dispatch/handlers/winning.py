@@ -26,7 +26,8 @@ def admitted(v: View) -> Outcome:
     losers = tuple(loser_removals(v))
     in_step = (InStep(cluster=v.won.cluster, why="it runs there"),) if v.won.workload else ()
     if v.won.job_state.is_incomplete and v.group.is_current(v.won.job):
-        return unchanged(v, desired=(*losers, *in_step, *_completion(v)), after=_until_fit(v, v.won))
+        after = v.won.unfit.until - v.now if v.won.unfit is not None else None
+        return unchanged(v, desired=(*losers, *in_step, *_completion(v)), after=after)
     if v.has_won:
         # Beside Kueue a separate write after the win clears the condition: the process may have died in between.
         settled = status_of_win(v) if v.state == "Pending" else without_nomination(v.local.status)
@@ -70,10 +71,6 @@ def _completion(v: View) -> Iterator[Desired]:
         yield Running(cluster=v.won.cluster, why="a part of it is missing")
     elif not v.has_won:
         yield from job_removal(v.won, "it cannot be whole there")
-
-
-def _until_fit(v: View, remote: Remote) -> timedelta | None:
-    return remote.unfit.until - v.now if remote.unfit is not None else None
 
 
 def _has_unreachable_job(v: View, remote: Remote) -> bool:

@@ -1,4 +1,4 @@
 """The last seen objects, by key and index.
 
-`cache` has those of one kind in one cluster, the others what is derived from these.
+`cache` has the objects of one kind in one cluster; the other modules derive from it.
 """

@@ -44,14 +44,14 @@ class Cache(Generic[T]):
 
     - Only the newest version is kept. An answer to our own write is applied by `upsert` like an event (read your
       writes), and older events are ignored. An object seen deleted does not return by a late event.
-    - A list replaces everything known before its request, whatever the versions: a cluster restored from a backup
+    - A list replaces everything known before its request, without regard to versions: a cluster restored from a backup
       counts its versions again from an earlier one.
     - `on_change(old, new)` gets each real change: (None, new) added, (old, new) changed, (old, None) deleted.
     - `unreadable` has the objects that cannot be decoded or applied, and why. Their absence, or their older version,
       means nothing. An error in a listener costs only that object: the change is rolled back, the object is set aside,
       and its next version, or the next list, is another attempt.
     - A list covers one namespace, or all (""): a client that lists some namespaces has a collection for each.
-    - With `orphans`, only some of the objects that nobody knows are wanted at a time.
+    - With `orphans`, the cache keeps only some of the unknown objects at a time.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class Cache(Generic[T]):
         return self._collection(namespace).newest
 
     def should_keep(self, item: T, /) -> bool:
-        """Whether a watch or list should report the object. A caller that upserts one unasked knows it."""
+        """Whether to keep an object of a watch or list. A caller that upserts an object by itself knows it."""
         return self._orphans is None or item.key in self._objects or self._orphans.admit(item)
 
     def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
-        """Whether an object of one of these names may exist that was not wanted."""
+        """Whether an object of one of these names may exist that was left out."""
         return self._orphans is not None and self._orphans.may_have_left_out(names)
 
     def upsert(self, item: T) -> None:
@@ -196,7 +196,7 @@ class Cache(Generic[T]):
         return self._lists.setdefault(namespace, _Told())
 
     def _collections_with(self, item: T) -> tuple[_Told[T], ...]:
-        """Those that are listed and have the object in them."""
+        """The listed collections that have the object."""
         own = self._lists.get(item.metadata.namespace) if item.metadata.namespace else None
         return (self._lists[""],) if own is None else (self._lists[""], own)
 

@@ -63,13 +63,13 @@ class Ceilings:
         return is_suspected(copy) or bool(self._said_of_another(worker, copy))
 
     def lack(self, worker: str, copy: Workload | None) -> str:
-        """What the worker lacks to ever admit its copy; empty if nothing, or if that is unknown."""
+        """The reason why the worker can never admit its copy; empty if it can, or if that is unknown."""
         if copy is None or not self.is_judged(worker, copy):
             return ""
         return lack(copy, self._flavors(worker, copy), self._said_of_another(worker, copy))
 
     def _said_of_another(self, worker: str, copy: Workload) -> str:
-        """The verdict on a copy that asks for the same, for a copy of which its Kueue has said nothing yet."""
+        """The verdict on a copy of the same equivalence class, for a copy without one of its own."""
         of_worker = self._verdicts.get(worker)
         if not of_worker or copy.condition(QUOTA_RESERVED) is not None:
             return ""

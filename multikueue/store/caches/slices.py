@@ -112,8 +112,8 @@ class Slices(msgspec.Struct, frozen=True):
 
 
 def _inherited(local: Workload, before: Workload | None) -> str:
-    """The worker of the slice before it, where somebody else reserved the quota and did not say where it stays. Only
-    at first: an eviction stops the job, and the next attempt goes anywhere."""
+    """The worker of the previous slice, if another program reserved the quota and did not record the worker. Only in the
+    first attempt: an eviction stops the job, and the next attempt may go to any worker."""
     is_first = local.has(QUOTA_RESERVED) and local.condition(EVICTED) is None
     runs = before is not None and not before.has(EVICTED)
     return (before.status.cluster_name or "") if before is not None and is_first and runs else ""

@@ -130,8 +130,8 @@ def workloads_of_a_copy(change: Change[Workload], state: State) -> Iterable[Key]
 
 
 def _is_told_by_its_job(change: Change[Workload], state: State) -> bool:
-    """Whether all that the copy says is the end of its job, which has told so itself: the local job gets that status first,
-    and wakes the workload with it."""
+    """Whether the copy only reports the end of its job, which the job has reported itself: the local job gets that status
+    first, and wakes the workload."""
     old, new = change.old, change.new
     if old is None or new is None or not is_result_alone(old, new):
         return False
@@ -220,8 +220,8 @@ def _has_no_news_for(local: AnyJob, change: Change[AnyJob], state: State) -> boo
 
 
 def _has_same_status(change: Change[AnyJob]) -> bool:
-    """Whether it is a batch Job, whose status is all that the local one gets, and neither that nor its metadata changed,
-    as when Kueue there starts it."""
+    """Whether it is a batch Job whose status and metadata did not change, as when Kueue there starts it: the local Job gets
+    nothing but the status."""
     old, new = change.old, change.new
     if type(old) is not Job or type(new) is not Job or old.status != new.status:
         return False
@@ -359,8 +359,8 @@ def the_worker(change: Change[Any], _state: State) -> Iterable[Key]:
 
 
 def workloads_dispatched_there(change: Change[Any], state: State) -> Iterable[Key]:
-    """The workloads that are dispatched to a worker, or may be; and those that only name it: until it was seen, or is lost,
-    it may hold a job of theirs, even if it left their configuration."""
+    """The workloads that are or may be dispatched to a worker, and those that only name it: until it was seen, or is lost,
+    it may hold a job of such a workload, even if it left the configuration."""
     worker = state.workers[change.worker]
     found = worker.held() | worker.expectations.awaited()
     found.update(state.workloads.keys_by("worker", change.worker))

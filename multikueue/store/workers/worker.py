@@ -39,8 +39,8 @@ def _workload_of(job: AnyJob) -> Iterable[ObjectKey]:
 
 
 def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
-    """The workload a remote job belongs to. A job that another one made there has none: it may have all labels and
-    annotations of that one, as KubeRay gives those of a RayJob to its RayCluster. What we create has no controller."""
+    """The workload a remote job belongs to. A job with a controller has none: a controller may copy all labels and annotations,
+    as KubeRay does from a RayJob to its RayCluster. Objects of ours have no controller."""
     name = "" if controller_of(job.metadata) is not None else prebuilt_workload(job.metadata)
     return (ObjectKey(job.metadata.namespace, name),) if name else ()
 
@@ -59,7 +59,7 @@ def _nobody(_worker: WorkerView, _aspect: WorkerAspect) -> None:
 
 
 class Known(Protocol):
-    """What objects on a worker may belong to."""
+    """The owners that objects on a worker may belong to."""
 
     def has_workload(self, key: ObjectKey, /) -> bool: ...
     def has_job(self, job: AnyJob, /) -> bool: ...
@@ -80,7 +80,7 @@ class Places:
     def of(self, key: ObjectKey, is_concerned: Callable[[str], bool]) -> tuple[str, ...]:
         """The noted workers that the workload still concerns.
 
-        `is_concerned` may gather a group of Pods, whose change is heard then, and has workers noted and asked for.
+        `is_concerned` may rebuild a group of Pods; that change is applied then, and may note workers and ask for them.
         """
         gone = [name for name in tuple(self._of.get(key, ())) if not is_concerned(name)]
         noted = self._of.get(key, {})
@@ -220,7 +220,7 @@ class WorkerView:
 
     def reported(self, since: datetime | None, why: str, now: datetime, namespaces: tuple[str, ...] | None) -> None:
         """Another process has the connection, and reports it: active if `why` is empty, else inactive `since` then.
-        `namespaces` are those it offers, None if unknown."""
+        `namespaces` are the offered ones, None if unknown."""
         is_news = (why != self.why) | (namespaces is not None and self.watch_scope.offer(namespaces, now))
         self.why = why
         lost = replace(self.link, reach=Reach.ISOLATED, since=since or self.link.since)

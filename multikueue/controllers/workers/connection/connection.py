@@ -183,6 +183,7 @@ class Connection:
             self._leave()
 
     def _settled(self) -> None:
+        """Calls `_leave`, which the run sets later than this method is passed on."""
         self._leave()
 
     async def _connected(self) -> None:

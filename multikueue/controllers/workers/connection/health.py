@@ -19,7 +19,7 @@ log = get_logger()
 
 
 def _ignore() -> None:
-    """Whoever need not know."""
+    """No listener."""
 
 
 HEARTBEAT = "heartbeat"

@@ -93,7 +93,7 @@ class Outbox:
     """Whether that was seen on this connection; until then it is asked where it matters."""
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Does what the plan still wants here; nothing while the worker is out of reach, or the plan is replaced."""
+        """Does the rest of the plan here; nothing while the worker is out of reach, or the plan is replaced."""
         if not self.worker.link.is_connected:
             return DONE
         plan = self.context.store.plans.get(key)
@@ -124,8 +124,8 @@ class Outbox:
         return any(isinstance(action, CreateWorkload) for action in first)
 
     async def _may_create(self, key: ObjectKey, plan: Plan) -> bool:
-        """Whether Kueue there understands what the plan has made there. It would make a second Workload for a job whose
-        Workload has a name that it does not read: both would hold quota, and an eviction would stop neither."""
+        """Whether Kueue there understands the objects of the plan. It would make a second Workload for a job whose Workload
+        has a name that it does not read: both would hold quota, and an eviction would stop neither."""
         if len(key.name) <= LONGEST_NAME or self._can_read_long_names:
             return True
         if not any(isinstance(action, (CreateWorkload, CreateJob)) for action in self._left(key, plan)):
@@ -312,7 +312,8 @@ class Outbox:
 
     @_perform.register
     async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
-        job = self.worker.job_of(key) or self._inherited(key)
+        # The job of an elastic workload may still be marked with the slice before it.
+        job = self.worker.job_of(key) or self.context.views.seen(key, self.worker.name).job
         if job is not None and job.metadata.uid == action.uid:
             for part in members_of(job):
                 kind = self.context.store.adapters.of(part).kind
@@ -355,10 +356,6 @@ class Outbox:
     @_perform.register
     async def _patch_workload(self, action: PatchWorkload, key: ObjectKey) -> None:
         self.worker.workloads.upsert(await self.client.merge_patch(WORKLOADS, key, action.body))
-
-    def _inherited(self, key: ObjectKey) -> AnyJob | None:
-        """The job of an elastic workload that is still marked with the slice before it."""
-        return self.context.views.seen(key, self.worker.name).job
 
     @_perform.register
     async def _patch_job(self, action: PatchJob, _key: ObjectKey) -> None:

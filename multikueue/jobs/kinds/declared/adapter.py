@@ -174,7 +174,7 @@ class DeclaredJob(DefaultAdapter):
         local job is suspended and idle, only an end is written."""
         if self.unmanaged_reason(local) or self.finished(local):
             return None
-        if self._is_idle(local) and not self.finished(remote):
+        if self.is_suspended(local) and not self.is_active(local) and not self.finished(remote):
             return None
         return remote.status if is_different(local.status, remote.status) else None
 
@@ -200,9 +200,6 @@ class DeclaredJob(DefaultAdapter):
 
     def _suspended(self, should_suspend: bool) -> Tree:
         return paths.nested(paths.keys_of(self.declared.suspend), should_suspend)
-
-    def _is_idle(self, job: AnyJob) -> bool:
-        return self.is_suspended(job) and not self.is_active(job)
 
     def _managed_by(self) -> paths.Keys:
         return _in_spec(self.declared.managed_by) if self.declared.managed_by else ()
