@@ -88,7 +88,7 @@ def nominate(group: Group, now: datetime) -> Decision:
     phase = phase_of(seen)
     if phase is not Phase.NOMINATING or seen.local.status.cluster_name or _should_give_back(group):
         return _decision(phase, unchanged(seen))
-    outcome = nominating(replace(seen, group=replace(group, patience=None)))
+    outcome = nominating(replace(seen, group=replace(group, give_back_after=None)))
     wanted = outcome.status or seen.local.status
     status = replace(
         seen.local.status,

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from multikueue.api.jobs.job import JobKey
 from multikueue.api.meta import ObjectKey
 
-__all__ = ["Key", "Nowhere", "Queue", "WorkQueues"]
+__all__ = ["Key", "NoQueues", "Queue", "WorkQueues"]
 
 Queue = Literal[
     "workloads", "jobs", "cluster_queues", "local_queues", "cohorts", "checks", "flavors", "clusters", "admission"
@@ -23,7 +23,7 @@ class WorkQueues(Protocol):
     def add(self, queue: Queue, key: Key, /) -> None: ...
 
 
-class Nowhere:
+class NoQueues:
     """Work queues of a read-only process: every key is dropped."""
 
     def add(self, queue: Queue, key: Key, /) -> None:

@@ -20,7 +20,7 @@ from multikueue.kube.decode import list_of
 from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache
-from multikueue.store.queues import Nowhere
+from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import (
@@ -49,7 +49,7 @@ def honest() -> Store:
     engine = Engine(
         admission_sharing=UsageDecay(half_life=timedelta(minutes=5)), has_non_preemptible=True, has_elastic_jobs=True
     )
-    store = Store(engine, Nowhere(), lambda: NOW, has_elastic_jobs=True, should_wait_for_pods=True)
+    store = Store(engine, NoQueues(), lambda: NOW, has_elastic_jobs=True, should_wait_for_pods=True)
     store.namespaces.upsert(namespace("default").build())
     store.flavors.upsert(flavor().build())
     store.checks.upsert(admission_check("mk").config("mk").active().build())

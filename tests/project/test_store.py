@@ -10,7 +10,7 @@ import pytest
 
 from multikueue.dispatch.group.group import Link
 from multikueue.quota.engine import Engine
-from multikueue.store.queues import Nowhere
+from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.store.workers.expectations import Expectations
 from multikueue.store.workers.watch_scope import WatchScope
@@ -21,7 +21,7 @@ from tests.project.files import ROOT
 OWNER = re.compile(r"(^|[._])(store|known|worker|view|link|expectations|watch_scope|plans)(\(.*\))?$")
 """What a name ends with that stands for the store, or for something that it has."""
 
-STORE = Store(Engine(), Nowhere(), lambda: NOW)
+STORE = Store(Engine(), NoQueues(), lambda: NOW)
 OWNED = {
     *vars(STORE),
     *WorkerView.__slots__,

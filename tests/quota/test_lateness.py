@@ -10,22 +10,24 @@ import msgspec
 from multikueue.api.kueue.workload import PODS_READY, EvictionCount, SchedulingStats, Workload, WorkloadStatus
 from multikueue.api.meta import find_condition
 from multikueue.quota.workload.lifecycle import Facts, Step, step
-from multikueue.quota.workload.readiness import Patience
+from multikueue.quota.workload.readiness import WaitForPodsReady
 from multikueue.testing import WorkloadBuilder, cluster_queue, local_queue, workload
 from tests.quota.builders import SECOND, after, facts_of
 
-PATIENCE = Patience(timeout=300 * SECOND, recovery_timeout=3 * SECOND)
+PATIENCE = WaitForPodsReady(timeout=300 * SECOND, recovery_timeout=3 * SECOND)
 MESSAGE = "Exceeded the PodsReady timeout default/wl"
 
 
-def facts(now: datetime, *, ready_pods: int | None = 0, patience: Patience | None = PATIENCE, **known: Any) -> Facts:
+def facts(
+    now: datetime, *, ready_pods: int | None = 0, wait_for_pods_ready: WaitForPodsReady | None = PATIENCE, **known: Any
+) -> Facts:
     return facts_of(
         now,
         cluster_queue=cluster_queue("cq").build(),
         local_queue=local_queue("lq").build(),
         is_cluster_queue_active=True,
         ready_pods=ready_pods,
-        patience=patience,
+        wait_for_pods_ready=wait_for_pods_ready,
         **{"retry_backoff": 60 * SECOND, "is_holding": True, **known},
     )
 
@@ -76,7 +78,7 @@ def test_of_one_admitted_in_part_that_part_has_to_be_ready() -> None:
 
 def test_nothing_is_said_where_nobody_looks_at_pods() -> None:
     value = running().build()
-    assert step(value, facts(after(999), patience=None)).status is value.status
+    assert step(value, facts(after(999), wait_for_pods_ready=None)).status is value.status
     assert told(step(value, facts(after(10), ready_pods=None)).status, PODS_READY) is None
 
 
@@ -127,14 +129,14 @@ def test_qe_333_who_lost_a_pod_has_the_time_to_recover() -> None:
 
 
 def test_qe_333_who_was_late_too_often_is_deactivated() -> None:
-    patience = Patience(timeout=300 * SECOND, limit=0)
-    found = step(running().build(), facts(after(300), patience=patience))
+    wait_for_pods_ready = WaitForPodsReady(timeout=300 * SECOND, limit=0)
+    found = step(running().build(), facts(after(300), wait_for_pods_ready=wait_for_pods_ready))
     assert found.should_deactivate
     assert told(found.status, "DeactivationTarget") == ("True", "RequeuingLimitExceeded")
     assert (told(found.status, "Evicted"), found.events) == (None, ())
 
     off = running().inactive().build()
-    found = taken(shown(off, found), facts(after(301), patience=patience))
+    found = taken(shown(off, found), facts(after(301), wait_for_pods_ready=wait_for_pods_ready))
     evicted = find_condition(found.status.conditions, "Evicted")
     assert evicted
     assert evicted.reason == "DeactivatedDueToRequeuingLimitExceeded"

@@ -46,12 +46,12 @@ def unreadable(
 async def _list(target: ContextChoice, output: Form) -> None:
     from multikueue.api.kinds import SECRETS
     from multikueue.quota.engine import Engine
-    from multikueue.store.queues import Nowhere
+    from multikueue.store.queues import NoQueues
     from multikueue.store.store import Store
 
     found: list[dict[str, Any]] = []
     async with target.connect() as client:
-        store = Store(Engine(), Nowhere(), now)
+        store = Store(Engine(), NoQueues(), now)
         for _, kind, cache in store.caches():
             if kind is SECRETS:
                 continue  # the manager reads those of one namespace only; the others are not ours to read

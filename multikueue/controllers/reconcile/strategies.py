@@ -31,7 +31,7 @@ from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.group.group import Group
-from multikueue.dispatch.nomination.patience import patience_of
+from multikueue.dispatch.nomination.give_back import give_back_after_of
 from multikueue.dispatch.nomination.request import nomination_request
 from multikueue.dispatch.strategy_call import (
     LoadedStrategy,
@@ -286,7 +286,9 @@ class Strategies:
     def _with_result(self, group: Group, result: NominationResult) -> Group:
         strategy = result.by.strategy if result.by is not None else None
         return replace(
-            group, nomination_result=result, patience=patience_of(strategy, self.settings.dispatch.give_back_after)
+            group,
+            nomination_result=result,
+            give_back_after=give_back_after_of(strategy, self.settings.dispatch.give_back_after),
         )
 
     def forget(self, key: ObjectKey) -> None:
@@ -327,13 +329,13 @@ class Strategies:
         if isinstance(outcome, Nomination):
             return NominationResult(request=request, by=by, nomination=outcome, again_at=again_at(outcome, now))
         failures = (last.failures if last is not None and last.by is by else 0) + 1
-        wait = self._patience().delay(failures)
+        wait = self._backoff().delay(failures)
         problem = excerpt(_words(outcome, by, self.settings.dispatch.strategy_timeout))
         self.failed(by.name)
         log.warning("strategy.failed", strategy=by.name, why=problem, again_after=wait.total_seconds())
         return NominationResult(request=request, by=by, problem=problem, failures=failures, again_at=now + wait)
 
-    def _patience(self) -> Backoff:
+    def _backoff(self) -> Backoff:
         dispatch = self.settings.dispatch
         first = min(dispatch.strategy_timeout, dispatch.retry_cap)
         return Backoff(first=first, cap=dispatch.retry_cap, jitter=0)

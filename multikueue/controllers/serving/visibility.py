@@ -110,7 +110,7 @@ class AccessReviewer:
 
 
 @dataclass(slots=True)
-class Ration:
+class ExplanationRateLimiter:
     """How often explanations are asked for in a namespace: `BURST` at once, then `PER_SECOND`.
 
     The event loop waits while one is made. It goes by the namespace, since its people may make accounts at will there.
@@ -208,7 +208,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     gate: AccessReviewer
     reads: Reads
-    ration: Ration = msgspec.field(default_factory=Ration)
+    rate_limiter: ExplanationRateLimiter = msgspec.field(default_factory=ExplanationRateLimiter)
     _one: anyio.Lock = msgspec.field(default_factory=anyio.Lock)
 
     async def reconcile(self) -> int:
@@ -253,7 +253,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             return pending_summary(what, lines=self._line, routes=self._route)
         workload = self._workload(what)
         if isinstance(what, Explain):
-            self.ration.take(what.namespace)
+            self.rate_limiter.take(what.namespace)
             async with self._one:  # others have their turn between two of them
                 await checkpoint()
                 return self._explanation(what, workload)

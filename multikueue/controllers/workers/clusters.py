@@ -95,7 +95,7 @@ class Clusters:
     def _looked(self, began: datetime) -> None:
         for name, worker in self.context.store.workers.items():
             if name not in self._connections:
-                worker.asked_in_vain(began, self.context.now(), self.context.lost_after)
+                worker.probe_failed(began, self.context.now(), self.context.lost_after)
 
     def _files(self) -> Iterable[str]:
         return self.context.store.files()

@@ -45,7 +45,7 @@ from multikueue.jobs.kinds.pods.members import replaceable
 from multikueue.quota.workload import lifecycle
 from multikueue.quota.workload.backoff import backoff
 from multikueue.quota.workload.protection import INVALID_ANNOTATION, non_preemptible_problem
-from multikueue.quota.workload.readiness import Patience
+from multikueue.quota.workload.readiness import WaitForPodsReady
 from multikueue.runtime import AGAIN, DONE, Result
 
 ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
@@ -126,7 +126,7 @@ class Workloads(msgspec.Struct, frozen=True):
             slices=self._slice_facts(local, is_reserved=reservation is not None),
             compatibility=Compatibility.of(self.context.settings.quota.compatibility),
             retry_backoff=self._backoff(local),
-            patience=self._patience(),
+            wait_for_pods_ready=self._wait_for_pods_ready(),
             may_fit_now=self._may_fit_now(local, group),
             should_check_gates=store.engine.should_check_gates,
         )
@@ -200,13 +200,15 @@ class Workloads(msgspec.Struct, frozen=True):
         quota = self.context.settings.quota
         return backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
 
-    def _patience(self) -> Patience | None:
+    def _wait_for_pods_ready(self) -> WaitForPodsReady | None:
         """The timeouts of Kueue's waitForPodsReady; None if it is disabled."""
         settings = self.context.settings.quota.pods_ready
         if not settings.enabled:
             return None
         recovery = settings.timeout if settings.recovery_timeout is None else settings.recovery_timeout
-        return Patience(timeout=settings.timeout, recovery_timeout=recovery or None, limit=settings.backoff_limit_count)
+        return WaitForPodsReady(
+            timeout=settings.timeout, recovery_timeout=recovery or None, limit=settings.backoff_limit_count
+        )
 
     async def _write(self, local: Workload, status: WorkloadStatus, *, should_deactivate: bool) -> Workload:
         store = self.context.store

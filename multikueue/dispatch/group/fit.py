@@ -116,8 +116,8 @@ def lacks(group: Group) -> dict[str, str]:
 def can_fit_nowhere(group: Group) -> bool:
     """Whether no usable worker could ever admit the workload: at least one was asked, or none has jobs of its kind, or
     none in its namespace. A worker that is suspect is waited for."""
-    asked_in_vain = any(map(group.is_ruled_out_by, group.remotes))
-    if not asked_in_vain and not (group.fleet.missing and len(group.fleet.missing) == len(group.fleet.workers)):
+    is_ruled_out = any(map(group.is_ruled_out_by, group.remotes))
+    if not is_ruled_out and not (group.fleet.missing and len(group.fleet.missing) == len(group.fleet.workers)):
         return False
     in_doubt = any(remote.is_configured and remote.link.reach is Reach.SUSPECT for remote in group.remotes)
     return not in_doubt and not group.shown.usable

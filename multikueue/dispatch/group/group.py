@@ -294,7 +294,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
       late, and must not change it.
     - `nomination_result`: the strategy's last one in this attempt, None if there is none.
     - `slice`: the relation to other slices of the job.
-    - `patience`: how long the workload may keep quota without a worker; None: forever.
+    - `give_back_after`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
     - `is_preemption_sequential`: workers may preempt for it one at a time only.
     - `opening`: the worker whose gate the last decision opened; the caches may not show that yet.
@@ -319,7 +319,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     slice: Slice = NO_SLICE
     origin: str = "multikueue"
     lost_after: timedelta = timedelta(minutes=15)
-    patience: timedelta | None = None
+    give_back_after: timedelta | None = None
     copy_retention: timedelta = timedelta()
     is_preemption_sequential: bool = False
     opening: str = ""

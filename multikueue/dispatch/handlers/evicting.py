@@ -78,7 +78,7 @@ def _may_have_job(group: Group, remote: Remote) -> bool:
     if remote.asked is not None:
         return True
     if remote.is_reachable:
-        return remote.may_be_running or _is_result_untold(group, remote)
+        return remote.may_be_running or _is_result_unreported(group, remote)
     status = group.local.status if group.local is not None else WorkloadStatus()
     recorded = status.cluster_name == remote.cluster
     # A predecessor may have made the job there just before it died, and the nomination is the only trace of it.
@@ -86,7 +86,7 @@ def _may_have_job(group: Group, remote: Remote) -> bool:
     return recorded or unseen or remote.job is not None
 
 
-def _is_result_untold(group: Group, remote: Remote) -> bool:
+def _is_result_unreported(group: Group, remote: Remote) -> bool:
     """Whether the job of this attempt has ended there and the local job has no result. The watch may show the end of the
     copy first; a suspended job gets no result any more (`finishing._given_up_at`)."""
     if group.is_job_finished or not group.is_current(remote.job):

@@ -63,17 +63,17 @@ def finished(v: View) -> Outcome:
 
     A job may finish before its win is recorded, if the process died in between. The win is recorded now if the worker
     is still nominated: Kueue's webhook accepts no other `clusterName`."""
-    is_untold = not v.has_won and _is_untold(v)
-    left = _retained_for(v) if v.has_won or is_untold else None
+    is_unreported = not v.has_won and _is_end_unreported(v)
+    left = _retained_for(v) if v.has_won or is_unreported else None
     kept = (v.won.cluster,) if left else ()
     outcome = unchanged(v, desired=removals((*v.group.slice.heir, *kept), v.group.remotes), after=left)
-    if not is_untold:
+    if not is_unreported:
         return outcome
     recorded = record_win(v, outcome.desired)
     return replace(recorded, again_after=sooner(recorded.again_after, left))
 
 
-def _is_untold(v: View) -> bool:
+def _is_end_unreported(v: View) -> bool:
     return (
         v.winner is not None
         and v.group.is_current(v.won.job)

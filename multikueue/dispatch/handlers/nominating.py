@@ -21,7 +21,7 @@ from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged, wit
 from multikueue.dispatch.handlers.removal import removals
 from multikueue.dispatch.handlers.retrying import retry
 from multikueue.dispatch.handlers.unreachable import may_hold_unseen, until_lost
-from multikueue.dispatch.nomination.patience import gives_up_at, gives_up_for
+from multikueue.dispatch.nomination.give_back import give_back_at, give_back_message
 from multikueue.dispatch.nomination.request import usable
 from multikueue.dispatch.strategy_call import NominationResult
 from multikueue.strategy import Nomination
@@ -33,18 +33,18 @@ STUCK_AFTER = timedelta(seconds=5)
 def nominating(v: View) -> Outcome:
     """Carry out the strategy's nomination. Without a result for the present state nothing changes: each change that makes
     a result stale has the strategy called again."""
-    result, end = v.group.nomination_result, gives_up_at(v.group)
+    result, end = v.group.nomination_result, give_back_at(v.group)
     if result is None:
         return unchanged(v)
     is_over = end is not None and end <= v.now
     if result.nomination is None:
-        return retry(v, gives_up_for(v.group)) if is_over else _report_problem(v, result)
+        return retry(v, give_back_message(v.group)) if is_over else _report_problem(v, result)
     if result.request.fleet.workers is not v.group.shown.workers and result.request.fleet.names != usable(v.group):
         return unchanged(v)
     if result.nomination.give_back:
         return retry(v, result.nomination.reason or f"Strategy {_name(result)} gives the quota back")
     if is_over:
-        return retry(v, gives_up_for(v.group))
+        return retry(v, give_back_message(v.group))
     return _nominated(v, result, result.nomination)
 
 
@@ -52,7 +52,7 @@ def _report_problem(v: View, result: NominationResult) -> Outcome:
     """The strategy refused or failed: report it. Existing copies stay and may still win."""
     reason = "StrategyRefused" if result.by is None else "StrategyFailed"
     event = Event("Warning", reason, result.problem)
-    status, after = with_check(v, "Pending", result.problem), sooner(_until(v, result), _until_given_up(v))
+    status, after = with_check(v, "Pending", result.problem), sooner(_until(v, result), _until_give_back(v))
     return replace(unchanged(v, after=after), status=status, events=(event,))
 
 
@@ -67,7 +67,7 @@ def _nominated(v: View, result: NominationResult, nomination: Nomination) -> Out
     status = with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
     opened, gate_after = _gate(v)
     desired = (*removals(there, v.group.remotes), *_copies(v, there), *opened)
-    after = sooner(_until(v, result), stuck_after, gate_after, _until_unfit_is_over(v), _until_given_up(v))
+    after = sooner(_until(v, result), stuck_after, gate_after, _until_unfit_is_over(v), _until_give_back(v))
     return replace(unchanged(v, desired=desired, after=after), status=status)
 
 
@@ -79,8 +79,8 @@ def _gate(v: View) -> tuple[tuple[Desired, ...], timedelta | None]:
     return (Ungated(cluster=cluster, why="it is the first that would preempt"),) if cluster else (), after
 
 
-def _until_given_up(v: View) -> timedelta | None:
-    end = gives_up_at(v.group)
+def _until_give_back(v: View) -> timedelta | None:
+    end = give_back_at(v.group)
     return max(end - v.now, timedelta()) if end is not None else None
 
 

@@ -48,7 +48,7 @@ from multikueue.quota.workload import readiness, transitions
 from multikueue.quota.workload.budget import keep_time
 from multikueue.quota.workload.ends import end_of, keep_end, time_is_up
 from multikueue.quota.workload.outcome import PENDING, Eviction, Verdict
-from multikueue.quota.workload.readiness import REQUEUING_LIMIT_EXCEEDED, Patience
+from multikueue.quota.workload.readiness import REQUEUING_LIMIT_EXCEEDED, WaitForPodsReady
 from multikueue.quota.workload.transitions import evict, put_condition, synchronise_admitted
 
 __all__ = [
@@ -137,7 +137,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All that a step may know beside the workload.
 
     `retry_backoff`: the wait after an eviction by a check that asked for a retry, or for late pods; None: none.
-    `patience`: how long pods may take; None: nothing waits for them. `may_fit_now`: it is held back since it fits no
+    `wait_for_pods_ready`: how long pods may take; None: nothing waits for them. `may_fit_now`: it is held back since it fits no
     worker, and that may have changed, so its wait is over. `should_check_gates`: admission gates hold work back.
     """
 
@@ -148,7 +148,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     slices: SliceFacts = NO_SLICES
     compatibility: Compatibility = NEWEST
     retry_backoff: timedelta | None = None
-    patience: Patience | None = None
+    wait_for_pods_ready: WaitForPodsReady | None = None
     may_fit_now: bool = False
     should_check_gates: bool = True
 
@@ -342,7 +342,12 @@ class _Step:
     def look_at_pods(self) -> None:
         """Set PodsReady, but not before the first verdict: it is not worth a write of its own."""
         judged = find_condition(self.status.conditions, QUOTA_RESERVED) is not None
-        if self.facts.patience is None or self.facts.job.ready_pods is None or not judged or self.has(FINISHED):
+        if (
+            self.facts.wait_for_pods_ready is None
+            or self.facts.job.ready_pods is None
+            or not judged
+            or self.has(FINISHED)
+        ):
             return
         found = readiness.finding(self.status, are_ready=self.facts.job.ready_pods >= self.pods_wanted)
         self.put(PODS_READY, found.status, reason=found.reason, message=found.message)
@@ -466,11 +471,11 @@ class _Step:
 
     def evict_if_pods_are_late(self) -> bool:
         """Evict a workload whose pods are not all ready in time; after too many times, deactivate it."""
-        patience = self.facts.patience
-        deadline = readiness.deadline(self.status, patience) if patience else None
-        if patience is None or deadline is None or self.is_waiting_for(deadline.at):
+        wait_for_pods_ready = self.facts.wait_for_pods_ready
+        deadline = readiness.deadline(self.status, wait_for_pods_ready) if wait_for_pods_ready else None
+        if wait_for_pods_ready is None or deadline is None or self.is_waiting_for(deadline.at):
             return False
-        if readiness.is_given_up(self.status, patience):
+        if readiness.is_given_up(self.status, wait_for_pods_ready):
             message = "exceeding the maximum number of re-queuing retries"
             self.target(REQUEUING_LIMIT_EXCEEDED, message)
             return True

@@ -19,7 +19,7 @@ WAIT_FOR_START, WAIT_FOR_RECOVERY = "WaitForStart", "WaitForRecovery"
 REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
     """How long pods may take: `timeout` from admission on, `recovery_timeout` from the failure of a pod that was ready;
     None: no limit. A workload that was late `limit` times already is given up; None: never."""
 
@@ -61,30 +61,30 @@ def finding(status: WorkloadStatus, *, are_ready: bool) -> PodsReadyCondition:
     return _NOT_RECOVERED if were_ready or reason == WAIT_FOR_RECOVERY else _NOT_STARTED
 
 
-def deadline(status: WorkloadStatus, patience: Patience) -> Deadline | None:
+def deadline(status: WorkloadStatus, wait_for_pods_ready: WaitForPodsReady) -> Deadline | None:
     """When the pods have to be ready; None while nothing is waited for."""
     admitted, ready = find_condition(status.conditions, ADMITTED), find_condition(status.conditions, PODS_READY)
     if admitted is None or admitted.status != "True" or (ready is not None and ready.status == "True"):
         return None
     if ready is None or ready.reason == WAIT_FOR_START:
-        return _deadline(admitted.last_transition_time, patience.timeout, WAIT_FOR_START)
+        return _deadline(admitted.last_transition_time, wait_for_pods_ready.timeout, WAIT_FOR_START)
     if ready.reason == WAIT_FOR_RECOVERY:
-        return _deadline(ready.last_transition_time, patience.recovery_timeout, WAIT_FOR_RECOVERY)
+        return _deadline(ready.last_transition_time, wait_for_pods_ready.recovery_timeout, WAIT_FOR_RECOVERY)
     return None
 
 
-def is_given_up(status: WorkloadStatus, patience: Patience) -> bool:
+def is_given_up(status: WorkloadStatus, wait_for_pods_ready: WaitForPodsReady) -> bool:
     """Whether a late workload has been requeued often enough.
 
     Its requeue state also counts evictions by checks, since their waits grow likewise; but those are not its pods'
     fault.
     """
-    if patience.limit is None:
+    if wait_for_pods_ready.limit is None:
         return False
     requeued = (status.requeue_state.count or 0) if status.requeue_state else 0
     evictions = status.scheduling_stats.evictions if status.scheduling_stats else ()
     late = sum(each.count for each in evictions if each.reason == PODS_READY_TIMEOUT)
-    return min(requeued, late) >= patience.limit
+    return min(requeued, late) >= wait_for_pods_ready.limit
 
 
 def _deadline(since: datetime | None, span: timedelta | None, cause: str) -> Deadline | None:

@@ -164,7 +164,7 @@ def _later_slices(key: ObjectKey, state: State) -> Iterable[ObjectKey]:
     return state.slices.after(key) if state.slices is not None else ()
 
 
-def workloads_that_mind_its_pods(change: Change[AnyJob], state: State) -> Iterator[Key]:
+def workloads_affected_by_its_pods(change: Change[AnyJob], state: State) -> Iterator[Key]:
     """A change between pods and no pods is news only where the pods have to go, or should not be."""
     if change.old is None or change.new is None:
         return

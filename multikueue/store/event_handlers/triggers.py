@@ -108,7 +108,7 @@ COPY: Table[Workload] = (Row(changes.copy_for_a_decision, (To("workloads", conce
 REMOTE_JOB: Table[AnyJob] = (
     Row(None, (To("jobs", concerned.local_job_of), To("workloads", concerned.workloads_waiting_for_pods))),
     Row(changes.remote_job_for_a_decision, (To("workloads", concerned.workloads_of_a_remote_job),)),
-    Row(changes.has_pods, (To("workloads", concerned.workloads_that_mind_its_pods),)),
+    Row(changes.has_pods, (To("workloads", concerned.workloads_affected_by_its_pods),)),
 )
 """A job on a worker."""
 

@@ -246,7 +246,7 @@ class WorkerView:
         """Probes of it begin: its absence counts by failed probes."""
         self.link = replace(self.link, last_failed_probe=self.link.last_failed_probe or NEVER)
 
-    def asked_in_vain(self, until: datetime, now: datetime, timeout: timedelta) -> None:
+    def probe_failed(self, until: datetime, now: datetime, timeout: timedelta) -> None:
         """Probes have failed until then. If it is lost thereby, its workloads are reconciled."""
         was_lost = self.is_lost(now, timeout)
         self.link = replace(self.link, last_failed_probe=until)

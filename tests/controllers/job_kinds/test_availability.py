@@ -21,7 +21,7 @@ from multikueue.controllers.job_kinds.availability import JobKinds
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
 from multikueue.quota.engine import Engine
-from multikueue.store.queues import Nowhere
+from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import NOW, job, workload
@@ -52,7 +52,7 @@ GADGETS_DEFINED = definition(GADGETS)
 def store(adapters: Adapters = WITH_GADGETS) -> Store:
     return Store(
         Engine(),
-        Nowhere(),
+        NoQueues(),
         lambda: NOW,
         adapters=adapters,
     )

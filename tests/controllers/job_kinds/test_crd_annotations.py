@@ -16,7 +16,7 @@ from multikueue.controllers.reconcile.events import Recorder
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.quota.engine import Engine
-from multikueue.store.queues import Nowhere
+from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import NOW
@@ -180,7 +180,7 @@ async def test_who_does_not_look_waits_for_nothing() -> None:
     [
         pytest.param(store(WITH_GADGETS), id="of a kind that the manager cluster does not show"),
         pytest.param(
-            Store(Engine(), Nowhere(), lambda: NOW, adapters=Adapters((), unclear={"Gadget.example.com"})),
+            Store(Engine(), NoQueues(), lambda: NOW, adapters=Adapters((), unclear={"Gadget.example.com"})),
             id="of a kind that is declared badly",
         ),
     ],

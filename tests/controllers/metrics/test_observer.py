@@ -17,7 +17,7 @@ from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.observer import Observer
 from multikueue.quota.engine import Engine
-from multikueue.store.queues import Nowhere
+from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
 from multikueue.testing import NOW, workload
@@ -277,7 +277,7 @@ CONDITIONS = st.dictionaries(
 @given(st.lists(CONDITIONS, min_size=1, max_size=6), st.booleans())
 def test_whatever_states_a_workload_goes_through_the_observer_keeps_quiet(steps: list[Any], per_queue: bool) -> None:
     """An error here would end the watch that it looks on."""
-    store = Store(Engine(), Nowhere(), lambda: NOW)
+    store = Store(Engine(), NoQueues(), lambda: NOW)
     observer = Observer(store=store, metrics=Metrics(has_local_queues=per_queue), now=lambda: NOW, is_acting=True)
     observer.attach()
     with capture_logs():

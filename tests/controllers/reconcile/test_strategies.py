@@ -24,7 +24,7 @@ from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.errors import ConfigurationError
 from multikueue.quota.engine import Engine
 from multikueue.settings import Dispatch, InForce, Loaded, Settings, StrategyChoice
-from multikueue.store.queues import Nowhere
+from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.testing import NOW, admission_check, workload
 from tests.controllers.table import CHECK, NAMESPACE, Table, table
@@ -638,5 +638,5 @@ def test_whatever_a_workload_says_is_refused_unless_it_is_allowed(name: str) -> 
 
 def _strategies(**dispatch: Any) -> Strategies:
     inside = InForce(Settings(dispatch=Dispatch(**dispatch)))
-    store = Store(Engine(), Nowhere(), lambda: NOW)
+    store = Store(Engine(), NoQueues(), lambda: NOW)
     return Strategies(store=store, settings=inside, now=lambda: NOW, wake=lambda _: None)

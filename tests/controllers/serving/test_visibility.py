@@ -28,7 +28,7 @@ from multikueue.controllers.serving.visibility import (
     REMEMBERED,
     REVIEW_LIFETIME,
     AccessReviewer,
-    Ration,
+    ExplanationRateLimiter,
     Visibility,
     keep_visibility,
 )
@@ -110,7 +110,7 @@ class Scene:
             port=8082,
             gate=self.gate,
             reads=self.side.reads,
-            ration=Ration(lambda: self.time),
+            rate_limiter=ExplanationRateLimiter(lambda: self.time),
         )
 
     async def _review(self, request: Request) -> Response | None:
@@ -352,17 +352,17 @@ async def test_a_namespace_has_a_ration_of_explanations_whoever_asks() -> None:
     code, body = await scene.ask(EXPLANATION.format("a"))
     assert (code, body["reason"], body["details"]) == (429, "TooManyRequests", {"retryAfterSeconds": 1})
     assert (await scene.ask(LOCAL_QUEUE))[0] == 200, "who waits costs less"
-    scene.visibility.ration.take("other")
+    scene.visibility.rate_limiter.take("other")
     scene.time += 1
     codes = [(await scene.ask(EXPLANATION.format("a")))[0] for _ in range(PER_SECOND + 1)]
     assert codes == [200] * PER_SECOND + [429]
 
 
 def test_a_ration_remembers_few_namespaces() -> None:
-    ration = Ration(lambda: 0.0)
+    rate_limiter = ExplanationRateLimiter(lambda: 0.0)
     for number in range(REMEMBERED + 1):
-        ration.take(f"team{number}")
-    assert len(ration._paid_until) == REMEMBERED
+        rate_limiter.take(f"team{number}")
+    assert len(rate_limiter._paid_until) == REMEMBERED
 
 
 async def test_others_have_their_turn_between_two_explanations() -> None:

@@ -60,7 +60,7 @@ def is_true(world: Table, type_: str) -> bool:
 def is_lost_on(world: Table, worker: str) -> None:
     world.cut(worker)
     world.time += timedelta(minutes=16)
-    world.store.worker(worker).asked_in_vain(world.time, world.time, world.world.lost_after)
+    world.store.worker(worker).probe_failed(world.time, world.time, world.world.lost_after)
     world.queues.workloads.add(world.key())
 
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from multikueue.api.kueue.workload import EvictionCount, RequeueState, SchedulingStats, WorkloadStatus
-from multikueue.quota.workload.readiness import Patience, deadline, finding, is_given_up
+from multikueue.quota.workload.readiness import WaitForPodsReady, deadline, finding, is_given_up
 from multikueue.testing import WorkloadBuilder, workload
 from tests.quota.builders import SECOND, after
 
 ADMITTED = workload("wl").admitted(at=after(10))
-PATIENCE = Patience(timeout=300 * SECOND, recovery_timeout=3 * SECOND)
+PATIENCE = WaitForPodsReady(timeout=300 * SECOND, recovery_timeout=3 * SECOND)
 
 
 def said(builder: WorkloadBuilder, value: str, reason: str, at: float = 20) -> WorkloadBuilder:
@@ -59,7 +59,7 @@ def test_pods_are_waited_for(builder: WorkloadBuilder, expected: object) -> None
 
 
 def test_recovery_may_take_as_long_as_it_likes() -> None:
-    assert deadline(RECOVERING.build().status, Patience(timeout=300 * SECOND)) is None
+    assert deadline(RECOVERING.build().status, WaitForPodsReady(timeout=300 * SECOND)) is None
 
 
 def tried(*, requeued: int | None, late: int) -> WorkloadStatus:
@@ -84,4 +84,4 @@ LIMITS = {
 
 @pytest.mark.parametrize(("status", "limit", "expected"), LIMITS.values(), ids=LIMITS)
 def test_it_is_given_up(status: WorkloadStatus, limit: int | None, expected: bool) -> None:
-    assert is_given_up(status, Patience(timeout=timedelta(1), limit=limit)) is expected
+    assert is_given_up(status, WaitForPodsReady(timeout=timedelta(1), limit=limit)) is expected

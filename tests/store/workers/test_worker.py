@@ -148,9 +148,9 @@ TELLING: dict[str, tuple[Steps, list[str]]] = {
     "reported active": ((_does("reported", None, "", NOW, None),), ["reach"]),
     "reported with namespaces": ((CONNECTED, _does("reported", None, "", NOW, ("a",))), ["reach", "use"]),
     "in trouble": ((_does("troubled", "no answer"),), ["why"]),
-    "asked in vain": ((_does("asked_in_vain", NOW, NOW, HOUR),), []),
+    "asked in vain": ((_does("probe_failed", NOW, NOW, HOUR),), []),
     "asked in vain for long": (
-        (_does("suspected", NOW - HOUR), _does("awaited"), _does("asked_in_vain", NOW, NOW, HOUR)),
+        (_does("suspected", NOW - HOUR), _does("awaited"), _does("probe_failed", NOW, NOW, HOUR)),
         ["use"],
     ),
     "silent": ((_does("fell_silent"), _does("fell_silent")), ["silence"]),

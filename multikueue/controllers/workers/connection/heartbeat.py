@@ -69,7 +69,7 @@ class Heartbeat:
                 await identify()
             except MultiKueueError as error:
                 outbox.hold()
-                self._blame(error)
+                self._report_failure(error)
                 if isinstance(error, Unauthorized):
                     self.refused()
                 # A stopped process reads no answer: not more than the time that an answer may take counts.
@@ -77,7 +77,7 @@ class Heartbeat:
                 self.health.report(HEARTBEAT, str(error))
             else:
                 outbox.trust()
-                self._blame(None)
+                self._report_failure(None)
                 if self.health.is_silent:
                     back = asked
                     self.watches.hurry()
@@ -95,9 +95,9 @@ class Heartbeat:
 
     def failed(self, until: datetime) -> None:
         """It was asked in vain until then."""
-        self.worker.asked_in_vain(until, self.context.now(), self.context.lost_after)
+        self.worker.probe_failed(until, self.context.now(), self.context.lost_after)
 
-    def _blame(self, error: MultiKueueError | None) -> None:
+    def _report_failure(self, error: MultiKueueError | None) -> None:
         reason = reason_of(error)
         if reason != self.reason:
             self.reason = reason

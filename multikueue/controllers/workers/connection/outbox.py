@@ -88,7 +88,7 @@ class Outbox:
     alarm: Callable[[], None] = _nobody
     _held: set[ObjectKey] = field(default_factory=set)
     _under_way: int = 0
-    _patience: asyncio.TimerHandle | None = None
+    _silence_timer: asyncio.TimerHandle | None = None
     _can_read_long_names: bool = False
     """Whether that was seen on this connection; until then it is asked where it matters."""
 
@@ -174,22 +174,22 @@ class Outbox:
     def _waiting(self) -> Iterator[None]:
         """Counts one more call in flight. If the worker is silent, other keys need not wait until the call times out."""
         self._under_way += 1
-        if self._patience is None:
-            self._be_patient()
+        if self._silence_timer is None:
+            self._restart_silence_timer()
         try:
             yield
         finally:
             self._under_way -= 1
-            self._be_patient()
+            self._restart_silence_timer()
 
-    def _be_patient(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
+    def _restart_silence_timer(self) -> None:
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
         loop = asyncio.get_running_loop()
-        self._patience = loop.call_later(SILENCE.total_seconds(), self._lose_patience) if self._under_way else None
+        self._silence_timer = loop.call_later(SILENCE.total_seconds(), self._on_silence) if self._under_way else None
 
-    def _lose_patience(self) -> None:
-        self._patience = None
+    def _on_silence(self) -> None:
+        self._silence_timer = None
         self._doubt()
 
     @singledispatchmethod

@@ -115,7 +115,7 @@ async def connecting(
 
 
 def never_asked(line: Line) -> None:
-    line.worker.asked_in_vain(NEVER, line.world.now(), line.world.world.lost_after)
+    line.worker.probe_failed(NEVER, line.world.now(), line.world.world.lost_after)
 
 
 async def beats(line: Line, server: WorkerServer, token: str) -> None:

@@ -8,32 +8,32 @@ from multikueue.api.kueue.workload import NOMINATED, QUOTA_RESERVED
 from multikueue.dispatch.group.group import Group
 from multikueue.strategy import Strategy
 
-__all__ = ["gives_up_at", "gives_up_for", "patience_of"]
+__all__ = ["give_back_after_of", "give_back_at", "give_back_message"]
 
 
-def patience_of(strategy: Strategy | None, default: timedelta | None) -> timedelta | None:
+def give_back_after_of(strategy: Strategy | None, default: timedelta | None) -> timedelta | None:
     """The strategy's option `give_back_after`, if it has one that is set; else the default."""
     own = getattr(strategy, "give_back_after", None)
     return own if isinstance(own, timedelta) and own > timedelta() else default
 
 
-def gives_up_at(group: Group) -> datetime | None:
+def give_back_at(group: Group) -> datetime | None:
     """When its quota is given back if no worker has admitted it by then; None: never.
 
     A strategy that wants to be called again has more to nominate, or gives back by itself. Otherwise the time counts
     from the latest of three events: the reservation of quota, the nomination, and a change of another check.
     """
     local, nomination = group.local, group.nomination
-    if group.patience is None or local is None or group.slice.stays:
+    if group.give_back_after is None or local is None or group.slice.stays:
         return None
     if nomination is not None and nomination.revisit_after is not None:
         return None
     told = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED))
     others = (check for check in local.status.admission_checks if check.name != group.check)
     since = [each.last_transition_time for each in (*told, *others) if each is not None and each.last_transition_time]
-    return max(since) + group.patience if since else None
+    return max(since) + group.give_back_after if since else None
 
 
-def gives_up_for(group: Group) -> str:
+def give_back_message(group: Group) -> str:
     """The message of the eviction."""
-    return f"No worker admitted it within {group.patience}"
+    return f"No worker admitted it within {group.give_back_after}"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import NOMINATED
 from multikueue.dispatch.decide import decide, nominate
-from multikueue.dispatch.nomination.patience import gives_up_at, patience_of
+from multikueue.dispatch.nomination.give_back import give_back_after_of, give_back_at
 from multikueue.dispatch.strategy_call import LoadedStrategy
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW
@@ -45,8 +45,8 @@ OWN = {
 
 
 @pytest.mark.parametrize(("strategy", "default", "wanted"), OWN.values(), ids=OWN.keys())
-def test_whose_patience_counts(strategy: Any, default: timedelta | None, wanted: timedelta | None) -> None:
-    assert patience_of(strategy, default) == wanted
+def test_the_strategys_own_time_goes_first(strategy: Any, default: timedelta | None, wanted: timedelta | None) -> None:
+    assert give_back_after_of(strategy, default) == wanted
 
 
 ENDS: dict[str, tuple[WorkloadBuilder, Plain, Any]] = {
@@ -68,16 +68,18 @@ ENDS: dict[str, tuple[WorkloadBuilder, Plain, Any]] = {
 
 @pytest.mark.parametrize(("local", "strategy", "wanted"), ENDS.values(), ids=ENDS.keys())
 def test_when_it_ends(local: WorkloadBuilder, strategy: Plain, wanted: Any) -> None:
-    seen = with_nomination(group(local, worker("w1", copy()), patience=HOUR), by=LoadedStrategy("plain", strategy))
-    assert gives_up_at(seen) == wanted
-    assert gives_up_at(replace(seen, patience=None)) is None
+    seen = with_nomination(
+        group(local, worker("w1", copy()), give_back_after=HOUR), by=LoadedStrategy("plain", strategy)
+    )
+    assert give_back_at(seen) == wanted
+    assert give_back_at(replace(seen, give_back_after=None)) is None
 
 
 @pytest.mark.parametrize("strategy", [Plain(), Plain(fails=True)], ids=["named", "failed"])
 def test_then_the_quota_goes_back(strategy: Plain) -> None:
     end = RESERVED + HOUR
     before = end - timedelta(seconds=1)
-    seen = group(reserved().nominated("w1"), worker("w1", copy()), patience=HOUR)
+    seen = group(reserved().nominated("w1"), worker("w1", copy()), give_back_after=HOUR)
     waits = decide(with_nomination(seen, before, by=LoadedStrategy("plain", strategy)), before)
     assert waits.again_after == timedelta(seconds=1)
     gives_back = decide(with_nomination(seen, end, by=LoadedStrategy("plain", strategy)), end)
@@ -89,7 +91,7 @@ def test_then_the_quota_goes_back(strategy: Plain) -> None:
 
 
 def test_where_quota_is_kueue_s_it_stays() -> None:
-    seen = group(reserved().nominated("w1"), worker("w1", copy()), patience=HOUR)
+    seen = group(reserved().nominated("w1"), worker("w1", copy()), give_back_after=HOUR)
     late = RESERVED + 2 * HOUR
     decision = nominate(with_nomination(seen, late), late)
     assert (decision.status, decision.events) == (reserved().nominated("w1").build().status, ())
