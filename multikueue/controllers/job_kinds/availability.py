@@ -31,7 +31,7 @@ class JobKinds:
     """Watches the jobs of the kinds in use that the manager cluster has.
 
     A kind is opened in the store before its jobs are listed, so that the workers are watched for it too. A missing kind
-    is logged once, and requested again and again. With `may_make_workloads` off, the kinds that describe pods are not
+    is logged once, and requested repeatedly. With `may_make_workloads` off, the kinds that describe pods are not
     watched.
     """
 

@@ -77,7 +77,7 @@ class Leadership(Protocol):
         """Returns once this process may act."""
 
     async def keep(self) -> None:
-        """Returns once this process may act no more."""
+        """Returns once this process may no longer act."""
 
     async def resign(self) -> None:
         """Ends the mandate and releases the lease, if held; may be called at any time."""
@@ -226,7 +226,7 @@ class LeaderElector:
             log.warning("leadership.not_released", error=str(error))
 
     async def _has_released(self) -> bool:
-        """One attempt. Returns whether this process has no lease any more."""
+        """One attempt. Returns whether this process no longer has the lease."""
         lease = self._seen.lease if self._seen else None
         if lease is None or record_of(lease).holder_identity != self.candidate.identity:
             return True

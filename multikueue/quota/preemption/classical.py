@@ -103,7 +103,7 @@ class _Search:
                 yield from self._borrowers(child, came_from)
 
     def _attempts(self) -> tuple[bool, ...]:
-        """The values of `borrowing` to try, in order.
+        """The values of `may_borrow` to try, in order.
 
         A head that borrows may take from nobody but those that `borrowWithinCohort` names, or on whose quota its side has
         an advantage; one that stays within nominal quota may reclaim from every borrower. Where the first is not open,

@@ -25,8 +25,8 @@ class Groups(Cache[PodGroup]):
     """The groups of `pods`, which has an index `group`. A change of a member makes its group stale. The group is
     rebuilt, as a new version, when it is read next, so that many changes cost one rebuild.
 
-    A group is being deleted when all its members are. A group of `copies`, whose Pods Kueue's finalizer may keep
-    forever, is so only once the finalizers are gone.
+    A group is being deleted when all its members are. A group on a worker (`are_copies`)
+    counts as deleted only once its finalizers are gone: Kueue's may keep its Pods forever.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class JobCaches:
     """Caches of jobs by kind. Batch Jobs are open from the start, other kinds once opened.
 
     `on_change` gets each real change, with the adapter of the kind, as in `Cache`. Changes of a group of Pods arrive
-    when the group is read. `copies`: the jobs of a worker. `orphans` makes the limit of a new cache, if it has one.
+    when the group is read. `are_copies`: the jobs of a worker. `orphans` makes the limit of a new cache, if it has one.
     """
 
     def __init__(

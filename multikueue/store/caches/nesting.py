@@ -23,7 +23,7 @@ def controllers(job: AnyJob) -> Iterable[str]:
 
 
 class Nesting:
-    """Answers from `jobs`, which have the index `CONTROLLER`. `admitted`: whether a job's own Workload is admitted."""
+    """Answers from `jobs`, which have the index `CONTROLLER`. `is_admitted`: whether a job's own Workload is admitted."""
 
     def __init__(self, adapters: Adapters, jobs: JobCaches, is_admitted: Callable[[AnyJob], bool]) -> None:
         self._adapters, self._jobs, self._admitted = adapters, jobs, is_admitted

@@ -90,11 +90,11 @@ class Heartbeat:
             await self._rest()
 
     def alarm(self) -> None:
-        """Have the next one sent at once."""
+        """Sends the next heartbeat at once."""
         self._alarm.set()
 
     def failed(self, until: datetime) -> None:
-        """It was asked in vain until then."""
+        """Probes have failed until then."""
         self.worker.probe_failed(until, self.context.now(), self.context.lost_after)
 
     def _report_failure(self, error: MultiKueueError | None) -> None:
