@@ -44,7 +44,7 @@ from multikueue.settings.tree import (
     Webhook,
     leaves,
 )
-from multikueue.settings.values import duration
+from multikueue.settings.values import duration, parse_duration
 
 __all__ = [
     "BESIDE_KUEUE",
@@ -85,6 +85,7 @@ __all__ = [
     "expectation",
     "leaves",
     "load",
+    "parse_duration",
     "read",
     "read_kind",
 ]

@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, TypeAdapter, ValidationError
 
 __all__ = [
     "Span",
@@ -18,6 +18,7 @@ __all__ = [
     "label_value",
     "number_as_text",
     "object_name",
+    "parse_duration",
     "quantity",
     "share",
 ]
@@ -30,6 +31,7 @@ _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _DURATION = re.compile(rf"[+-]?(?:{_NUMBER}|(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h|d))+)")
 _DURATION_PART = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h|d|$)")
+_LONGEST_DURATION = 60
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 
 
@@ -112,3 +114,15 @@ Span = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_not_negat
 
 Wait = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_positive)]
 """A duration longer than nothing."""
+
+_SPAN = TypeAdapter[timedelta](Span)
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """The duration in an annotation or an option, by the grammar of the settings; None if it is none."""
+    if len(text) > _LONGEST_DURATION:
+        return None
+    try:
+        return _SPAN.validate_python(text)
+    except ValidationError:
+        return None

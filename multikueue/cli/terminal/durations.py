@@ -11,11 +11,9 @@ __all__ = ["parse_duration"]
 
 def parse_duration(text: str) -> timedelta:
     """A duration such as `30d`, `1h30m`, `1.5h`, `500ms`, `PT1H` or `90` (seconds)."""
-    from pydantic import TypeAdapter, ValidationError
+    from multikueue.settings.values import parse_duration as parse
 
-    from multikueue.settings.values import Span
-
-    try:
-        return TypeAdapter(Span).validate_python(text)
-    except ValidationError:
-        raise typer.BadParameter(f"expected a duration such as 30d, 12h or 1h30m, got {text[:100]!r}") from None
+    found = parse(text)
+    if found is None:
+        raise typer.BadParameter(f"expected a duration such as 30d, 12h or 1h30m, got {text[:100]!r}")
+    return found

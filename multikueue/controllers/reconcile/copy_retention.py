@@ -7,14 +7,12 @@ from datetime import timedelta
 from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import Object
 from multikueue.settings.tree import Retention
-from multikueue.settings.values import duration
+from multikueue.settings.values import parse_duration
 
 __all__ = ["COPY_RETENTION", "copy_retention", "copy_retention_problem"]
 
 COPY_RETENTION = "multikueue.dev/copy-retention"
 """Annotation of a Workload or its job: a duration, as `12h`. The Workload's goes before the job's."""
-
-_LONGEST_TEXT = 60
 
 
 def copy_retention(local: Workload, job: Object | None, settings: Retention) -> timedelta:
@@ -22,14 +20,14 @@ def copy_retention(local: Workload, job: Object | None, settings: Retention) -> 
     absent; a longer time than the settings allow counts as the longest allowed."""
     if not local.has(FINISHED):
         return timedelta()
-    wanted = _parsed(_asked(local, job))
+    wanted = parse_duration(_asked(local, job))
     return settings.copies if wanted is None else min(wanted, _longest(settings))
 
 
 def copy_retention_problem(local: Workload, job: Object | None, settings: Retention) -> str:
     """The problem of the annotation; empty if it is absent or good."""
     text = _asked(local, job)
-    wanted, longest = _parsed(text), _longest(settings)
+    wanted, longest = parse_duration(text), _longest(settings)
     if text and wanted is None:
         return f"annotation {COPY_RETENTION}: expected a duration as 12h or 30m, got {text[:60]!r}; it counts as absent"
     if wanted is not None and wanted > longest:
@@ -40,14 +38,6 @@ def copy_retention_problem(local: Workload, job: Object | None, settings: Retent
 def _asked(local: Workload, job: Object | None) -> str:
     givers = (giver for giver in (local, job) if giver is not None)
     return next((text for giver in givers if (text := giver.metadata.annotations.get(COPY_RETENTION))), "")
-
-
-def _parsed(text: str) -> timedelta | None:
-    try:
-        wanted = duration(text) if len(text) <= _LONGEST_TEXT else None
-    except ValueError:
-        return None
-    return wanted if isinstance(wanted, timedelta) and wanted >= timedelta() else None
 
 
 def _longest(settings: Retention) -> timedelta:

@@ -16,10 +16,10 @@ from multikueue.api.kueue.queues import MAX_PREEMPTED_ANNOTATION, ClusterQueue
 from multikueue.api.kueue.workload import PREEMPTED, PREEMPTED_AT, WorkloadStatus
 from multikueue.api.meta import find_condition, render_time
 from multikueue.quota.workload.transitions import put_condition
+from multikueue.settings.values import parse_duration
 
-_NUMBER = re.compile(r"(0|[1-9][0-9]{0,5})/((?:[0-9]{1,6}[dhms])+)")
-_PART = re.compile(r"([0-9]+)([dhms])")
-_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(seconds=1)}
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
+_LONGEST = timedelta(days=3650)  # the end of a longer one may be in no calendar
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
@@ -36,11 +36,9 @@ class Budget(msgspec.Struct, frozen=True):
 
 def budget_of(queue: ClusterQueue) -> Budget | None:
     """The budget in the annotation of a ClusterQueue; None if it is absent or invalid."""
-    match = _NUMBER.fullmatch(queue.metadata.annotations.get(MAX_PREEMPTED_ANNOTATION, ""))
-    if match is None:
-        return None
-    window = sum((int(count) * _UNITS[unit] for count, unit in _PART.findall(match[2])), timedelta())
-    return Budget(int(match[1]), window) if window else None
+    most, _, window = queue.metadata.annotations.get(MAX_PREEMPTED_ANNOTATION, "").partition("/")
+    span = parse_duration(window)
+    return Budget(int(most), min(span, _LONGEST)) if span and _NUMBER.fullmatch(most) else None
 
 
 def budget_problem(queue: ClusterQueue) -> str:

@@ -42,6 +42,10 @@ def limited(text: str, name: str = "cq") -> ClusterQueueBuilder:
         ("0/30m", Budget(0, timedelta(minutes=30))),
         ("10/1d12h", Budget(10, timedelta(hours=36))),
         ("1/90s", Budget(1, timedelta(seconds=90))),
+        ("1/90", Budget(1, timedelta(seconds=90))),
+        ("2/1.5h", Budget(2, timedelta(minutes=90))),
+        ("2/PT1H", Budget(2, timedelta(hours=1))),
+        ("2/999999d999999d999999d999999d", Budget(2, timedelta(days=3650))),
     ],
 )
 def test_a_budget_is_a_number_and_a_duration(text: str, expected: Budget) -> None:
@@ -50,7 +54,7 @@ def test_a_budget_is_a_number_and_a_duration(text: str, expected: Budget) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["", "3", "3/", "/1h", "3/1", "-1/1h", "3/0s", "1.5/1h", "three/1h", "3/1h ", "3/1w", "03/1h"]
+    "text", ["", "3", "3/", "/1h", "3/soon", "-1/1h", "3/-1h", "3/0s", "1.5/1h", "three/1h", "3/1h x", "3/1w", "03/1h"]
 )
 def test_what_is_no_budget_is_complained_about_and_ignored(text: str) -> None:
     value = limited(text).build()
