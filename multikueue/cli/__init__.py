@@ -21,6 +21,7 @@ import typer
 
 from multikueue.cli.access.groups import ConfigBefore, ContextBefore, KubeconfigBefore, NamespaceBefore
 from multikueue.cli.terminal.exit import EPILOG, open_streams, reported
+from multikueue.cli.terminal.plain_values import take_plainly
 from multikueue.cli.tree import Root
 
 __all__ = ["app", "main"]
@@ -70,6 +71,7 @@ def _root(
 def main(words: Sequence[str] | None = None) -> None:
     """The console script; `words` are the arguments, those of the process by default. Ends by SystemExit."""
     open_streams()
+    take_plainly()
     if words is None:
         _collect_rarely()
     name = "kubectl multikueue" if PurePath(sys.argv[0]).stem == PLUGIN else "multikueue"

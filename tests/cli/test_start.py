@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -28,7 +30,7 @@ print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
 
 COMMANDS = "multikueue.cli.commands"
 
-ASKING = ("clusters", "get", "logs", "queues", "webhook", "why", "workloads")
+ASKING = ("clusters", "get", "logs", "objects", "queues", "webhook", "why", "workloads")
 JOINING = ("clusters register", "clusters remove")
 
 # Not pydantic itself: typer takes it for the parsing of its own parameters.
@@ -37,8 +39,10 @@ NO_HELP_NEEDS = (
     "yaml",
 )
 NO_COMMAND_NEEDS = ("kubernetes_asyncio", "urllib3", "rich", "structlog", "cryptography", "tenacity")
+# Nor pydantic: plain values are taken as they are.
 NO_LIST_NEEDS = (
     *NO_COMMAND_NEEDS,
+    "pydantic",
     "pydantic_settings",
     "prometheus_client",
     "multikueue.settings",
@@ -69,27 +73,28 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 58, 280),
-    Case("version", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 14, 300),
-    Case("run --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 16, 310),
-    Case("clusters register --help", (*NO_HELP_NEEDS, f"{COMMANDS}.workloads", f"{COMMANDS}.process.run"), 24, 311),
-    Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.process.run"), 28, 310),
-    Case("clusters list", NO_LIST_NEEDS, 72, 560),
-    Case("clusters show w", NO_LIST_NEEDS, 71, 560),
-    Case("clusters check w", NO_CHECK_NEEDS, 146, 655),
-    Case("clusters capacity", NO_CHECK_NEEDS, 153, 660),
-    Case("clusters register w", (*NO_CHECK_NEEDS, "multikueue.settings"), 139, 615),
-    Case("clusters remove w", (*NO_CHECK_NEEDS, "multikueue.settings"), 139, 615),
-    Case("webhook remove", NO_LIST_NEEDS, 62, 560),
-    Case("workloads list", NO_LIST_NEEDS, 71, 560),
-    Case("workloads show w", NO_LIST_NEEDS, 78, 560),
-    Case("workloads logs w", NO_LIST_NEEDS, 77, 560),
-    Case("why w", NO_LIST_NEEDS, 61, 560),
-    Case("logs w", NO_LIST_NEEDS, 73, 560),
-    Case("get jobs", NO_LIST_NEEDS, 77, 570),
-    Case("queues list", NO_LIST_NEEDS, 61, 560),
-    Case("strategies list", ("aiohttp", *NO_COMMAND_NEEDS), 23, 430),
-    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 222, 605),
+    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 59, 281),
+    Case("version", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 15, 301),
+    Case("run --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 17, 311),
+    Case("clusters register --help", (*NO_HELP_NEEDS, f"{COMMANDS}.workloads", f"{COMMANDS}.process.run"), 25, 312),
+    Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.process.run"), 29, 311),
+    Case("clusters list", NO_LIST_NEEDS, 75, 485),
+    Case("clusters show w", NO_LIST_NEEDS, 75, 485),
+    Case("clusters check w", NO_CHECK_NEEDS, 148, 660),
+    Case("clusters capacity", NO_CHECK_NEEDS, 155, 660),
+    Case("clusters register w", (*NO_CHECK_NEEDS, "multikueue.settings"), 141, 617),
+    Case("clusters remove w", (*NO_CHECK_NEEDS, "multikueue.settings"), 141, 617),
+    Case("webhook remove", NO_LIST_NEEDS, 64, 475),
+    Case("workloads list", NO_LIST_NEEDS, 74, 485),
+    Case("workloads show w", NO_LIST_NEEDS, 80, 490),
+    Case("workloads logs w", NO_LIST_NEEDS, 80, 490),
+    Case("why w", NO_LIST_NEEDS, 64, 475),
+    Case("logs w", NO_LIST_NEEDS, 77, 485),
+    Case("get jobs", NO_LIST_NEEDS, 80, 490),
+    Case("queues list", NO_LIST_NEEDS, 63, 475),
+    Case("objects unreadable", NO_COMMAND_NEEDS, 220, 730),
+    Case("strategies list", ("aiohttp", *NO_COMMAND_NEEDS), 24, 430),
+    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 223, 605),
 )
 
 
@@ -97,15 +102,17 @@ CASES = (
 def test_a_command_loads_what_it_needs_and_no_more(case: Case, tmp_path: Path) -> None:
     words = case.words.split()
     asks = words[-1] != "--help" and words[0] in ASKING
-    if asks:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_bytes(unreachable())
-        words += ["--manager-kubeconfig", str(kubeconfig)]
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_bytes(unreachable())
     if case.words.startswith(JOINING) and asks:
         words += ["--worker-kubeconfig", str(kubeconfig)]
 
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(words)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROGRAM, json.dumps(words)],
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     code, loaded = json.loads(done.stderr.splitlines()[-1])
@@ -123,6 +130,34 @@ def test_the_manager_loads_no_command_but_its_own_and_no_rich() -> None:
     loaded = set(done.stdout.split())
     assert "structlog" in loaded
     assert loaded & {"rich", "kubernetes_asyncio", "urllib3", "typer", "multikueue.cli", "cryptography"} == set()
+
+
+CERTIFICATES = """
+import json, ssl, sys
+from multikueue.cli import main
+try:
+    main(json.loads(sys.argv[1]))
+except SystemExit:
+    pass
+import aiohttp.connector
+of_the_system = ssl.create_default_context().cert_store_stats()["x509"]
+print(aiohttp.connector._SSL_CONTEXT_VERIFIED.cert_store_stats()["x509"], of_the_system > 0, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "words", ["workloads list", "why w", "clusters check w", "clusters capacity", "objects unreadable"]
+)
+def test_a_command_does_not_read_the_systems_certificates_for_nobody(words: str, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_bytes(unreachable())
+    given = json.dumps([*words.split(), "--manager-kubeconfig", str(kubeconfig)])
+
+    done = subprocess.run([sys.executable, "-c", CERTIFICATES, given], capture_output=True, text=True, check=True)
+
+    of_aiohttp, can_be_read = done.stderr.splitlines()[-1].split()
+    assert of_aiohttp == "0"
+    assert can_be_read == "True" or not ssl.create_default_context().get_ca_certs()
 
 
 COLLECTIONS = """

@@ -183,6 +183,8 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     """Run the async part of a command, on uvloop where that is installed."""
     import anyio
 
+    import multikueue.cli.access.without_trust_store  # noqa: F401
+
     libraries = logging.getLogger("asyncio")
     level = libraries.level
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+import multikueue.cli.access.without_trust_store  # noqa: F401
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import Condition, ObjectKey, decoder, encode, find_condition
