@@ -439,8 +439,10 @@ async def team(
                 for link in links.values():
                     link.ok()
                 async with anyio.create_task_group() as tasks:
-                    for body in await manager.list(JOB, namespace):
-                        tasks.start_soon(manager.delete, JOB, body["metadata"]["name"], namespace)
+                    # On the workers too: their pods would keep others from small nodes.
+                    for client in (manager, *clients.values()):
+                        for body in await client.list(JOB, namespace):
+                            tasks.start_soon(client.delete, JOB, body["metadata"]["name"], namespace)
                 for worker in links:
                     await manager.delete(MULTIKUEUE_CLUSTER, f"{namespace}-{worker}")
                 for client in clients.values():
