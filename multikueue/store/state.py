@@ -113,12 +113,8 @@ class State:
         wins_by: Callable[[], str],
     ) -> None:
         self.wins_by = wins_by
-        self.now, self.namespace, self.adapters, self.should_wait_for_pods = (
-            now,
-            namespace,
-            adapters,
-            should_wait_for_pods,
-        )
+        self.now, self.namespace, self.adapters = now, namespace, adapters
+        self.should_wait_for_pods = should_wait_for_pods
         self.workers: dict[str, WorkerView] = {}
         self._places = Places()
         self.fleets: dict[tuple[str, str, str], Fleet] = {}
