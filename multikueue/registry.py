@@ -19,8 +19,8 @@ from typing import Any, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from multikueue.durations import duration
 from multikueue.errors import ConfigurationError
-from multikueue.settings import duration, expectation
 from multikueue.strategy import Strategy
 
 __all__ = ["GROUP", "Description", "Option", "describe", "is_ours", "load", "load_from", "names", "reads"]
@@ -198,6 +198,10 @@ def _listed(options: tuple[Option, ...]) -> str:
 
 
 def _problems(error: ValidationError) -> str:
+    from multikueue.settings import (
+        expectation,
+    )  # a wrong option is rare, and whoever lists strategies needs no settings
+
     return "; ".join(
         f"{'.'.join(map(str, each['loc'])) or 'options'}: {expectation(each)}, got {each['input']!r}"
         for each in error.errors()

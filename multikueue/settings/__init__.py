@@ -44,7 +44,6 @@ from multikueue.settings.tree import (
     Webhook,
     leaves,
 )
-from multikueue.settings.values import duration, parse_duration
 
 __all__ = [
     "BESIDE_KUEUE",
@@ -81,11 +80,9 @@ __all__ = [
     "Variable",
     "VisibilityApi",
     "Webhook",
-    "duration",
     "expectation",
     "leaves",
     "load",
-    "parse_duration",
     "read",
     "read_kind",
 ]

@@ -6,19 +6,19 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator
+
+from multikueue.durations import duration
 
 __all__ = [
     "Span",
     "Wait",
-    "duration",
     "from_commas",
     "https",
     "label_key",
     "label_value",
     "number_as_text",
     "object_name",
-    "parse_duration",
     "quantity",
     "share",
 ]
@@ -28,22 +28,6 @@ _PERCENT = r"(?:100|[1-9]?\d)%"
 _RESERVE = re.compile(rf"{_PERCENT}|[^=\s]+\s*=\s*(?:{_PERCENT}|{_QUANTITY.pattern})")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
-_DURATION = re.compile(rf"[+-]?(?:{_NUMBER}|(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h|d))+)")
-_DURATION_PART = re.compile(rf"({_NUMBER})(ns|us|µs|ms|s|m|h|d|$)")
-_LONGEST_DURATION = 60
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
-
-
-def duration(value: object) -> object:
-    """As Kubernetes writes it, days (`30d`) too, or a number of seconds as text; anything else comes back as it is."""
-    if not isinstance(value, str) or _DURATION.fullmatch(value) is None:
-        return value
-    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(value))
-    try:
-        return timedelta(seconds=-seconds if value.startswith("-") else seconds)
-    except OverflowError:
-        raise ValueError("expected a duration of less than a thousand million days") from None
 
 
 def from_commas(value: object) -> object:
@@ -114,15 +98,3 @@ Span = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_not_negat
 
 Wait = Annotated[timedelta, BeforeValidator(duration), AfterValidator(_positive)]
 """A duration longer than nothing."""
-
-_SPAN = TypeAdapter[timedelta](Span)
-
-
-def parse_duration(text: str) -> timedelta | None:
-    """The duration in an annotation or an option, by the grammar of the settings; None if it is none."""
-    if len(text) > _LONGEST_DURATION:
-        return None
-    try:
-        return _SPAN.validate_python(text)
-    except ValidationError:
-        return None

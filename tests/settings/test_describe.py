@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.settings import Settings, duration, leaves, load, read
+from multikueue.durations import duration
+from multikueue.settings import Settings, leaves, load, read
 from multikueue.settings.describe import GENERATED, in_force, main, page, written
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"

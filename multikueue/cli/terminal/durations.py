@@ -11,7 +11,7 @@ __all__ = ["parse_duration"]
 
 def parse_duration(text: str) -> timedelta:
     """A duration such as `30d`, `1h30m`, `1.5h`, `500ms`, `PT1H` or `90` (seconds)."""
-    from multikueue.settings.values import parse_duration as parse
+    from multikueue.durations import parse_duration as parse
 
     found = parse(text)
     if found is None:

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import Object
+from multikueue.durations import parse_duration
 from multikueue.settings.tree import Retention
-from multikueue.settings.values import parse_duration
 
 __all__ = ["COPY_RETENTION", "copy_retention", "copy_retention_problem"]
 
