@@ -40,7 +40,8 @@ def schema(adapter: Adapter) -> Any:
 
 
 KINDS = [name for name in FRAMEWORKS if name not in GATED]
-"""The others have no fields to hold them or to say who manages them: Pods have laws of their own, and `test_stateful_set`."""
+"""The others have no fields to hold them or to say who manages them: Pods have invariants of their own,
+and `test_stateful_set`."""
 POD: Any = schema_of("", "v1", "Pod")
 SCHEMAS = {name: schema(FRAMEWORKS[name]) for name in KINDS}
 

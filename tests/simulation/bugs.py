@@ -2,7 +2,7 @@
 
 Each replaces a function of the product by one that does what a tired programmer might have written. Most are caught by
 seeds; those that no simulated life can show, by the test that guards the same. `python -m tests.simulation.bugs
-[NAME ...]` lives seeds from 0 on until each is caught, and says by which and by what law.
+[NAME ...]` lives seeds from 0 on until each is caught, and says by which and by what invariant.
 
 A bug with a `row` takes away what was built for that row of the table in docs/security.md, "What was shown once".
 """
@@ -67,7 +67,7 @@ FAR = 600
 
 
 class Catch(NamedTuple):
-    """What a bug was caught by: a seed, and the law that was broken; or a test, and what it says."""
+    """What a bug was caught by: a seed, and the invariant that was violated; or a test, and what it says."""
 
     name: str
     by: str

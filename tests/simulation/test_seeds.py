@@ -1,4 +1,4 @@
-"""Lives of managers with all that can go wrong: none of these seeds breaks a law.
+"""Lives of managers with all that can go wrong: none of these seeds violates an invariant.
 
 CI lives 250 seeds more (`.ci/run`), and `make simulate` as many as are wanted.
 """

@@ -1,4 +1,4 @@
-"""The laws have teeth: bugs that are planted on purpose are caught, each by a seed or by a test that is named."""
+"""The invariants have teeth: bugs that are planted on purpose are caught, each by a seed or by a test that is named."""
 
 from __future__ import annotations
 

@@ -31,3 +31,8 @@ def test_forms(written: str, expected: tuple[Form, bool]) -> None:
 def test_what_is_none_is_refused(written: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse(written)
+
+
+def test_what_is_nearly_one_has_the_nearest() -> None:
+    with pytest.raises(typer.BadParameter, match=r"'jsn' is not one of table, .*; did you mean json\?"):
+        parse("jsn")

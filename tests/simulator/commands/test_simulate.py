@@ -19,7 +19,7 @@ def result(seed: int, invariant: str = "") -> Result:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> set[int]:
-    """The seeds that break a law; none are lived."""
+    """The seeds that violate an invariant; none are lived."""
     seeds: set[int] = set()
 
     def run_batch(lived: Iterable[int], *, processes: int) -> Iterator[Result]:
@@ -57,3 +57,8 @@ def test_one_seed_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr(batch, "told", lambda seed, everything: ([f"seed {seed} {everything}"], True))
     assert run("--seed", "9", "--story") == 1
     assert capsys.readouterr().out == "seed 9 True\n"
+
+
+def test_a_story_without_a_seed_is_wrong_usage(broken: set[int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--story") == 2
+    assert "say which with --seed" in capsys.readouterr().err

@@ -38,7 +38,7 @@ def simulate_faults(
     One of eight lives has hostile tenants, hostile workers or clumsy administrators too.
 
     Each seed is a life of its own, the same each time: a manager cluster, workers, jobs, and whatever goes wrong. After
-    each write the laws are checked that must hold whatever happens; in the end all must have healed. It needs no cluster,
+    each write the invariants are checked that must hold whatever happens; in the end all must have healed. It needs no cluster,
     no network and no files.
 
     \b
@@ -68,7 +68,9 @@ def _live_all(seeds: range, *, processes: int) -> None:
     print(f"{tally.seeds} seeds, {len(tally.failed)} failed")
     if tally.failed:
         worst = min(tally.failed, key=lambda result: result.seed).seed
-        raise CommandFailed(f"some seeds broke a law; look at one: multikueue simulate-faults --seed {worst} --story")
+        raise CommandFailed(
+            f"some seeds violate an invariant; look at one: multikueue simulate-faults --seed {worst} --story"
+        )
 
 
 def _report(result: Result, tally: Tally, *, of: int) -> None:
@@ -86,4 +88,4 @@ def _describe(seed: int, *, everything: bool) -> None:
     for line in lines:
         print(line)
     if failed:
-        raise CommandFailed(f"seed {seed} breaks a law")
+        raise CommandFailed(f"seed {seed} violates an invariant")

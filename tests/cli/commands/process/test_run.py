@@ -139,6 +139,11 @@ def test_a_dry_run_names_what_of_kueues_file_has_no_effect(cli: Run, tmp_path: P
     assert origin.split() == ["dispatch.origin", "prod", f"{config}:", "multiKueue.origin", "multikueue", "no"]
 
 
+def test_a_dry_run_may_give_the_names_alone(cli: Run) -> None:
+    result = cli("run", "--dry-run", "-o", "name")
+    assert (result.code, "dispatch.origin" in result.lines, " " in result.out) == (0, True, False)
+
+
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_a_dry_run_for_programs(cli: Run, tmp_path: Path, form: str) -> None:
     config = tmp_path / "config.yaml"

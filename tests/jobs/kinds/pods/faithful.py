@@ -1,4 +1,4 @@
-"""The laws of `faithful` for Pods and groups of them, which are held by a gate and have nothing like managedBy."""
+"""The invariants of `faithful` for Pods and groups of them, which are held by a gate and have nothing like managedBy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What adversaries do: each does something, no law is broken by it, and the laws see what it may lead to."""
+"""What adversaries do: each does something, no invariant is violated by it, and the invariants see what it may lead to."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_every_kind_of_act_is_tried_here() -> None:
 
 @pytest.mark.parametrize("lasts", [60.0, 20.0], ids=["for long", "for less than what was won by it takes"])
 def test_a_second_name_that_managers_find_first_is_the_name(lasts: float) -> None:
-    """Laws about the winner are about the worker that this name leads to."""
+    """Invariants about the winner are about the worker that this name leads to."""
     second = acts.SecondName(at=0.0, lasts=lasts, worker="worker1", configured=True)
     outcome = live(Plan(seed=0, jobs=JOBS, adversaries=(second,)), describe=True)
     assert outcome.violation is None

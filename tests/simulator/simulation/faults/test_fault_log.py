@@ -1,4 +1,4 @@
-"""What the laws ask of the troubles of a world."""
+"""What the invariants ask of the troubles of a world."""
 
 from __future__ import annotations
 

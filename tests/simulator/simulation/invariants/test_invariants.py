@@ -66,7 +66,7 @@ def done(**status: Any) -> Object:
 
 
 class Court:
-    """Laws, and writes to break them with. What is written is stored too, unseen by others."""
+    """Invariants, and writes to break them with. What is written is stored too, unseen by others."""
 
     def __init__(self, world: World, plan: Plan = PLAN) -> None:
         self.world = world

@@ -1,4 +1,4 @@
-"""The laws about states, looked at in worlds that somebody brought out of order."""
+"""The invariants about states, looked at in worlds that somebody brought out of order."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_the_story_of_a_life_tells_what_was_planned_and_what_happened() -> None:
     lines = list(story(plan, live(plan, describe=True)))
     assert any("manager-0 dies, for 2 s" in line for line in lines)
     assert lines.index("Planned:") < lines.index("What happened, by the seconds of the world:")
-    assert lines[-1].startswith("No law was broken.")
+    assert lines[-1].startswith("No invariant was violated.")
 
 
 def test_a_life_ends_though_a_manager_is_frozen_when_a_law_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:

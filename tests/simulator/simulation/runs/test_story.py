@@ -52,7 +52,7 @@ def test_what_happened_is_told_if_it_was_kept() -> None:
         "What happened, by the seconds of the world:",
         "     1.250  manager-0 dies",
         "",
-        "No law was broken. All had settled by 80 s.",
+        "No invariant was violated. All had settled by 80 s.",
     ]
 
 

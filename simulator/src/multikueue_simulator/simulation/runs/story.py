@@ -25,7 +25,7 @@ def story(plan: Plan, outcome: Outcome) -> Iterator[str]:
     yield (
         f"Broken: {outcome.violation}"
         if outcome.violation
-        else f"No law was broken. All had settled by {outcome.settled:.0f} s."
+        else f"No invariant was violated. All had settled by {outcome.settled:.0f} s."
     )
 
 
