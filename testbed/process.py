@@ -65,6 +65,8 @@ class Process:
         self.log = log
         self._env = {**os.environ, **(env or {})}
         self._child: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+        """Bytes of the log that an earlier start has written."""
 
     @property
     def running(self) -> bool:
@@ -83,6 +85,7 @@ class Process:
     def _spawn(self) -> subprocess.Popen[bytes]:
         launch = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *self.argv]
         with self.log.open("ab") as log:
+            self._log_start = log.tell()
             stdin, stdout = (subprocess.PIPE, subprocess.PIPE) if self._converses else (subprocess.DEVNULL, log)
             return subprocess.Popen(
                 launch, stdin=stdin, stdout=stdout, stderr=log, env=self._env, start_new_session=True
@@ -137,7 +140,8 @@ class Process:
         return ProgramError(f"{self.name} {what}; log {self.log}:\n{self.tail()}")
 
     def tail(self, lines: int = 30) -> str:
-        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        """The last lines of the log, of those since the last start."""
+        text = self.log.read_bytes()[self._log_start :].decode(errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
     def rss_mebibytes(self) -> float:

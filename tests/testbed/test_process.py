@@ -41,6 +41,19 @@ async def test_a_program_that_takes_too_long_fails(tmp_path: Path) -> None:
     assert not process.running
 
 
+@pytest.mark.anyio
+async def test_what_an_earlier_start_said_is_not_the_tail_of_this_one(tmp_path: Path) -> None:
+    process = _python("print('ready')", tmp_path)
+    process.start()
+    with pytest.raises(ProgramError):
+        await process.wait_until(_never, timeout=10)
+    process.argv[-1] = SLEEP
+    process.start()
+    assert process.tail() == ""
+    assert process.log.read_text() == "ready\n"
+    await process.kill()
+
+
 def test_a_program_outlives_the_event_loop_that_started_it(tmp_path: Path) -> None:
     process = _python(SLEEP, tmp_path)
 
