@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from multikueue.quota.cache.tree import CellQuota
     from multikueue.quota.engine import Engine
     from multikueue.quota.visibility.explain import Explanation, Shortage
+    from multikueue.settings import Settings
 
 __all__ = ["Objects", "Requests", "excess", "explained", "fetch_objects", "in_words", "requested"]
 
@@ -70,14 +71,23 @@ def requested(objects: Objects, workload: Workload, config: Path | None) -> list
 
 
 def _engine(objects: Objects, config: Path | None) -> Engine:
-    from multikueue import settings
-    from multikueue.manager.engine import engine_of
+    from multikueue.cli.access.manager_settings import load_settings
 
-    engine = engine_of(settings.load(config).quota)
+    engine = _empty_engine(load_settings(config))
     for values in objects.values():
         for _, value in values:
             engine.observe(None, value, now())
     return engine
+
+
+def _empty_engine(settings: Settings | None) -> Engine:
+    from multikueue.quota.engine import Engine
+
+    if settings is None:
+        return Engine()
+    from multikueue.manager.engine import engine_of
+
+    return engine_of(settings.quota)
 
 
 def excess(pod_sets: Iterable[Requests], queue: ClusterQueue) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 from multikueue.api.kueue.queues import LocalQueue
@@ -11,7 +12,9 @@ from multikueue.errors import Forbidden, InvalidObject, MultiKueueError
 from multikueue.kube.cluster_client import ClusterClient, Page
 from multikueue.quota.capacity.following import Rules, WorkerReserve
 from multikueue.quota.capacity.offers import WorkerQueues
-from multikueue.settings import CapacityFollow
+
+if TYPE_CHECKING:
+    from multikueue.settings import CapacityFollow
 
 __all__ = ["CORDONED", "read_queues", "rules_of", "why_unread"]
 

@@ -121,12 +121,13 @@ def check_clusters(
       multikueue clusters check
       multikueue clusters check worker-1 -o json
     """
-    from multikueue import settings
     from multikueue.cli.access import worker_clusters
+    from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.commands.clusters import inspection
     from multikueue.cli.terminal.progress import spinner
 
-    own = settings.load(config).integrations.declared
+    settings = load_settings(config)
+    own = settings.integrations.declared if settings is not None else ()
 
     async def work() -> list[Report]:
         async with ContextChoice(kubeconfig, context).connect() as client:
@@ -172,13 +173,15 @@ def show_capacity(
       multikueue clusters capacity
       multikueue clusters capacity team-a -o wide --config multikueue.yaml
     """
-    from multikueue import settings
     from multikueue.cli.access import worker_clusters
+    from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.commands.clusters import capacity
     from multikueue.cli.terminal.progress import spinner
     from multikueue.controllers.quota.worker_queues import rules_of
+    from multikueue.quota.capacity.following import Rules
 
-    rules = rules_of(settings.load(config).capacity_follow)
+    settings = load_settings(config)
+    rules = rules_of(settings.capacity_follow) if settings is not None else Rules()
 
     async def work() -> capacity.Survey:
         async with ContextChoice(kubeconfig, context).connect() as client:
