@@ -9,6 +9,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.unadmitted import NEVER_ADMITTED
 from multikueue.api.kueue.workload import NOMINATED, QUOTA_RESERVED
 from multikueue.api.meta import Condition, without_condition
 from multikueue.api.values.foreign import excerpt
@@ -121,7 +122,7 @@ def _camel(name: str) -> str:
 def _stuck(v: View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
     """A message on copies that have been inadmissible for STUCK_AFTER, and when to look at the others again.
 
-    A copy is inadmissible with QuotaReserved=False, reason Inadmissible (a queue is missing or stopped on its worker).
+    A copy is inadmissible if a queue is missing or stopped on its worker: QuotaReserved=False says so by its reason.
     The message is delayed: most workloads are admitted elsewhere at once, and it would cost each of them a write.
     """
     found = {r.cluster: c for r in v.group.remotes if r.cluster in wanted and (c := _inadmissible(r))}
@@ -133,7 +134,7 @@ def _stuck(v: View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
 
 def _inadmissible(remote: Remote) -> Condition | None:
     condition = remote.condition(QUOTA_RESERVED)
-    return condition if condition and condition.status == "False" and condition.reason == "Inadmissible" else None
+    return condition if condition and condition.status == "False" and condition.reason in NEVER_ADMITTED else None
 
 
 def _why_nobody(v: View, nomination: Nomination) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.jobs.pod import POD_FINALIZER, Pod
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
+from multikueue.api.kueue.unadmitted import NEVER_ADMITTED
 from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATION_TARGET,
@@ -128,7 +129,7 @@ def _decisive(copy: Workload, types: frozenset[str], by: str = "") -> object:
     states = tuple(
         (c.type, c.status, c.reason)
         for c in copy.status.conditions
-        if c.type in types or c.reason == "Inadmissible" or (c.type == by and c.status == "True")
+        if c.type in types or c.reason in NEVER_ADMITTED or (c.type == by and c.status == "True")
     )
     meta = copy.metadata
     return states, is_suspected(copy), meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)

@@ -106,8 +106,10 @@ def test_nobody_to_nominate_is_explained() -> None:
     assert check_of(status) == ("Pending", "No worker can be nominated: w1: not connected (refused), w2: cordoned")
 
 
-def test_an_inadmissible_copy_is_explained_once_it_lasts() -> None:
-    stuck = copy().condition("QuotaReserved", "False", reason="Inadmissible", message="LocalQueue main doesn't exist")
+@pytest.mark.parametrize("reason", ["Inadmissible", "Misconfigured", "Suspended"])
+def test_an_inadmissible_copy_is_explained_once_it_lasts(reason: str) -> None:
+    """The worker's Kueue may say why (the gate UnadmittedWorkloadsObservability)."""
+    stuck = copy().condition("QuotaReserved", "False", reason=reason, message="LocalQueue main doesn't exist")
     local, remotes = reserved().nominated("w1", "w2"), (worker("w1", stuck), worker("w2", copy()))
     early = decided(local, *remotes)
     assert check_of(early.status)[1] == ""
