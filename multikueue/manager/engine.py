@@ -8,6 +8,7 @@ from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.requests.amounts import Accounting, Transformation
+from multikueue.quota.workload.reasons import Reasons
 from multikueue.settings import AdmissionSharing, Quota
 
 __all__ = ["engine_of"]
@@ -27,6 +28,7 @@ def engine_of(quota: Quota, *, has_elastic_jobs: bool = False) -> Engine:
         should_check_gates=compatibility.has_admission_gates
         if quota.admission_gates is None
         else quota.admission_gates,
+        reasons=Reasons(is_granular=quota.unadmitted_reasons, is_explicit=quota.explicit_status),
         has_non_preemptible=quota.non_preemptible,
         has_elastic_jobs=has_elastic_jobs,
     )

@@ -38,6 +38,7 @@ from multikueue.quota.queueing.queue_manager import QueueManager
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting
 from multikueue.quota.scheduler.scheduler import Scheduler
 from multikueue.quota.visibility.view import QuotaView
+from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 
 Concerned = Iterable[str]
 """ClusterQueues whose status may differ now, besides those that were observed themselves."""
@@ -54,6 +55,7 @@ class Engine:
     `has_non_preemptible` workloads that ask for it by annotation are not preempted. With `has_elastic_jobs` a slice of an
     elastic job takes the quota of the slice it replaces; with `has_copies` also one of another job, since copies on a worker
     have no owner. With `should_check_gates` work does not queue before its admission gates are open.
+    `reasons` say why a workload has no quota.
     """
 
     def __init__(
@@ -70,8 +72,9 @@ class Engine:
         has_elastic_jobs: bool = False,
         has_copies: bool = False,
         should_check_gates: bool = True,
+        reasons: Reasons = AS_BEFORE,
     ) -> None:
-        self.should_check_gates = should_check_gates
+        self.should_check_gates, self.reasons = should_check_gates, reasons
         self._cache = QuotaCache(
             is_fair_sharing=fair_sharing is not None,
             admission_sharing=admission_sharing,
@@ -83,7 +86,7 @@ class Engine:
             should_ignore_undeclared=should_ignore_undeclared,
         )
         self._queues = QueueManager(self._cache, accounting)
-        self.scheduler = Scheduler(self._cache, self._queues, fair_sharing)
+        self.scheduler = Scheduler(self._cache, self._queues, fair_sharing, reasons)
         self.view = QuotaView(self._cache, self._queues, self.scheduler)
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
         self._handlers: Mapping[type[Object], Callable[[Any, Any, datetime], Concerned]] = {

@@ -423,6 +423,14 @@ class Quota(_Group):
     """Whether the annotation `kueue.x-k8s.io/admission-gated-by` holds work back until somebody takes it away: Kueue's feature
     gate AdmissionGatedBy. Without it: as in the release that `compatibility` names, so since 0.19."""
 
+    unadmitted_reasons: bool = False
+    """Whether the conditions of a workload without quota say why it has none, in place of `Pending` or `Inadmissible`, and
+    metrics count workloads by that: Kueue's feature gate UnadmittedWorkloadsObservability (docs/metrics.md)."""
+
+    explicit_status: bool = False
+    """With `unadmitted_reasons`, whether a new workload says at once that it waits, which costs a write for each: Kueue's
+    feature gate UnadmittedWorkloadsExplicitStatus."""
+
     fair_sharing: bool = False
     """Whether quota that queues lend each other goes to who has the smallest share of it, and is taken from who has the
     largest. Without it priority and age decide."""
@@ -453,6 +461,12 @@ class Quota(_Group):
     @model_validator(mode="after")
     def _in_order(self) -> Quota:
         _require_order(self, "requeue_first", "requeue_cap")
+        return self
+
+    @model_validator(mode="after")
+    def _explicit_by_reason(self) -> Quota:
+        if self.explicit_status and not self.unadmitted_reasons:
+            raise ValueError("expected unadmitted_reasons with explicit_status")
         return self
 
     @model_validator(mode="after")

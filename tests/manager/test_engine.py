@@ -9,6 +9,7 @@ import pytest
 
 from multikueue.manager.engine import engine_of
 from multikueue.quota.engine import Engine
+from multikueue.quota.workload.reasons import Reasons
 from multikueue.settings import Quota
 from multikueue.testing import NOW, cluster_queue, flavor, local_queue, namespace, workload
 
@@ -55,3 +56,15 @@ def test_admission_gates_hold_work_back_as_in_the_release_unless_told_otherwise(
     settings: dict[str, Any], minded: bool
 ) -> None:
     assert engine_of(Quota.model_validate(settings)).should_check_gates == minded
+
+
+@pytest.mark.parametrize(
+    ("settings", "reasons"),
+    [
+        ({}, Reasons()),
+        ({"unadmitted_reasons": True}, Reasons(is_granular=True)),
+        ({"unadmitted_reasons": True, "explicit_status": True}, Reasons(is_granular=True, is_explicit=True)),
+    ],
+)
+def test_workloads_say_why_they_wait_as_the_settings_say(settings: dict[str, Any], reasons: Reasons) -> None:
+    assert engine_of(Quota.model_validate(settings)).reasons == reasons

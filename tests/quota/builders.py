@@ -131,11 +131,13 @@ class Play:
             until=self.engine.scheduler.until(key),
             preemption=self.engine.scheduler.eviction(key),
             verdict=self.engine.view.verdict(key),
+            misconfiguration=self.engine.view.misconfiguration(key),
             required_checks=self.engine.view.required_checks(name, flavors),
             local_queue=queue,
             cluster_queue=self.engine.view.cluster_queue(name),
             is_cluster_queue_active=self.engine.view.is_active(name),
             is_holding=is_holding,
+            reasons=self.engine.reasons,
         )
         return step(value, facts)
 

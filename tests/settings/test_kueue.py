@@ -106,6 +106,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
         ("featureGates.MultiKueue", True, "integrations.kueue_holds_pods", True),
         ("featureGates.AdmissionGatedBy", False, "quota.admission_gates", False),
+        ("featureGates.UnadmittedWorkloadsObservability", True, "quota.unadmitted_reasons", True),
         ("featureGates.MultiKueueOrchestratedPreemption", True, "dispatch.orchestrated_preemption", True),
         ("featureGates.MultiKueueManagerQuotaAutomation", True, "capacity_follow.quota_management", True),
         ("featureGates.MultiKueueClusterProfile", False, "dispatch.cluster_profile.enabled", False),
@@ -305,6 +306,14 @@ def test_in_v1beta2_the_group_alone_turns_fair_sharing_on(tmp_path: Path) -> Non
 def test_fair_sharing_that_makes_no_sense_stops_the_start(tmp_path: Path, value: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         loaded(tmp_path, {"fairSharing": value})
+
+
+def test_workloads_say_explicitly_that_they_wait_only_by_granular_reasons(tmp_path: Path) -> None:
+    gates = {"UnadmittedWorkloadsExplicitStatus": True}
+    assert "expected unadmitted_reasons with explicit_status" in refusal(tmp_path, {"featureGates": gates})
+
+    quota = loaded(tmp_path, {"featureGates": gates | {"UnadmittedWorkloadsObservability": True}}).settings.quota
+    assert (quota.unadmitted_reasons, quota.explicit_status) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.compatibility import Compatibility
+from multikueue.api.kueue.unadmitted import OF_CYCLES, PENDING
 from multikueue.api.kueue.workload import (
     FINISHED,
     FITS_NO_WORKER,
@@ -48,7 +49,7 @@ from multikueue.quota.workload.protection import INVALID_ANNOTATION, non_preempt
 from multikueue.quota.workload.readiness import WaitForPodsReady
 from multikueue.runtime import AGAIN, DONE, Result
 
-ROUTINE = frozenset({"QuotaReserved", "Admitted", "Pending"})
+ROUTINE = frozenset({"QuotaReserved", "Admitted", PENDING, *OF_CYCLES})
 """Events that repeat a condition: not sent, because each would cost every workload a write."""
 
 
@@ -70,7 +71,9 @@ class Workloads(msgspec.Struct, frozen=True):
         group, decision = _decide_and_record(self.context, group)
         status = decision.status or step.status
         if not local.has("Finished"):
-            status = lifecycle.synchronise_admitted(status, local.metadata.generation, self.context.now())
+            status = lifecycle.synchronise_admitted(
+                status, local.metadata.generation, self.context.now(), self.context.store.engine.reasons
+            )
         written = await self._write(local, status, should_deactivate=step.should_deactivate)
         _record_events(self.context, local, (*step.events, *self._misread(local), *decision.events))
         group = _as_written(group, written)
@@ -111,6 +114,7 @@ class Workloads(msgspec.Struct, frozen=True):
             preemption=scheduler.eviction(key),
             is_switched_off=scheduler.was_switched_off(key),
             verdict=quota.verdict(key),
+            misconfiguration=quota.misconfiguration(key) if store.engine.reasons.is_granular else "",
             required_checks=quota.required_checks(admission.cluster_queue if admission else name, flavors),
         )
         queues = lifecycle.Queues(
@@ -129,6 +133,7 @@ class Workloads(msgspec.Struct, frozen=True):
             wait_for_pods_ready=self._wait_for_pods_ready(),
             may_fit_now=self._may_fit_now(local, group),
             should_check_gates=store.engine.should_check_gates,
+            reasons=store.engine.reasons,
         )
         return lifecycle.step(local, facts)
 

@@ -12,6 +12,11 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
+from multikueue.api.kueue.unadmitted import (
+    MISCONFIGURED,
+    WAITING_FOR_PREEMPTED_WORKLOADS,
+    WAITING_FOR_QUOTA,
+)
 from multikueue.api.kueue.workload import Admission, PodSetRequest
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.budgets import Allowance, unlimited
@@ -34,8 +39,8 @@ from multikueue.quota.workload.outcome import Eviction
 class Head(msgspec.Struct, frozen=True):
     """A workload at the head of its queue; `generation` as in `flavors.assign`.
 
-    With a `problem` it is refused for that `reason`, whatever the quota. `replaced` is the reservation of the slice
-    that it replaces, if it is a slice of an elastic job.
+    With a `problem` it is refused for that `reason`, whatever the quota, and told `quota_reserved_reason`. `replaced` is
+    the reservation of the slice that it replaces, if it is a slice of an elastic job.
     """
 
     waiting: PendingWorkload
@@ -44,6 +49,7 @@ class Head(msgspec.Struct, frozen=True):
     problem: str = ""
     reason: Reason = Reason.GENERIC
     replaced: Reservation | None = None
+    quota_reserved_reason: str = MISCONFIGURED
 
 
 class Reserve(msgspec.Struct, frozen=True):
@@ -55,7 +61,8 @@ class Reserve(msgspec.Struct, frozen=True):
 
 
 class Refuse(msgspec.Struct, frozen=True):
-    """The head goes back to its queue. `evictions` are new: they make room for it, once they are carried out.
+    """The head goes back to its queue, and is told the granular `quota_reserved_reason`. `evictions` are new: they make
+    room for it, once they are carried out.
 
     `has_lost_targets`: it had preemption targets, but lost to another head.
     """
@@ -63,6 +70,7 @@ class Refuse(msgspec.Struct, frozen=True):
     head: Head
     reason: Reason
     message: str
+    quota_reserved_reason: str
     resource_requests: tuple[PodSetRequest, ...]
     evictions: tuple[Eviction, ...] = ()
     has_lost_targets: bool = False
@@ -113,7 +121,7 @@ def run(heads: Iterable[Head], preemption: PreemptionRules = NO_PREEMPTION) -> l
     entries: list[_Entry] = []
     for head in heads:
         if head.problem:
-            decisions.append(_refuse(head, head.problem, reason=head.reason))
+            decisions.append(_refuse(head, head.problem, head.quota_reserved_reason, reason=head.reason))
         else:
             entries.append(_nominate(head, preemption))
     round_ = _Round(preemption.allowance)
@@ -182,14 +190,14 @@ class _Round:
         waiting.progress = None
         if assignment.mode is Mode.NO_FIT:
             waiting.progress = assignment.progress()  # other flavors for the pod sets before the one that got none
-            return _refuse(head, assignment.message())
+            return _refuse(head, assignment.message(), assignment.no_fit)
         if assignment.mode is not Mode.FIT and not entry.targets:
             waiting.progress = assignment.progress()
             # Later heads would take what it waits for, again in each cycle. A queue that may reclaim from any priority gets
             # what it lends back in time, so meanwhile others may have it.
             if head.queue.spec.preemption.reclaim_within_cohort != "Any":
                 entry.node.add(_blocked(entry), self.log)
-            return _refuse(head, assignment.message())
+            return _refuse(head, assignment.message(), WAITING_FOR_QUOTA)
         if self._has_overlap(entry):
             return _lose(entry, "Workload has overlapping preemption targets with another workload")
         if entry.targets and not are_within(self.allowance, *self.leaving.values(), *entry.targets):
@@ -241,20 +249,29 @@ def _preempt(entry: _Entry) -> Refuse:
         if not target.reservation.is_evicted
     )
     message = f"{entry.assignment.message()}. Pending the preemption of {len(entry.targets)} workload(s)"
-    return _refuse(entry.head, message, reason=Reason.PENDING_PREEMPTION, evictions=evictions)
+    told = WAITING_FOR_PREEMPTED_WORKLOADS
+    return _refuse(entry.head, message, told, reason=Reason.PENDING_PREEMPTION, evictions=evictions)
 
 
 def _lose(entry: _Entry, message: str) -> Refuse:
-    return _refuse(entry.head, message, reason=Reason.FAILED_AFTER_NOMINATION, has_lost_targets=bool(entry.targets))
+    has_lost_targets = bool(entry.targets)
+    return _refuse(
+        entry.head,
+        message,
+        WAITING_FOR_QUOTA,
+        reason=Reason.FAILED_AFTER_NOMINATION,
+        has_lost_targets=has_lost_targets,
+    )
 
 
 def _refuse(
     head: Head,
     message: str,
+    quota_reserved_reason: str,
     *,
     reason: Reason = Reason.GENERIC,
     evictions: tuple[Eviction, ...] = (),
     has_lost_targets: bool = False,
 ) -> Refuse:
     requests = resource_requests(head.waiting.demand.pod_sets, should_count_pods=head.queue.is_counting_pods)
-    return Refuse(head, reason, message, requests, evictions, has_lost_targets)
+    return Refuse(head, reason, message, quota_reserved_reason, requests, evictions, has_lost_targets)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from multikueue.api.kueue.queues import FlavorFungibility
+from multikueue.api.kueue.unadmitted import EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR, WAITING_FOR_QUOTA
 from multikueue.api.kueue.workload import Admission, PodSetAssignment
 from multikueue.api.values import quantity
 from multikueue.quota.cache.snapshot import FlavorGroup, QueueSnapshot
@@ -17,6 +18,9 @@ from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests import topology
 from multikueue.quota.requests.amounts import Demand, PodSetDemand, rendered
 from multikueue.quota.requests.matching import unsuitable
+
+_SEVERITIES = (WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR)
+"""Why a flavor does not fit, from what passes by itself to what does not."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -30,13 +34,14 @@ class Choice(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class PodSetFlavors:
-    """The flavors of one pod set, and every reason why they are not better. `is_placed`: the worker places its pods by
-    topology."""
+    """The flavors of one pod set, and every reason why they are not better; if it got none, `no_fit` says in a word why.
+    `is_placed`: the worker places its pods by topology."""
 
     pod_set: PodSetDemand
     requests: Mapping[str, int]
     choices: dict[str, Choice] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    no_fit: str = ""
     is_placed: bool = False
 
     @property
@@ -57,6 +62,11 @@ class Assignment:
     @property
     def mode(self) -> Mode:
         return min((each.mode for each in self.pod_sets), default=Mode.FIT)
+
+    @property
+    def no_fit(self) -> str:
+        """Why a pod set got no flavors, as the reason of QuotaReserved=False; empty if none went without."""
+        return next((each.no_fit for each in self.pod_sets if each.no_fit), "")
 
     @property
     def short(self) -> frozenset[FlavorResource]:
@@ -149,10 +159,13 @@ class _Search:
         self._need = _sum(self._requests)
         first = members[0][0]
         self._tried = progress.tried[first] if progress and first < len(progress.tried) else {}
+        self._no_fits: list[str] = []
+        """Why the flavors of the present group that do not fit do not, in a word each."""
 
     def run(self) -> list[PodSetFlavors]:
         choices: dict[str, Choice] = {}
         reasons: list[str] = []
+        no_fit = ""
         for resource in sorted(self._need):
             group = self._queue.group_of.get(resource)
             if resource in choices or (group is None and not self._is_counted(resource)):
@@ -160,11 +173,12 @@ class _Search:
             found, why = self._find(resource, group)
             if not found:
                 choices, reasons = {}, why
+                no_fit = min(self._no_fits, key=_SEVERITIES.index, default=NO_MATCHING_FLAVOR)
                 break
             choices |= found
             reasons += why
         return [
-            self._outcome(pod_set, requests, {r: choices[r] for r in requests if r in choices}, tuple(reasons))
+            self._outcome(pod_set, requests, {r: choices[r] for r in requests if r in choices}, tuple(reasons), no_fit)
             for pod_set, requests in zip(self._pod_sets, self._requests, strict=True)
         ]
 
@@ -172,15 +186,21 @@ class _Search:
         return self._need[resource] > 0 and not self._queue.should_ignore_undeclared
 
     def _outcome(
-        self, pod_set: PodSetDemand, requests: Mapping[str, int], choices: dict[str, Choice], reasons: tuple[str, ...]
+        self,
+        pod_set: PodSetDemand,
+        requests: Mapping[str, int],
+        choices: dict[str, Choice],
+        reasons: tuple[str, ...],
+        no_fit: str,
     ) -> PodSetFlavors:
         """A topology places a pod set only if all its resources have one flavor."""
         wanted = pod_set.has_topology or self._queue.is_topology_only
         placed = wanted and len({choice.flavor for choice in choices.values()}) == 1
-        return PodSetFlavors(pod_set, requests, choices, reasons, placed)
+        return PodSetFlavors(pod_set, requests, choices, reasons, no_fit, placed)
 
     def _find(self, resource: str, group: FlavorGroup | None) -> tuple[dict[str, Choice], list[str]]:
         """The best flavor for all needed resources of the group, or none, and the reasons against better ones."""
+        self._no_fits.clear()
         if group is None:
             return {}, [f"resource {resource} unavailable in ClusterQueue"]
         needed = sorted(group.resources & self._need.keys())
@@ -192,6 +212,7 @@ class _Search:
             flavor = group.flavors[attempted]
             if why := self._unsuitable(flavor, group):
                 reasons.append(why)
+                self._no_fits.append(NO_MATCHING_FLAVOR)
                 continue
             grade, graded, whys = self._grade(flavor, needed)
             reasons += whys
@@ -238,6 +259,7 @@ class _Search:
         used = self._used.get(fr, 0)
         total = used + need
         if total > (potential := cell.potential()):
+            self._no_fits.append(EXCEEDS_MAX_QUOTA)
             numbers = [quantity.render(resource, value) for value in (used, need, potential)]
             return Grade(Mode.NO_FIT), (
                 f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests "
@@ -252,6 +274,7 @@ class _Search:
         # Preemption gives a queue its nominal quota back; to borrow more by it, borrowWithinCohort has to allow that.
         if total <= cell.quota.nominal or may_reclaim or self._queue.may_preempt_while_borrowing:
             return self._oracle(fr, total), why
+        self._no_fits.append(WAITING_FOR_QUOTA)
         return Grade(Mode.NO_FIT, borrowing), why
 
     def _should_go_on(self, grade: Grade) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.kueue.queues import KNOWN_ENDS
+from multikueue.api.kueue.unadmitted import PENDING_EVALUATION, SUSPENDED, WAITING, WAITING_FOR_PODS_READY
 from multikueue.api.kueue.workload import EVICTED, Admission, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.cache import QuotaCache, whole_second
@@ -28,9 +29,7 @@ from multikueue.quota.scheduler.backfill import DEPTH, backfill, is_waiting_for_
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.workload.ordering import EPOCH
 from multikueue.quota.workload.outcome import Eviction, Verdict
-
-WAITING = "Waiting"
-"""The reason of QuotaReserved=False for the workload that `blockAdmission` holds back."""
+from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 
 WAITING_MESSAGE = "waiting for all admitted workloads to be in PodsReady condition"
 
@@ -70,15 +69,22 @@ class _Pass:
 
 
 class Scheduler:
-    """Owned by the engine. With `fair`, heads are ordered and workloads preempted by dominant resource share.
+    """Owned by the engine. With `fair`, heads are ordered and workloads preempted by dominant resource share. Verdicts have
+    these `reasons`.
 
     With `blockAdmission` Kueue's scheduler waits in mid-cycle until all pods are ready, then goes on: the workload it
     was about to admit gets the quota, even if a better one came meanwhile (quota-engine 5.2). Here the cycle ends with
     that workload held, and the next one begins with it.
     """
 
-    def __init__(self, cache: QuotaCache, queues: QueueManager, fair: FairPreemption | None = None) -> None:
-        self._cache, self._queues = cache, queues
+    def __init__(
+        self,
+        cache: QuotaCache,
+        queues: QueueManager,
+        fair: FairPreemption | None = None,
+        reasons: Reasons = AS_BEFORE,
+    ) -> None:
+        self._cache, self._queues, self._reasons = cache, queues, reasons
         self._preemption = PreemptionRules(cache.holders, fair, compatibility=cache.compatibility)
         self._assumed: dict[ObjectKey, _Assumption] = {}
         self._evictions: dict[ObjectKey, Eviction] = {}
@@ -209,19 +215,28 @@ class Scheduler:
 
     def head(self, waiting: PendingWorkload, name: str) -> Head:
         """A workload as a cycle sees it at the head of that ClusterQueue. Call `build` of the cache first."""
-        queue, catalog = self._cache.snapshot(name), self._cache.catalog
-        generation = self._cache.generation(name)
+        queue, generation = self._cache.snapshot(name), self._cache.generation(name)
         if waiting.has_failed_checks:
-            return Head(waiting, queue, generation, "The workload has failed admission checks")
+            problem = "The workload has failed admission checks"
+            return Head(waiting, queue, generation, problem, quota_reserved_reason=PENDING_EVALUATION)
         if queue.node.in_cycle:
-            return Head(waiting, queue, generation, f"ClusterQueue {name} is inactive")
-        if not catalog.may_use(name, waiting.key.namespace):
-            known = catalog.has_namespace(waiting.key.namespace)
-            problem = (
-                "Workload namespace doesn't match ClusterQueue selector" if known else "Unknown workload namespace"
-            )
+            problem = f"ClusterQueue {name} is inactive"
+            return Head(waiting, queue, generation, problem, quota_reserved_reason=SUSPENDED)
+        if problem := self._namespace_problem(waiting, name):
             return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
         return Head(waiting, queue, generation, waiting.demand.problem, replaced=self._replaced_by(waiting, name))
+
+    def misconfiguration(self, waiting: PendingWorkload, name: str) -> str:
+        """Why no cycle would judge the workload at the head of that ClusterQueue, though the queue is well."""
+        return self._namespace_problem(waiting, name) or waiting.demand.problem
+
+    def _namespace_problem(self, waiting: PendingWorkload, name: str) -> str:
+        catalog, namespace = self._cache.catalog, waiting.key.namespace
+        if catalog.may_use(name, namespace):
+            return ""
+        if catalog.has_namespace(namespace):
+            return "Workload namespace doesn't match ClusterQueue selector"
+        return "Unknown workload namespace"
 
     def _replaced_by(self, waiting: PendingWorkload, name: str) -> Reservation | None:
         """The reservation of the slice that it replaces; None if there is no such slice: then it needs its whole
@@ -260,7 +275,8 @@ class Scheduler:
         looked at them."""
         waiting, is_first = decision.head.waiting, self._held is None
         if is_first and isinstance(decision, Reserve):
-            waiting.verdict = Verdict(WAITING_MESSAGE, reason=WAITING)
+            reason = self._reasons.of(WAITING_FOR_PODS_READY, before=WAITING)
+            waiting.verdict = Verdict(WAITING_MESSAGE, reason=reason)
             self._held = decision
             current.done.pending.append(waiting.key)
         self._queues.give_back(waiting, Reason.FAILED_AFTER_NOMINATION, now)
@@ -319,7 +335,8 @@ class Scheduler:
     def _refuse(self, decision: Refuse, current: _Pass, now: datetime) -> None:
         """Give the head back, and with it workloads that would get the same verdict."""
         waiting = decision.head.waiting
-        verdict = Verdict(decision.message, decision.resource_requests)
+        reason = self._reasons.of(decision.quota_reserved_reason)
+        verdict = Verdict(decision.message, decision.resource_requests, reason)
         if waiting.verdict != verdict:
             current.done.pending.append(waiting.key)
         waiting.verdict = verdict

@@ -35,6 +35,14 @@ class QuotaView:
         waiting = self._queues.get(key)
         return None if waiting is None else self._queues.verdict(waiting)
 
+    def misconfiguration(self, key: ObjectKey) -> str:
+        """Why no cycle would judge a pending workload, though its queues are well; empty if one will."""
+        waiting = self._queues.get(key)
+        local_queue = self.local_queue(waiting.local_queue) if waiting is not None else None
+        if waiting is None or local_queue is None or self.cluster_queue(local_queue.spec.cluster_queue) is None:
+            return ""
+        return self._scheduler.misconfiguration(waiting, local_queue.spec.cluster_queue)
+
     def pending_workload(self, key: ObjectKey) -> PendingWorkload | None:
         """A pending workload, whether it is in a queue or not."""
         return self._queues.get(key)

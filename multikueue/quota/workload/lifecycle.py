@@ -16,6 +16,16 @@ from msgspec.structs import replace
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
+from multikueue.api.kueue.unadmitted import (
+    ADMISSION_GATED,
+    INADMISSIBLE,
+    MISCONFIGURED,
+    OF_CYCLES,
+    PENDING_EVALUATION,
+    SUSPENDED,
+    WAITING,
+    WAITING_FOR_PODS_READY,
+)
 from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATED,
@@ -31,6 +41,7 @@ from multikueue.api.kueue.workload import (
     QUOTA_RESERVED,
     REQUEUED,
     SLICE_REPLACED,
+    UNDISPATCHABLE_ANNOTATION,
     WAITING_FOR_REPLACEMENT,
     Admission,
     AdmissionCheckState,
@@ -47,8 +58,9 @@ from multikueue.api.values.foreign import moment
 from multikueue.quota.workload import readiness, transitions
 from multikueue.quota.workload.budget import keep_time
 from multikueue.quota.workload.ends import end_of, keep_end, time_is_up
-from multikueue.quota.workload.outcome import PENDING, Eviction, Verdict
+from multikueue.quota.workload.outcome import Eviction, Verdict
 from multikueue.quota.workload.readiness import REQUEUING_LIMIT_EXCEEDED, WaitForPodsReady
+from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 from multikueue.quota.workload.transitions import evict, put_condition, synchronise_admitted
 
 __all__ = [
@@ -65,7 +77,6 @@ __all__ = [
 ]
 
 ADMISSION_CHECK = "AdmissionCheck"
-ADMISSION_GATED = "AdmissionGated"
 _EVENT_LENGTH = 1024
 """Characters in the message of an Event, as in Kueue (quota-engine 3.1)."""
 
@@ -85,6 +96,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     """The scheduler's decisions about the workload.
 
     `until`: with the reservation, when it has to be gone. `preemption`: another workload is to get its quota.
+    `misconfiguration`: why no cycle would judge it, whatever the quota.
     `is_switched_off`: it was inactive for a moment, in which another one may have got its quota. `required_checks` are
     those of the present reservation or admission, else those for all flavors.
     """
@@ -94,6 +106,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     preemption: Eviction | None = None
     is_switched_off: bool = False
     verdict: Verdict | None = None
+    misconfiguration: str = ""
     required_checks: tuple[str, ...] = ()
 
 
@@ -138,7 +151,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `retry_backoff`: the wait after an eviction by a check that asked for a retry, or for late pods; None: none.
     `wait_for_pods_ready`: how long pods may take; None: nothing waits for them. `may_fit_now`: it is held back since it fits no
-    worker, and that may have changed, so its wait is over. `should_check_gates`: admission gates hold work back.
+    worker, and that may have changed, so its wait is over. `should_check_gates`: admission gates hold work
+    back. `reasons` say why it has no quota.
     """
 
     now: datetime
@@ -151,6 +165,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     wait_for_pods_ready: WaitForPodsReady | None = None
     may_fit_now: bool = False
     should_check_gates: bool = True
+    reasons: Reasons = AS_BEFORE
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -197,7 +212,7 @@ class _Step:
         elif not self.spec.active:
             self.end_deactivation()
             self.release()
-            self.check_queue_problem()
+            self.explain_deactivation()
             self.list_checks()
         elif self.has(DEACTIVATION_TARGET) and not self.has(EVICTED):
             self.deactivate = True
@@ -222,6 +237,7 @@ class _Step:
         if not self.has(QUOTA_RESERVED):
             self.explain()
             self.list_checks()
+            self.admit()
 
     # --- what we know ---
 
@@ -332,7 +348,7 @@ class _Step:
     def admit(self) -> None:
         before = self.has(ADMITTED)
         reserved = find_condition(self.status.conditions, QUOTA_RESERVED)
-        self.status = synchronise_admitted(self.status, self.generation, self.now)
+        self.status = synchronise_admitted(self.status, self.generation, self.now, self.facts.reasons)
         if self.has(ADMITTED) and not before and self.status.admission:
             waited = self.seconds_since(reserved.last_transition_time if reserved else None)
             queue = self.status.admission.cluster_queue
@@ -463,9 +479,14 @@ class _Step:
         if admitted or self.facts.job.is_holding:
             self.evict(f"{kind}Stopped", f"The {kind} is stopped")
             return True
-        message = f"{kind} {name} is {'terminating or missing' if policy == 'None' else 'stopped'}"
+        reason, what = (MISCONFIGURED, "terminating or missing") if policy == "None" else (SUSPENDED, "stopped")
         self.status = transitions.unreserve(
-            self.status, reason="Inadmissible", message=message, generation=self.generation, now=self.now
+            self.status,
+            reason=self.facts.reasons.of(reason, before=INADMISSIBLE),
+            message=f"{kind} {name} is {what}",
+            generation=self.generation,
+            now=self.now,
+            reasons=self.facts.reasons,
         )
         return True
 
@@ -496,7 +517,9 @@ class _Step:
         if self.facts.job.is_holding or self.facts.job.is_run_by_others:
             return
         if self.has(EVICTED) and self.has(QUOTA_RESERVED):
-            self.status = transitions.release(self.status, generation=self.generation, now=self.now)
+            self.status = transitions.release(
+                self.status, generation=self.generation, now=self.now, reasons=self.facts.reasons
+            )
 
     def requeue(self) -> None:
         """Let a workload queue again when the reason of its eviction is over. If its queue runs again, it may have
@@ -519,15 +542,42 @@ class _Step:
     def explain(self) -> None:
         """Say why a workload without quota has none."""
         verdict = self.facts.scheduling.verdict
-        if not self.check_queue_problem() and not self.check_gates() and verdict is not None:
-            before = self.status
-            self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
-            if verdict.reason != PENDING:
-                return
-            if self.status.resource_requests != verdict.resource_requests:
-                self.status = replace(self.status, resource_requests=verdict.resource_requests)
-            if self.status is not before:
-                self.add_event("Warning", "Pending", verdict.message)
+        if self.check_queue_problem() or self.check_misconfiguration() or self.check_gates():
+            return
+        if verdict is not None:
+            self.pass_on(verdict)
+        elif self.facts.reasons.is_granular:
+            self.await_evaluation()
+
+    def pass_on(self, verdict: Verdict) -> None:
+        """Say what a cycle found."""
+        before = self.status
+        self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
+        if verdict.reason in (WAITING, WAITING_FOR_PODS_READY):
+            return
+        if self.status.resource_requests != verdict.resource_requests:
+            self.status = replace(self.status, resource_requests=verdict.resource_requests)
+        if self.status is not before:
+            self.add_event("Warning", verdict.reason, verdict.message)
+
+    def await_evaluation(self) -> None:
+        """No cycle has looked at the workload since it was held up, or at all. A new one says so only explicitly."""
+        told = find_condition(self.status.conditions, QUOTA_RESERVED)
+        is_news = told.reason not in OF_CYCLES if told else self.facts.reasons.is_explicit
+        if is_news:
+            message = "No scheduling cycle has looked at the workload yet"
+            self.put(QUOTA_RESERVED, "False", reason=PENDING_EVALUATION, message=message)
+
+    def explain_deactivation(self) -> None:
+        """Say why a workload that is not active has no quota. One that we keep inactive says what is wrong with its
+        job."""
+        if not self.facts.reasons.is_granular:
+            self.check_queue_problem()
+        elif not self.has(QUOTA_RESERVED):
+            wrong = self.workload.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION)
+            reason, message = (MISCONFIGURED, wrong) if wrong else (DEACTIVATED, "The workload is deactivated")
+            self.put(QUOTA_RESERVED, "False", reason=reason, message=message)
+            self.admit()
 
     def check_gates(self) -> bool:
         """A gated workload queues once nobody holds it back any more (Kueue 0.19). Returns whether somebody does."""
@@ -539,28 +589,38 @@ class _Step:
             if not was_gated:
                 self.add_event("Normal", ADMISSION_GATED, f"Workload admission is gated by: {gates}")
         elif was_gated:
-            message = "AdmissionGatedBy cleared, waiting for quota reservation"
-            self.put(QUOTA_RESERVED, "False", reason=PENDING, message=message)
+            message, reason = "AdmissionGatedBy cleared, waiting for quota reservation", PENDING_EVALUATION
+            self.put(QUOTA_RESERVED, "False", reason=self.facts.reasons.of(reason), message=message)
             self.add_event("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
         return bool(gates)
 
     def check_queue_problem(self) -> bool:
         """A workload without quota cannot get any while its queue gives none, active or not. Returns whether that is
         so."""
-        problem = "" if self.has(QUOTA_RESERVED) else self.queue_problem()
+        reason, problem = ("", "") if self.has(QUOTA_RESERVED) else self.queue_problem()
         if problem:
-            self.put(QUOTA_RESERVED, "False", reason="Inadmissible", message=problem)
+            told = self.facts.reasons.of(reason, before=INADMISSIBLE)
+            self.put(QUOTA_RESERVED, "False", reason=told, message=problem)
         return bool(problem)
 
-    def queue_problem(self) -> str:
+    def queue_problem(self) -> tuple[str, str]:
+        """Reason and message; empty if its queues are well."""
         local_queue, queue = self.facts.queues.local_queue, self.facts.queues.cluster_queue
         if local_queue is None:
-            return f"LocalQueue {self.spec.queue_name} doesn't exist"
+            return MISCONFIGURED, f"LocalQueue {self.spec.queue_name} doesn't exist"
         if local_queue.spec.stop_policy != "None":
-            return f"LocalQueue {self.spec.queue_name} is inactive"
+            return SUSPENDED, f"LocalQueue {self.spec.queue_name} is inactive"
         if queue is None:
-            return f"ClusterQueue {local_queue.spec.cluster_queue} doesn't exist"
-        return "" if self.facts.queues.is_cluster_queue_active else f"ClusterQueue {queue.metadata.name} is inactive"
+            return MISCONFIGURED, f"ClusterQueue {local_queue.spec.cluster_queue} doesn't exist"
+        is_active = self.facts.queues.is_cluster_queue_active
+        return ("", "") if is_active else (SUSPENDED, f"ClusterQueue {queue.metadata.name} is inactive")
+
+    def check_misconfiguration(self) -> bool:
+        """Granular reasons say at once what keeps a workload from being judged; else that waits for a cycle."""
+        problem = self.facts.scheduling.misconfiguration if self.facts.reasons.is_granular else ""
+        if problem:
+            self.put(QUOTA_RESERVED, "False", reason=MISCONFIGURED, message=problem)
+        return bool(problem)
 
     # --- how a rule acts ---
 

@@ -6,14 +6,14 @@ from enum import Enum
 
 import msgspec
 
+from multikueue.api.kueue.unadmitted import PENDING
 from multikueue.api.kueue.workload import PodSetRequest
 from multikueue.api.meta import ObjectKey
 
-PENDING = "Pending"
-
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Why a pending workload has no quota, and what it asked for: the text and figures of its status."""
+    """Why a pending workload has no quota, and what it asked for: the text and figures of its status. `reason` is that
+    of QuotaReserved=False."""
 
     message: str
     resource_requests: tuple[PodSetRequest, ...] = ()

@@ -10,6 +10,13 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from multikueue.api.kueue.unadmitted import (
+    NO_RESERVATION,
+    NO_RESERVATION_UNSATISFIED_CHECKS,
+    PENDING_DELAYED_TOPOLOGY_REQUESTS,
+    PENDING_EVALUATION,
+    UNSATISFIED_ADMISSION_CHECKS,
+)
 from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATED,
@@ -28,6 +35,7 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import Condition, ConditionStatus, find_condition, is_true, with_condition, without_condition
 from multikueue.quota.workload.outcome import Eviction
+from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 
 _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
 """Reasons of an eviction that sets Requeued=True at once; after others a rule of `lifecycle` does (quota-engine
@@ -91,7 +99,9 @@ def synchronise_checks(status: WorkloadStatus, required: Iterable[str], *, now: 
     return replace(status, admission_checks=kept + new)
 
 
-def synchronise_admitted(status: WorkloadStatus, generation: int, now: datetime) -> WorkloadStatus:
+def synchronise_admitted(
+    status: WorkloadStatus, generation: int, now: datetime, reasons: Reasons = AS_BEFORE
+) -> WorkloadStatus:
     """Admitted follows from the reservation and the checks; call it whenever one of them changed.
 
     Once admitted, a workload stays so while it has its reservation, whatever its checks say: it may be running, and
@@ -101,18 +111,37 @@ def synchronise_admitted(status: WorkloadStatus, generation: int, now: datetime)
     is_admitted = admitted is not None and admitted.status == "True"
     reserved = is_true(status.conditions, QUOTA_RESERVED)
     ready = all(check.state == "Ready" for check in status.admission_checks)
-    if is_admitted == (reserved and (is_admitted or (ready and not _is_awaiting_topology(status)))):
+    if reserved and is_admitted:
         return status
-    if not is_admitted:
+    if reserved and ready and not _is_awaiting_topology(status):
         message = "The workload is admitted"
         return put_condition(status, ADMITTED, "True", reason=ADMITTED, message=message, generation=generation, now=now)
-    reason = "NoReservation" if ready else "NoReservationUnsatisfiedChecks"
-    message = "The workload has no reservation" + ("" if ready else " and not all checks ready")
-    since = admitted.last_transition_time if admitted else None
-    elapsed = max(0, int((now - since).total_seconds())) if since else 0
-    past = status.accumulated_past_execution_time_seconds or 0
-    status = replace(status, accumulated_past_execution_time_seconds=past + elapsed)
+    if not is_admitted and not _is_told_why(status, reasons):
+        return status
+    reason, message = _why_not_admitted(reserved=reserved, ready=ready, reasons=reasons)
+    if admitted is not None and is_admitted:
+        since = admitted.last_transition_time
+        elapsed = max(0, int((now - since).total_seconds())) if since else 0
+        past = status.accumulated_past_execution_time_seconds or 0
+        status = replace(status, accumulated_past_execution_time_seconds=past + elapsed)
     return put_condition(status, ADMITTED, "False", reason=reason, message=message, generation=generation, now=now)
+
+
+def _is_told_why(status: WorkloadStatus, reasons: Reasons) -> bool:
+    """Whether a workload that was never admitted says why. One of which nothing was said yet does so only explicitly."""
+    is_known = any(each.type in (QUOTA_RESERVED, ADMITTED) for each in status.conditions)
+    return reasons.is_granular and (is_known or reasons.is_explicit)
+
+
+def _why_not_admitted(*, reserved: bool, ready: bool, reasons: Reasons) -> tuple[str, str]:
+    """Reason and message of Admitted=False."""
+    if not reserved and not ready and not reasons.is_granular:
+        return NO_RESERVATION_UNSATISFIED_CHECKS, "The workload has no reservation and not all checks ready"
+    if not reserved:
+        return NO_RESERVATION, "The workload has no reservation"
+    if not ready:
+        return UNSATISFIED_ADMISSION_CHECKS, "Not all admission checks are ready"
+    return PENDING_DELAYED_TOPOLOGY_REQUESTS, "Pods have no place in a topology yet"
 
 
 def _is_awaiting_topology(status: WorkloadStatus) -> bool:
@@ -171,7 +200,7 @@ def _counted(stats: SchedulingStats | None, *, reason: str, cause: str) -> Sched
     )
 
 
-def release(status: WorkloadStatus, *, generation: int, now: datetime) -> WorkloadStatus:
+def release(status: WorkloadStatus, *, generation: int, now: datetime, reasons: Reasons = AS_BEFORE) -> WorkloadStatus:
     """End an eviction: nothing runs any more, and the quota goes back. `status` has an Evicted condition."""
     eviction = find_condition(status.conditions, EVICTED)
     assert eviction is not None, "only an evicted workload is released"
@@ -185,7 +214,8 @@ def release(status: WorkloadStatus, *, generation: int, now: datetime) -> Worklo
         generation=generation,
         now=now,
     )
-    status = unreserve(status, reason="Pending", message=eviction.message, generation=generation, now=now)
+    reason = reasons.of(PENDING_EVALUATION)
+    status = unreserve(status, reason=reason, message=eviction.message, generation=generation, now=now, reasons=reasons)
     conditions = without_condition(status.conditions, DEACTIVATION_TARGET)
     if conditions is not status.conditions:
         status = replace(status, conditions=conditions)  # a reactivation would end at once
@@ -194,7 +224,15 @@ def release(status: WorkloadStatus, *, generation: int, now: datetime) -> Worklo
     return status
 
 
-def unreserve(status: WorkloadStatus, *, reason: str, message: str, generation: int, now: datetime) -> WorkloadStatus:
+def unreserve(
+    status: WorkloadStatus,
+    *,
+    reason: str,
+    message: str,
+    generation: int,
+    now: datetime,
+    reasons: Reasons = AS_BEFORE,
+) -> WorkloadStatus:
     """Give the quota back, with all that was built on it.
 
     Nominations stay, as Kueue leaves them: who dispatches takes them away once nothing can be left on those workers."""
@@ -204,4 +242,4 @@ def unreserve(status: WorkloadStatus, *, reason: str, message: str, generation: 
     status = replace(status, admission=None, cluster_name=None)
     if any(check.state != "Pending" for check in status.admission_checks):
         status = reset_checks(status, now=now)
-    return synchronise_admitted(status, generation, now)
+    return synchronise_admitted(status, generation, now, reasons)

@@ -30,6 +30,7 @@ from multikueue.testing import (
 )
 
 GPU = "example.com/gpu"
+TYPES = {name: flavor(name).node_labels(type=name).build() for name in ("a", "b")}
 
 
 def nothing(fr: tuple[str, str], amount: int) -> Grade:
@@ -227,6 +228,57 @@ def test_qe_084_an_uncovered_resource_is_unavailable() -> None:
         Mode.NO_FIT,
         "couldn't assign flavors to pod set main: resource example.com/gpu unavailable in ClusterQueue",
     )
+
+
+SELECTIVE = workload("wl").pod_sets(pod_set().request(cpu=5).node_selector(type="b"))
+LENT = cluster_queue("cq").cohort("c").quota("one", cpu=1)
+NO_FITS = {
+    "it suits none": (place(cluster_queue("cq").quota("a", cpu=9), flavors=TYPES), SELECTIVE, "NoMatchingFlavor"),
+    "it suits one, that is too small": (
+        place(cluster_queue("cq").quota("a", cpu=9).quota("b", cpu=1), flavors=TYPES),
+        SELECTIVE,
+        "ExceedsMaxQuota",
+    ),
+    "others have it, and need not give it back": (
+        place(
+            LENT,
+            cluster_queue("lender").cohort("c").quota("one", cpu=9),
+            used={"lender": {("one", "cpu"): 9000}},
+        ),
+        wl(cpu=5),
+        "WaitingForQuota",
+    ),
+    "one flavor is too small, of the other others have too much": (
+        place(
+            LENT.quota("two", cpu=1),
+            cluster_queue("lender").cohort("c").quota("one", cpu=1).quota("two", cpu=9),
+            used={"lender": {("two", "cpu"): 9000}},
+        ),
+        wl(cpu=5),
+        "WaitingForQuota",
+    ),
+    "no flavor has the resource": (place(cluster_queue("cq").quota("a", cpu=9)), wl(gpu=1), "NoMatchingFlavor"),
+    "it fits": (place(cluster_queue("cq").quota("a", cpu=9)), wl(cpu=1), ""),
+    "it might preempt": (
+        place(cluster_queue("cq").quota("a", cpu=9), used={"cq": {("a", "cpu"): 9000}}),
+        wl(cpu=1),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("queue", "wanted", "reason"), NO_FITS.values(), ids=NO_FITS)
+def test_of_all_flavors_the_one_that_is_nearest_to_fit_says_why_none_does(
+    queue: QueueSnapshot, wanted: WorkloadBuilder, reason: str
+) -> None:
+    assert assigned(queue, wanted).no_fit == reason
+
+
+def test_the_first_pod_set_without_a_flavor_says_why() -> None:
+    queue = cluster_queue("cq").quota("one", cpu=2)
+    pods = workload("wl").pod_sets(pod_set("a").request(cpu=1), pod_set("b").request(cpu=3), pod_set("c").request(x=1))
+
+    assert assigned(place(queue), pods).no_fit == "ExceedsMaxQuota"
 
 
 def test_qe_013_zero_of_an_uncovered_resource_does_not_matter() -> None:

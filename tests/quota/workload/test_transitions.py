@@ -15,6 +15,7 @@ from multikueue.api.kueue.workload import (
     WorkloadStatus,
 )
 from multikueue.api.meta import Condition, find_condition
+from multikueue.quota.workload.reasons import Reasons
 from multikueue.quota.workload.transitions import (
     evict,
     put_condition,
@@ -141,6 +142,40 @@ def test_an_admitted_workload_stays_so_while_it_has_quota() -> None:
     before = status(workload("a").admitted().check("mk", "Retry"))
 
     assert synchronise_admitted(before, 1, after(9)) is before
+
+
+GRANULAR, EXPLICIT = Reasons(is_granular=True), Reasons(is_granular=True, is_explicit=True)
+PLACED_LATER = PodSetAssignment(name="main", count=1, delayed_topology_request="Pending")
+
+NOT_ADMITTED = {
+    "no quota": (workload("a").unreserved().check("mk", "Pending"), "NoReservation"),
+    "a check pending": (workload("a").reserved().check("mk", "Pending"), "UnsatisfiedAdmissionChecks"),
+    "no place yet": (
+        workload("a")
+        .reserved()
+        ._with_status(admission=Admission(cluster_queue="cq", pod_set_assignments=(PLACED_LATER,))),
+        "PendingDelayedTopologyRequests",
+    ),
+    "an admission ended": (
+        workload("a").admitted().check("mk", "Pending").condition("QuotaReserved", "False"),
+        "NoReservation",
+    ),
+}
+
+
+@pytest.mark.parametrize(("builder", "reason"), NOT_ADMITTED.values(), ids=NOT_ADMITTED)
+def test_granular_reasons_say_why_a_workload_is_not_admitted(builder: WorkloadBuilder, reason: str) -> None:
+    found = synchronise_admitted(status(builder), 1, after(1), GRANULAR)
+
+    assert told(found, "Admitted")[:2] == ("False", reason)
+    assert synchronise_admitted(found, 1, after(2), GRANULAR) is found
+
+
+def test_only_explicitly_a_workload_says_so_before_a_cycle_has_looked_at_it() -> None:
+    new = status(workload("a"))
+
+    assert synchronise_admitted(new, 1, NOW, GRANULAR) is new
+    assert told(synchronise_admitted(new, 1, NOW, EXPLICIT), "Admitted")[:2] == ("False", "NoReservation")
 
 
 LOST = {
