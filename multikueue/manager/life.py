@@ -204,6 +204,7 @@ class Manager:
             store=context.store,
             queues=context.queues,
             finished=observer.finished,
+            unadmitted=observer.unadmitted,
             has_quota="quota" in self.settings.roles,
             has_resources=settings.enable_cluster_queue_resources,
             has_local_queues=settings.enable_local_queues,

@@ -22,6 +22,7 @@ from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.values import quantity
+from multikueue.controllers.metrics.unadmitted import Unadmitted
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.dispatch.group.group import Reach
 from multikueue.quota.cache.reservations import QueueUsage
@@ -35,7 +36,8 @@ Families = Iterator[Metric]
 
 
 class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
-    """Collects the metrics. `finished` has the number of existing finished workloads by LocalQueue, from the observer.
+    """Collects the metrics. `finished` has the number of existing finished workloads by LocalQueue, and `unadmitted` those that
+    are not admitted yet, from the observer.
 
     `has_quota`: the process gives quota. `has_resources` turns on the metrics per flavor and resource, as Kueue's
     `metrics.enableClusterQueueResources`; `has_local_queues` those per LocalQueue.
@@ -44,6 +46,7 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     queues: WorkQueues
     finished: Counter[ObjectKey] = msgspec.field(default_factory=Counter)
+    unadmitted: Counter[Unadmitted] = msgspec.field(default_factory=Counter)
     has_quota: bool = True
     has_resources: bool = False
     has_local_queues: bool = False
@@ -53,6 +56,8 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
         if self.has_quota:
             families += self._cluster_queues()
             families += self._shares()
+            if self.store.engine.reasons.is_granular:
+                families += self._unadmitted()
             if self.has_local_queues:
                 families += self._local_queues()
         return tuple(families)
@@ -174,6 +179,25 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
             if (share := view.cohort_share(cohort.metadata.name)) is not None:
                 cohorts.add_metric((cohort.metadata.name,), _precise(share))
         yield from (family for family in (queues, cohorts) if family.samples)
+
+    def _unadmitted(self) -> Families:
+        """Workloads that are not admitted, of LocalQueues that there are, though their ClusterQueue may be missing."""
+        labels = ("cluster_queue", "reason", "underlying_cause")
+        queues = _gauge("unadmitted_workloads", "Workloads that are not admitted, by why", *labels)
+        local_queues = _gauge(
+            "local_queue_unadmitted_workloads", "Workloads that are not admitted, by why", "name", "namespace", *labels
+        )
+        by_cluster_queue: Counter[tuple[str, str, str]] = Counter()
+        for (key, reason, cause), count in self.unadmitted.items():
+            if local := self.store.local_queues.get(key):
+                why = (local.spec.cluster_queue, reason, cause)
+                by_cluster_queue[why] += count
+                local_queues.add_metric((key.name, key.namespace, *why), count)
+        for why, count in by_cluster_queue.items():
+            queues.add_metric(why, count)
+        yield queues
+        if self.has_local_queues:
+            yield local_queues
 
     def _finished_by_cluster_queue(self) -> Counter[str]:
         found: Counter[str] = Counter()

@@ -31,6 +31,7 @@ from multikueue.api.kueue.workload import (
     workload_spec,
 )
 from multikueue.api.meta import ObjectKey
+from multikueue.controllers.metrics.unadmitted import Unadmitted, count
 from multikueue.dispatch.group.group import attempt_of
 from multikueue.store.store import Store
 from multikueue.store.workers.worker import WorkerView, prebuilt_key
@@ -80,7 +81,8 @@ class _Story:
 class Observer:
     """Owner of its stories. `attach` it once, before the caches are filled; it logs nothing until `is_acting`.
 
-    `finished` counts the existing finished workloads, by LocalQueue.
+    `finished` counts the existing finished workloads, by LocalQueue; `unadmitted` those that are neither finished nor admitted,
+    where they say why.
     """
 
     store: Store
@@ -89,6 +91,7 @@ class Observer:
     seconds: Callable[[], float] = monotonic
     is_acting: bool = False
     finished: Counter[ObjectKey] = field(default_factory=Counter)
+    unadmitted: Counter[Unadmitted] = field(default_factory=Counter)
     _submitted: dict[JobKey, float] = field(default_factory=dict)
     _stories: dict[ObjectKey, _Story] = field(default_factory=dict)
 
@@ -158,6 +161,8 @@ class Observer:
 
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         self._count_finished(old, new)
+        if self.store.engine.reasons.is_granular:
+            count(self.unadmitted, old, new)
         if new is None:
             assert old is not None
             self._stories.pop(old.key, None)

@@ -12,6 +12,7 @@ from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.collector import StateCollector
+from multikueue.settings import Quota
 from tests.controllers.table import NAMESPACE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +21,14 @@ LOCAL = {"name": "main", "namespace": NAMESPACE}
 
 
 def figures(world: Table, **settings: Any) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
-    made = StateCollector(store=world.store, queues=world.queues, finished=world.observer.finished, **settings)
+    observer = world.observer
+    made = StateCollector(
+        store=world.store,
+        queues=world.queues,
+        finished=observer.finished,
+        unadmitted=observer.unadmitted,
+        **settings,
+    )
     found: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
     for family in made.collect():
         for sample in family.samples:
@@ -35,7 +43,7 @@ def one(world: Table, name: str, /, *, settings: dict[str, Any] | None = None, *
     return value
 
 
-async def with_jobs(*names: str, **settings: int) -> Table:
+async def with_jobs(*names: str, **settings: Any) -> Table:
     world = table(**settings)
     for name in names:
         world.submit(name)
@@ -73,6 +81,59 @@ async def test_finished_workloads_are_those_that_are_still_there() -> None:
     await world.settle()
     assert one(world, "kueue_finished_workloads", cluster_queue="cq") == 1
     assert one(world, "kueue_reserving_active_workloads", cluster_queue="cq") == 0
+
+
+def unadmitted(world: Table) -> dict[tuple[str, str], float]:
+    """The number of workloads by reason and underlying cause, the same by ClusterQueue and by LocalQueue."""
+    found = figures(world, has_local_queues=True)
+    queue = {"cluster_queue": "cq"}
+    counts = [
+        {
+            (labels["reason"], labels["underlying_cause"]): value
+            for labels, value in ((dict(labels), value) for labels, value in found.get(name, {}).items())
+            if where.items() <= labels.items()
+        }
+        for name, where in (
+            ("kueue_unadmitted_workloads", queue),
+            ("kueue_local_queue_unadmitted_workloads", LOCAL | queue),
+        )
+    ]
+    assert counts[0] == counts[1]
+    return counts[0]
+
+
+async def test_workloads_that_are_not_admitted_are_counted_by_why_where_they_say_so() -> None:
+    world = await with_jobs("a", "b", "c", quota=2, rules=Quota(unadmitted_reasons=True))
+    assert unadmitted(world) == {
+        ("UnsatisfiedAdmissionChecks", ""): 2,
+        ("NoReservation", "WaitingForQuota"): 1,
+    }
+    world.admit("w1", "a")
+    await world.settle()
+    assert unadmitted(world) == {
+        ("UnsatisfiedAdmissionChecks", ""): 1,
+        ("NoReservation", "WaitingForQuota"): 1,
+    }
+    key = world.key("c")
+    world.manager.drop(JOBS, ObjectKey(NAMESPACE, "c"))
+    world.manager.drop(kinds.WORKLOADS, key)
+    await world.settle()
+    assert unadmitted(world) == {("UnsatisfiedAdmissionChecks", ""): 1}
+    assert "kueue_local_queue_unadmitted_workloads" not in figures(world)
+
+
+async def test_workloads_are_not_counted_by_why_if_they_do_not_say_so() -> None:
+    world = await with_jobs("a", quota=0)
+    assert "kueue_unadmitted_workloads" not in figures(world)
+    assert not world.observer.unadmitted
+
+
+async def test_workloads_of_a_cluster_queue_that_is_missing_are_counted_too() -> None:
+    world = await with_jobs("a", quota=0, rules=Quota(unadmitted_reasons=True))
+    world.manager.change(kinds.LOCAL_QUEUES, ObjectKey(NAMESPACE, "main"), {"spec": {"clusterQueue": "typo"}})
+    await world.settle()
+    name, reason, cause = "kueue_unadmitted_workloads", "NoReservation", "Misconfigured"
+    assert one(world, name, cluster_queue="typo", reason=reason, underlying_cause=cause) == 1
 
 
 async def test_quota_and_its_use_are_shown_per_flavor_and_resource_where_wanted() -> None:

@@ -15,6 +15,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.errors import Conflict, Invalid
+from multikueue.settings import Quota
 from tests.controllers.table import NAMESPACE, QUEUE, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -154,3 +155,32 @@ async def test_a_job_that_runs_on_the_manager_keeps_its_quota_until_its_pods_are
     world.manager.change(kinds.JOBS, job, {"status": {"active": 0}})
     await world.settle()
     assert (world.condition("QuotaReserved") or {})["status"] == "False"
+
+
+def conditions(world: Table) -> dict[str, tuple[str, str]]:
+    found = (world.manager.find(kinds.WORKLOADS, KEY) or {}).get("status", {}).get("conditions", ())
+    return {each["type"]: (each["status"], each["reason"]) for each in found}
+
+
+async def test_a_workload_says_why_it_waits_where_the_settings_ask_for_it() -> None:
+    world = table(rules=Quota(unadmitted_reasons=True))
+    world.manager.put(kinds.WORKLOADS, of_class("low"))
+    await world.settle()
+    waits = {"QuotaReserved": ("False", "ExceedsMaxQuota"), "Admitted": ("False", "NoReservation")}
+    assert conditions(world) == waits
+    world.manager.change(kinds.WORKLOADS, KEY, {"spec": {"active": False}})
+    await world.settle()
+    assert conditions(world).items() >= {"QuotaReserved": ("False", "Deactivated")}.items()
+    writes = len(world.manager.calls)
+    await world.settle()
+    assert len(world.manager.calls) == writes
+
+
+async def test_a_workload_says_at_once_that_it_waits_where_the_settings_ask_for_it() -> None:
+    world = table(rules=Quota(unadmitted_reasons=True, explicit_status=True))
+    world.manager.put(kinds.WORKLOADS, of_class("low"))
+    await Workloads(world.world).reconcile(KEY)
+    assert conditions(world) == {
+        "QuotaReserved": ("False", "PendingEvaluation"),
+        "Admitted": ("False", "NoReservation"),
+    }
