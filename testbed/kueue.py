@@ -55,7 +55,8 @@ def shipped_configuration(release: Release | None = None) -> Object:
 class Kueue:
     """One Kueue process and what it needs in its control plane.
 
-    `configuration` is laid over the shipped one, key by key. `frameworks` replaces the shipped list of integrations
+    `configuration` is laid over the shipped one, key by key; feature gates in it are flags as those in `feature_gates` are,
+    since Kueue takes them from one place only. `frameworks` replaces the shipped list of integrations
     (None keeps it). `binary` is another program to run in its place. The release is that of the plane.
     """
 
@@ -75,12 +76,13 @@ class Kueue:
         self.health_port = free_port()
         self.metrics_port = free_port()
         self.configuration = _merged(shipped_configuration(self.release), configuration or {}, self._local(frameworks))
+        gates = {"VisibilityOnDemand": False, **self.configuration.pop("featureGates", {}), **(feature_gates or {})}
         self.process = Process(
             f"kueue of {plane.name}",
             [
                 str(binary or plane.programs.kueue),
                 f"--config={self.folder / 'config.yaml'}",
-                f"--feature-gates={_gates({'VisibilityOnDemand': False, **(feature_gates or {})})}",
+                f"--feature-gates={_gates(gates)}",
             ],
             log=plane.folder / "kueue.log",
             env={"KUBECONFIG": str(self.folder / "kubeconfig")},

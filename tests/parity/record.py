@@ -58,6 +58,10 @@ WORKLOAD = WATCHED["Workload"]
 JUDGED = ("QuotaReserved", "Admitted", "Evicted", "Finished")
 
 
+REASONS, PENDING_EVALUATION = "UnadmittedWorkloadsObservability", "PendingEvaluation"
+"""The gate by which Kueue says why work waits, and the reason of work that no cycle has looked at yet."""
+
+
 class Unfit(Exception):
     """A story that cannot be recorded: it was refused, or never came to rest."""
 
@@ -223,6 +227,7 @@ class Recording:
         self.prefix = prefix(story["name"])
         self.namespaces: dict[str, str] = {}
         self.completed: list[str] = []
+        self.is_granular = bool(story["config"].get("featureGates", {}).get(REASONS))
 
     async def played(self) -> Object:
         """Raises Unfit, and ApiError where the server refuses a step."""
@@ -270,7 +275,8 @@ class Recording:
                 raise Unfit("it does not come to rest")
 
     def _is_judged(self, name: str) -> bool:
-        return any(_holds(self._workload(name), "QuotaReserved", value) for value in ("True", "False"))
+        conditions = self._workload(name).get("status", {}).get("conditions", ())
+        return any(each["type"] == "QuotaReserved" and each["reason"] != PENDING_EVALUATION for each in conditions)
 
     # --- whom it happens to ---
 
@@ -395,7 +401,8 @@ class Recording:
             if not _is_being_evicted(workload):
                 continue
             self.completed.append(name)
-            await self.client.patch_status(WORKLOAD, name, released(workload["status"]), self.namespaces[name])
+            patch = released(workload["status"], is_granular=self.is_granular)
+            await self.client.patch_status(WORKLOAD, name, patch, self.namespaces[name])
             await self._settle(CALM)
 
 
@@ -407,16 +414,18 @@ def _short(told: Object) -> Object:
     return {**told, "cohorts": {name: cohort for name, cohort in told["cohorts"].items() if cohort}}
 
 
-def released(status: Object) -> Object:
-    """The patch of an evicted workload's status by whoever ran its pods: it has no quota any more."""
+def released(status: Object, *, is_granular: bool = False) -> Object:
+    """The patch of an evicted workload's status by whoever ran its pods: it has no quota any more. With granular reasons it
+    waits for its evaluation."""
     found = {each["type"]: each for each in status["conditions"]}
     reason, message = found["Evicted"]["reason"], found["Evicted"]["message"]
     again = "True" if reason in ("Preempted", "NodeFailures") else "False"
     found["Requeued"] = _condition("Requeued", again, reason, message)
-    found["QuotaReserved"] = _condition("QuotaReserved", "False", "Pending", message)
+    waits = PENDING_EVALUATION if is_granular else "Pending"
+    found["QuotaReserved"] = _condition("QuotaReserved", "False", waits, message)
     if found.get("Admitted", {}).get("status") == "True":
         ready = all(each["state"] == "Ready" for each in status.get("admissionChecks", ()))
-        why = "NoReservation" if ready else "NoReservationUnsatisfiedChecks"
+        why = "NoReservation" if ready or is_granular else "NoReservationUnsatisfiedChecks"
         found["Admitted"] = _condition("Admitted", "False", why, "The workload has no reservation")
     return {"conditions": list(found.values()), "admission": None}
 

@@ -36,7 +36,7 @@ WAITING = (condition("QuotaReserved", "False"),)
 def heard(*bodies: Object) -> Recording:
     """A recording that knows of these workloads."""
     view = View()
-    made = Recording(view, None, {"name": "r1-story", "steps": []})  # type: ignore[arg-type]  # nothing is asked
+    made = Recording(view, None, {"name": "r1-story", "config": {}, "steps": []})  # type: ignore[arg-type]  # nothing is asked
     for body in bodies:
         view.objects["Workload"][("ns", body["metadata"]["name"])] = body
         made.namespaces[body["metadata"]["name"]] = "ns"
@@ -81,10 +81,12 @@ async def test_it_has_not_come_to_rest_before_a_whole_heartbeat(monkeypatch: pyt
 async def test_what_was_created_needs_no_heartbeat_once_it_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "LOOK", 0)
     monkeypatch.setattr(recording, "RESTLESS", 0.05)
-    one = heard(workload("r1-a", *WAITING), workload("r1-b"))
+    unseen = condition("QuotaReserved", "False", reason="PendingEvaluation")
+    one = heard(workload("r1-a", *WAITING), workload("r1-b"), workload("r1-c", unseen))
     await one._settle(0, judged="r1-a")
-    with pytest.raises(Unfit):
-        await one._settle(0, judged="r1-b")
+    for name in ("r1-b", "r1-c"):
+        with pytest.raises(Unfit):
+            await one._settle(0, judged=name)
 
 
 # --- whom it happens to ---
@@ -182,5 +184,7 @@ async def test_an_unanswered_check_is_told_when_quota_goes_back() -> None:
     evicted = workload("w", *ADMITTED, condition("Evicted"), admissionChecks=checks)
     found = {each["type"]: each["reason"] for each in released(evicted["status"])["conditions"]}
     assert found["Admitted"] == "NoReservationUnsatisfiedChecks"
+    granular = {each["type"]: each["reason"] for each in released(evicted["status"], is_granular=True)["conditions"]}
+    assert (granular["QuotaReserved"], granular["Admitted"]) == ("PendingEvaluation", "NoReservation")
     never = workload("w", ADMITTED[0], condition("Evicted"))
     assert "Admitted" not in {each["type"] for each in released(never["status"])["conditions"]}

@@ -11,7 +11,7 @@ from tests.parity import play as playing
 from tests.parity import seen
 from tests.parity.play import play
 from tests.parity.story import Object, parsed
-from tests.parity.written import FIRST, STORIES, written
+from tests.parity.written import FIRST, STORIES, can_be_told_of, written
 
 OTHERWISE = (
     "is_asked_for",
@@ -52,3 +52,17 @@ def test_told_again_it_has_other_names_of_the_same_length() -> None:
     first, again = written(FIRST), written(FIRST, time=1)
     assert first["name"] != again["name"]
     assert len(first["name"]) == len(again["name"])
+
+
+def test_what_needs_a_feature_gate_is_told_of_releases_that_have_it() -> None:
+    gated = {
+        each.__name__
+        for number, each in enumerate(STORIES, FIRST)
+        if can_be_told_of(number, "0.19") and not can_be_told_of(number, "0.18")
+    }
+    assert gated == {
+        "_why_work_waits_once_it_was_looked_at",
+        "_why_work_waits_from_the_beginning",
+        "_its_queues_hold_work_up",
+        "_behind_a_head_that_waits",
+    }

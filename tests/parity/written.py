@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from multikueue.api.kueue.compatibility import Release
 from tests.parity.draw import FINAL, INITIAL, KUEUE, LETTERS
-from tests.parity.story import Object
+from tests.parity.story import RELEASES, Object
 
 FIRST = 9000
 """The number of the first of them; those that are drawn have lower ones."""
 
+GRANULAR: Object = {"featureGates": {"UnadmittedWorkloadsObservability": True}}
+EXPLICIT: Object = {"featureGates": {**GRANULAR["featureGates"], "UnadmittedWorkloadsExplicitStatus": True}}
+
 FAIR: Object = {"fairSharing": {"preemptionStrategies": [FINAL, INITIAL]}}
+
+NEWEST = RELEASES[-1]
 
 CPU, GPU = "cpu", "example.com/gpu"
 
@@ -288,6 +294,86 @@ def _labels_of_another_flavor(prefix: str) -> Told:
     ]
 
 
+def _why_work_waits(prefix: str, config: Object) -> Told:
+    """Work waits for others, for those that it preempts, for more than there is, for other flavors, or is switched off."""
+    cast = _Cast(prefix)
+    queue = cast.queue("q", cast.quota(cpu=4), preemption={"withinClusterQueue": "LowerPriority"})
+    first, *rest = cast.stage(queue, flavors=())["apply"]
+    return config, [
+        {"apply": [first, cast.flavor("f0", type="a"), *rest]},
+        {"create": [cast.work("runs", "q", 5, cpu=3)]},
+        {"create": [cast.work("waits", "q", 5, cpu=3), cast.work("big", "q", 4, cpu=9)]},
+        {"create": [cast.work("picky", "q", 3, cpu=1, labels={"type": "b"})]},
+        {"create": [cast.work("urgent", "q", 9, cpu=4)]},
+        COMPLETE,
+        {"deactivate": [cast.name("waits")]},
+        {"activate": [cast.name("waits")]},
+        {"finish": [cast.name("urgent")]},
+    ]
+
+
+def _why_work_waits_once_it_was_looked_at(prefix: str) -> Told:
+    """Granular reasons, told of work that a cycle has looked at."""
+    return _why_work_waits(prefix, GRANULAR)
+
+
+def _why_work_waits_from_the_beginning(prefix: str) -> Told:
+    """Granular reasons, told of all work."""
+    return _why_work_waits(prefix, EXPLICIT)
+
+
+def _its_queues_hold_work_up(prefix: str) -> Told:
+    """Queues are missing, are stopped, or let no work of that namespace in; then they do."""
+    cast = _Cast(prefix)
+    other = cast.queue("other", cast.quota(cpu=2), namespaceSelector={"matchLabels": {"team": "a"}})
+    stop, go = (
+        {"kind": "ClusterQueue", "name": cast.name("q"), "patch": {"spec": {"stopPolicy": policy}}}
+        for policy in ("Hold", "None")
+    )
+    open_ = {
+        "kind": "ClusterQueue",
+        "name": cast.name("other"),
+        "patch": {"spec": {"namespaceSelector": {"matchLabels": None}}},
+    }
+    way = {**cast._local_queue(cast.name("q")), "metadata": {"name": cast.name("late"), "namespace": cast.name("ns")}}
+    return EXPLICIT, [
+        cast.stage(cast.queue("q", cast.quota(cpu=2)), other),
+        {"create": [cast.work("lost", "late", cpu=1), cast.work("stray", "other", cpu=1)]},
+        {"create": [cast.work("runs", "q", cpu=2), cast.work("waits", "q", cpu=2)]},
+        {"patch": [stop]},
+        {"patch": [go]},
+        {"patch": [open_]},
+        {"apply": [way]},
+        {"finish": [cast.name("runs")]},
+    ]
+
+
+def _behind_a_head_that_waits(prefix: str) -> Told:
+    """Nobody looks at who is behind the head of a strict queue; who has quota waits for a check, and is tried again."""
+    cast = _Cast(prefix)
+    check = cast.object("AdmissionCheck", "check", {"controllerName": "parity"})
+    strict = cast.queue(
+        "q",
+        cast.quota(cpu=4),
+        queueingStrategy="StrictFIFO",
+        admissionChecksStrategy={"admissionChecks": [{"name": cast.name("check")}]},
+    )
+    stage = cast.stage(strict)["apply"]
+
+    def says(state: str) -> Object:
+        return {"set_check": [{"workload": cast.name("runs"), "check": cast.name("check"), "state": state}]}
+
+    return EXPLICIT, [
+        {"apply": [stage[0], check, *stage[1:]]},
+        {"check_active": [{"name": cast.name("check"), "active": True}]},
+        {"create": [cast.work("runs", "q", 9, cpu=2)]},
+        {"create": [cast.work("head", "q", 5, cpu=3), cast.work("behind", "q", 4, cpu=1)]},
+        says("Ready"),
+        says("Retry"),
+        COMPLETE,
+    ]
+
+
 STORIES: tuple[Callable[[str], Told], ...] = (
     _a_cohort_is_made_above_admitted_work,
     _time_is_up,
@@ -300,4 +386,14 @@ STORIES: tuple[Callable[[str], Told], ...] = (
     _its_own_of_what_is_contested,
     _within_its_own_in_a_cohort_that_borrows,
     _labels_of_another_flavor,
+    _why_work_waits_once_it_was_looked_at,
+    _why_work_waits_from_the_beginning,
+    _its_queues_hold_work_up,
+    _behind_a_head_that_waits,
 )
+
+
+def can_be_told_of(number: int, release: Release) -> bool:
+    """Whether that release of Kueue has the feature gates of the story of that number."""
+    config, _ = STORIES[number - FIRST](LETTERS[0])
+    return "featureGates" not in config or release == NEWEST
