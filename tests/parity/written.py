@@ -339,8 +339,9 @@ def _its_queues_hold_work_up(prefix: str) -> Told:
     return EXPLICIT, [
         cast.stage(cast.queue("q", cast.quota(cpu=2)), other),
         {"create": [cast.work("lost", "late", cpu=1), cast.work("stray", "other", cpu=1)]},
-        {"create": [cast.work("runs", "q", cpu=2), cast.work("waits", "q", cpu=2)]},
+        {"create": [cast.work("runs", "q", cpu=2)]},
         {"patch": [stop]},
+        {"create": [cast.work("waits", "q", cpu=2)]},
         {"patch": [go]},
         {"patch": [open_]},
         {"apply": [way]},
@@ -349,7 +350,8 @@ def _its_queues_hold_work_up(prefix: str) -> Told:
 
 
 def _behind_a_head_that_waits(prefix: str) -> Told:
-    """Nobody looks at who is behind the head of a strict queue; who has quota waits for a check, and is tried again."""
+    """Nobody looks at who is behind the head of a strict queue; who has quota waits for a check, and is tried again. What it
+    leaves meanwhile is too little for the head: in Kueue it comes back a moment after that was looked at."""
     cast = _Cast(prefix)
     check = cast.object("AdmissionCheck", "check", {"controllerName": "parity"})
     strict = cast.queue(
@@ -366,7 +368,7 @@ def _behind_a_head_that_waits(prefix: str) -> Told:
     return EXPLICIT, [
         {"apply": [stage[0], check, *stage[1:]]},
         {"check_active": [{"name": cast.name("check"), "active": True}]},
-        {"create": [cast.work("runs", "q", 9, cpu=2)]},
+        {"create": [cast.work("stays", "q", 9, cpu=2), cast.work("runs", "q", 9, cpu=1)]},
         {"create": [cast.work("head", "q", 5, cpu=3), cast.work("behind", "q", 4, cpu=1)]},
         says("Ready"),
         says("Retry"),
