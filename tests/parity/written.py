@@ -330,11 +330,8 @@ def _its_queues_hold_work_up(prefix: str) -> Told:
         {"kind": "ClusterQueue", "name": cast.name("q"), "patch": {"spec": {"stopPolicy": policy}}}
         for policy in ("Hold", "None")
     )
-    open_ = {
-        "kind": "ClusterQueue",
-        "name": cast.name("other"),
-        "patch": {"spec": {"namespaceSelector": {"matchLabels": None}}},
-    }
+    selector = {"namespaceSelector": {"matchLabels": None}}
+    open_ = {"kind": "ClusterQueue", "name": cast.name("other"), "patch": {"spec": selector}}
     way = {**cast._local_queue(cast.name("q")), "metadata": {"name": cast.name("late"), "namespace": cast.name("ns")}}
     return EXPLICIT, [
         cast.stage(cast.queue("q", cast.quota(cpu=2)), other),
@@ -350,8 +347,8 @@ def _its_queues_hold_work_up(prefix: str) -> Told:
 
 
 def _behind_a_head_that_waits(prefix: str) -> Told:
-    """Nobody looks at who is behind the head of a strict queue; who has quota waits for a check, and is tried again. What it
-    leaves meanwhile is too little for the head: in Kueue it comes back a moment after that was looked at."""
+    """Nobody looks at who is behind the head of a strict queue; who has quota waits for a check, and is tried again, while
+    the head has too little room still."""
     cast = _Cast(prefix)
     check = cast.object("AdmissionCheck", "check", {"controllerName": "parity"})
     strict = cast.queue(
