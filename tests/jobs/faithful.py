@@ -162,7 +162,7 @@ def _place(schema: Tree, path: str, what: Tree) -> None:
         fields[field] = what
 
 
-# --- the invariants --------------------------------------------------------------------------------------------------------
+# --- the invariants --------------------------------------------------------------------------------------------------
 
 
 def is_faithful(adapter: Adapter, made: Tree, *, other: Tree | None = None) -> None:

@@ -15,7 +15,7 @@ SEEDS = range(50)
 
 
 @pytest.mark.timeout(600)
-def test_no_law_is_broken_whatever_goes_wrong() -> None:
+def test_no_invariant_is_violated_whatever_goes_wrong() -> None:
     tally = Tally()
     for result in run_batch(SEEDS, processes=os.cpu_count() or 1):
         tally.add(result)

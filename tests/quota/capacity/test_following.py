@@ -163,7 +163,7 @@ def test_a_figure_says_what_it_comes_from() -> None:
     assert str(decision.changes[0]) == "cpu in flavor default: 10 -> 18 (w1 4, w2 16, reserve 2)"
 
 
-# --- invariants --------------------------------------------------------------------------------------------------------------
+# --- invariants --------------------------------------------------------------------------------------------------------
 
 FLAVORS, RESOURCES = ("a", "b"), ("cpu", "memory", "pods")
 amounts = st.integers(0, 2**50)

@@ -16,7 +16,7 @@ from multikueue.testing import WorkloadBuilder
 from tests.quota.builders import after, knowing
 from tests.quota.workload.steps import ADMISSION, LOCAL, MINUTE, QUEUE, VERDICT, facts, shown, workload
 
-# --- invariants ------------------------------------------------------------------------------------------------------------
+# --- invariants ------------------------------------------------------------------------------------------------------
 
 
 @st.composite

@@ -42,7 +42,7 @@ def test_the_last_line_counts_seeds_and_failures(broken: set[int], capsys: pytes
     assert "UNRESERVED -> NOMINATING  14" in out
 
 
-def test_seeds_that_break_a_law_are_named_and_make_it_fail(
+def test_seeds_that_violate_an_invariant_are_named_and_make_it_fail(
     broken: set[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken |= {3, 5}

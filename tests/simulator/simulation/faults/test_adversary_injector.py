@@ -57,7 +57,7 @@ def undisturbed() -> str:
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.describe())
-def test_an_act_is_done_and_breaks_no_law(act: Adversity, undisturbed: str) -> None:
+def test_an_act_is_done_and_violates_no_invariant(act: Adversity, undisturbed: str) -> None:
     outcome = live(replace(placed() if isinstance(act, acts.Choose) else PLAIN, adversaries=(act,)), describe=True)
     assert outcome.violation is None
     assert any(act.describe() in text for _, text in outcome.trace.lines)

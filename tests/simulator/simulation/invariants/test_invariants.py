@@ -132,7 +132,7 @@ def dispatched(to: Court, worker: str = "worker1") -> None:
     to.job(worker)
 
 
-def test_the_main_job_breaks_no_law() -> None:
+def test_the_main_job_violates_no_invariant() -> None:
     with court() as judge:
         dispatched(judge)
         judge.local(won())

@@ -92,7 +92,7 @@ def watching(test: Callable[[Watch], Coroutine[Any, Any, None]], plan: Plan = PL
     run(main)
 
 
-def test_what_goes_well_breaks_no_law() -> None:
+def test_what_goes_well_violates_no_invariant() -> None:
     async def body(watch: Watch) -> None:
         await watch.look(60)
         assert watch.broken == []

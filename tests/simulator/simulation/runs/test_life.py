@@ -17,7 +17,7 @@ from multikueue_simulator.simulation.runs.story import story
 CALM = Plan(seed=1, jobs=(JobPlan(name="a"), JobPlan(name="b", at=2.0, fails=True)))
 
 
-def test_a_life_without_trouble_breaks_no_law_and_costs_few_writes() -> None:
+def test_a_life_without_trouble_violates_no_invariant_and_costs_few_writes() -> None:
     outcome = live(CALM)
     assert outcome.violation is None
     assert outcome.writes <= len(CALM.jobs) * (7 + 2 * len(CALM.workers) + 2) + 20
@@ -69,7 +69,7 @@ def test_the_story_of_a_life_tells_what_was_planned_and_what_happened() -> None:
     assert lines[-1].startswith("No invariant was violated.")
 
 
-def test_a_life_ends_though_a_manager_is_frozen_when_a_law_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_life_ends_though_a_manager_is_frozen_when_an_invariant_is_violated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         StateInvariants, "look", lambda self, at: self.broken("late", at, "it is late") if at > 3 else None
     )
