@@ -28,9 +28,9 @@ from multikueue.api.kueue.compatibility import Release
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.meta import ObjectKey, decoder, render_time
 from multikueue.api.values.render import difference, status_patch
+from multikueue.manager.engine import engine_of
 from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.lifecycle import Facts
-from multikueue.quota.workload.reasons import Reasons
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
 from multikueue_simulator.simulation.runs.recorder import Trace, logs_heard
 from multikueue_simulator.time import VirtualClock, run
@@ -264,8 +264,7 @@ class Stage:
     def _release_finished(self, key: ObjectKey) -> None:
         """For a manager this is over: only who recorded the story wrote it all the same."""
         old = self._workload(key)
-        quota = self.manager.in_force.settings.quota
-        reasons = Reasons(is_granular=quota.unadmitted_reasons, is_explicit=quota.explicit_status)
+        reasons = engine_of(self.manager.in_force.settings.quota).reasons
         now = self.manager.clock.now()
         new = transitions.release(old.status, generation=old.metadata.generation, now=now, reasons=reasons)
         self.site.patch(kinds.WORKLOADS, key, status_patch(old, difference(old.status, new)), subresource="status")
