@@ -198,9 +198,8 @@ def _listed(options: tuple[Option, ...]) -> str:
 
 
 def _problems(error: ValidationError) -> str:
-    from multikueue.settings import (
-        expectation,
-    )  # a wrong option is rare, and whoever lists strategies needs no settings
+    # A wrong option is rare, and whoever lists strategies needs no settings.
+    from multikueue.settings import expectation
 
     return "; ".join(
         f"{'.'.join(map(str, each['loc'])) or 'options'}: {expectation(each)}, got {each['input']!r}"

@@ -16,6 +16,7 @@ from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kubernetes.builtins import PriorityClass
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.queues import WorkloadPriorityClass
+from multikueue.api.kueue.unadmitted import INADMISSIBLE
 from multikueue.api.kueue.workload import QUOTA_RESERVED, UNDISPATCHABLE_ANNOTATION, Workload, owner_of, workload_spec
 from multikueue.api.meta import Condition
 from multikueue.jobs.framework import priority as priorities
@@ -219,7 +220,7 @@ def _inadmissible(workload: Workload, why: str, now: datetime) -> PatchWorkloadS
     condition = Condition(
         type=QUOTA_RESERVED,
         status="False",
-        reason="Inadmissible",
+        reason=INADMISSIBLE,
         message=why,
         observed_generation=workload.metadata.generation,
     )

@@ -12,11 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from multikueue.api.kueue.unadmitted import (
-    MISCONFIGURED,
-    WAITING_FOR_PREEMPTED_WORKLOADS,
-    WAITING_FOR_QUOTA,
-)
+from multikueue.api.kueue.unadmitted import MISCONFIGURED, WAITING_FOR_PREEMPTED_WORKLOADS, WAITING_FOR_QUOTA
 from multikueue.api.kueue.workload import Admission, PodSetRequest
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.budgets import Allowance, unlimited
@@ -249,18 +245,22 @@ def _preempt(entry: _Entry) -> Refuse:
         if not target.reservation.is_evicted
     )
     message = f"{entry.assignment.message()}. Pending the preemption of {len(entry.targets)} workload(s)"
-    told = WAITING_FOR_PREEMPTED_WORKLOADS
-    return _refuse(entry.head, message, told, reason=Reason.PENDING_PREEMPTION, evictions=evictions)
+    return _refuse(
+        entry.head,
+        message,
+        WAITING_FOR_PREEMPTED_WORKLOADS,
+        reason=Reason.PENDING_PREEMPTION,
+        evictions=evictions,
+    )
 
 
 def _lose(entry: _Entry, message: str) -> Refuse:
-    has_lost_targets = bool(entry.targets)
     return _refuse(
         entry.head,
         message,
         WAITING_FOR_QUOTA,
         reason=Reason.FAILED_AFTER_NOMINATION,
-        has_lost_targets=has_lost_targets,
+        has_lost_targets=bool(entry.targets),
     )
 
 
