@@ -20,6 +20,7 @@ SINCE = {
     "pods of copies are labelled": "0.18.0",
     "failed checks are quoted": "0.18.0",
     "pods are watched": "0.19.0",
+    "what is emptied is null": "0.19.0",
 }
 """
 - queue labels on pods: the pods of what runs bear the names of their queues (#9348). Ours and the sandbox's do always.
@@ -28,18 +29,16 @@ SINCE = {
 - pods of copies are labelled: the pods of a copy's job bear `kueue.x-k8s.io/multikueue-worker-workload-pod` (#10242).
 - failed checks are quoted: the message of an eviction by checks has their names and messages (#10623).
 - pods are watched: Workloads have the condition PodsReady, since `waitForPodsReady` is on by default.
+- what is emptied is null: an applier that gives an empty map for one that it filled is refused where null is not allowed.
+  So is the API server that is built with this release, since Kueue asks for structured-merge-diff 6.4.2, where Kubernetes
+  1.36.3 itself has 6.3.3. Before, and in the sandbox, the map becomes empty.
 """
 
-SERVED_SINCE = {
-    "a status owns no metadata": "1.36.0",
-    "what is emptied is null": "1.36.3",
-}
+SERVED_SINCE = {"a status owns no metadata": "1.36.0"}
 """
 By the Kubernetes that goes with the release:
 
 - a status owns no metadata: who writes the status of a custom kind owns none of its metadata by that.
-- what is emptied is null: an applier that gives an empty map for one that it filled is refused where null is not allowed
-  (structured-merge-diff 6.4.2, where 1.36.1 has 6.4.0). Before, and in the sandbox, the map becomes empty.
 """
 
 VERDICTS = {

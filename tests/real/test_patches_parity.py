@@ -19,7 +19,7 @@ from fakekube.server.patching import managed, patches
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from tests.fakekube.gadgets import CRD, GROUP, VERSIONS
-from tests.real.dialect import served
+from tests.real.dialect import served, spoken
 from tests.real.patch_authors import (
     APPLY,
     JSON_PATCH,
@@ -165,7 +165,7 @@ async def compare(client: Client, live: Object | None, request: Request, place: 
         mine, made = refusal(error.code, error.reason, error.message), live or {}
     if theirs.get("message", "").startswith("Deployment"):
         return after  # its validation is none of our business here
-    if refuses_null(theirs) and request.type == APPLY and served("what is emptied is null"):
+    if refuses_null(theirs) and request.type == APPLY and spoken("what is emptied is null"):
         return after
     assert mine == theirs, note
     if live is not None and after is not None and within_a_second:  # otherwise owners may be sorted differently

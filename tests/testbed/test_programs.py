@@ -154,7 +154,7 @@ def test_without_go_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         programs.install(lambda line: None)
 
 
-@pytest.mark.parametrize(("kueue", "kubernetes"), [("0.16.2", "v1.35.4"), ("0.18.2", "v1.36.1"), ("0.19.0", "v1.36.3")])
+@pytest.mark.parametrize(("kueue", "kubernetes"), [("0.16.2", "v1.35.4"), ("0.18.2", "v1.36.3"), ("0.19.0", "v1.36.3")])
 def test_kube_apiserver_is_linked_with_its_version(kueue: str, kubernetes: str) -> None:
     builds = Release(kueue).builds()
     flags = next(build.flags for build in builds if build.program == "kube-apiserver")
