@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import socket
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
 
 __all__ = ["free_port", "free_ports"]
 
@@ -16,7 +22,7 @@ _random = random.SystemRandom()
 
 
 def free_port() -> int:
-    """Choose a port without a listener; no two calls in this process return the same one."""
+    """Choose a port without a listener; no two calls return the same one as long as their processes live."""
     return free_ports(1)[0]
 
 
@@ -25,7 +31,7 @@ def free_ports(count: int) -> range:
     while True:
         first = _random.randrange(FIRST, LAST - count)
         ports = range(first, first + count)
-        if _given.isdisjoint(ports) and all(map(_is_free, ports)):
+        if _given.isdisjoint(ports) and all(_is_free(port) and _is_claimed(port) for port in ports):
             _given.update(ports)
             return ports
 
@@ -37,3 +43,18 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _is_claimed(port: int) -> bool:
+    """Whether it could be claimed: another process may have chosen it, and not listen yet."""
+    try:
+        fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
+@cache
+def _claims() -> BinaryIO:
+    """One byte for each port: who has locked it has the port, until its process ends."""
+    return (Path(tempfile.gettempdir()) / f"multikueue-ports-{os.getuid()}").open("wb")
