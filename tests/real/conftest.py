@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from concurrent.futures import Future
 
 import anyio
 import pytest
@@ -13,6 +14,8 @@ from testbed.contexts import ContextBed, InUse, Missing, load
 from testbed.controllers import GARBAGE
 from testbed.sandbox import SandboxBed
 from tests.real.chronicle import Chronicle, chronicle
+from tests.real.fresh_stories import Told
+from tests.real.fresh_stories import begun as fresh_stories_begun
 from tests.real.harness import Manager, Team, complaints, team
 from tests.real.skipping import CONTEXTS, SIMULATED, skipping
 
@@ -52,6 +55,16 @@ def _bed() -> Testbed:
         return ContextBed(load(*os.environ.get("KUBECONFIG", "").split(os.pathsep)), CONTEXTS)
     plan = Plan(workers=3, controllers={MANAGER: [GARBAGE]})
     return SandboxBed(plan) if SIMULATED else Testbed(plan)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fresh_stories(request: pytest.FixtureRequest) -> Iterator[Mapping[str, Future[Told]]]:
+    """Begun before the first test, if there are tests about them: their Kueues take two minutes and little else."""
+    if CONTEXTS or SIMULATED or all(item.path.stem != "test_parity" for item in request.session.items):
+        yield {}
+        return
+    with fresh_stories_begun() as begun:
+        yield begun
 
 
 @pytest.fixture(scope="module")
