@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.lowlevel
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
@@ -132,7 +133,7 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
     if templates and "pod" not in names:
         names.append("pod")
     alone = settings.roles == STANDALONE
-    compatibility = Compatibility.of(settings.quota.compatibility)
+    compatibility = _followed(settings)
     held = alone or integrations.kueue_holds_pods
     known = [framework(name, compatibility) for name in names if held or name not in GATED]
     if held and integrations.jobs_without_managed_by:
@@ -149,6 +150,12 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
         )
     except ValueError as error:
         raise ConfigurationError(f"integrations: {error}") from None
+
+
+def _followed(settings: Settings) -> Compatibility:
+    """The release that is followed, as far as kinds of jobs are concerned."""
+    release, told = Compatibility.of(settings.quota.compatibility), settings.integrations.identifier_annotations
+    return release if told is None else replace(release, has_identifier_annotations=told)
 
 
 def compose(context: ReconcileContext, settings: Settings, admission: SchedulerLoop) -> Runnables:

@@ -10,8 +10,10 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.jobs.job import JobKey
+from multikueue.api.kueue.compatibility import Release
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError
+from multikueue.jobs.kinds.pods.pod import PlainPod
 from multikueue.roles import DEPLOYMENTS, Runnables, adapters_of
 from multikueue.runtime import WorkQueue
 from multikueue.settings import (
@@ -21,6 +23,7 @@ from multikueue.settings import (
     DeclaredKind,
     DeclaredPods,
     Integrations,
+    Quota,
     Role,
     Settings,
 )
@@ -187,6 +190,21 @@ def test_pods_are_ours_too_where_kueue_beside_us_is_known_to_hold_them() -> None
     integrations = Integrations(frameworks=("batch/job", "pod", "statefulset"), kueue_holds_pods=True)
     found = adapters_of(Settings(roles=BESIDE_KUEUE, integrations=integrations))
     assert [adapter.kind.kind for adapter in found] == ["Job", "Pod", "StatefulSet"]
+
+
+@pytest.mark.parametrize(
+    ("release", "told", "read"),
+    [("0.19", None, True), ("0.18", None, True), ("0.16", None, False), ("0.16", True, True), ("0.19", False, False)],
+)
+def test_annotations_name_workloads_and_groups_as_in_the_release_unless_told_otherwise(
+    release: Release, told: bool | None, read: bool
+) -> None:
+    integrations = Integrations(frameworks=("batch/job", "pod"), identifier_annotations=told)
+    found = adapters_of(Settings(quota=Quota(compatibility=release), integrations=integrations))
+
+    assert found.has_identifier_annotations is read
+    assert PlainPod(read) in tuple(found)
+    assert found.named(kinds.POD_GROUPS.name).kind is kinds.POD_GROUPS
 
 
 @pytest.mark.parametrize(

@@ -619,6 +619,7 @@ FIELDS: tuple[Field, ...] = (
     _ignored("resources.deviceClassMappings", _LATER, fine=([],)),
     _means("resources.quotaCheckStrategy", "quota.check_strategy", versions="v1beta2", since="0.18"),
     _means("featureGates.AdmissionGatedBy", "quota.admission_gates", since="0.17"),
+    _means("featureGates.WorkloadIdentifierAnnotations", "integrations.identifier_annotations", since="0.17"),
     _means("featureGates.UnadmittedWorkloadsObservability", "quota.unadmitted_reasons", since="0.19"),
     _means("featureGates.UnadmittedWorkloadsExplicitStatus", "quota.explicit_status", since="0.19"),
     _means(

@@ -769,6 +769,11 @@ class Integrations(_Group):
     """Whether batch Jobs with the annotation `kueue.x-k8s.io/elastic-job: "true"` may change their parallelism while they
     run. Kueue on the workers, and where it runs beside, needs its feature gate ElasticJobsViaWorkloadSlices for that."""
 
+    identifier_annotations: bool | None = None
+    """Whether jobs may name their Workload, and Pods their group, by the annotations `kueue.x-k8s.io/prebuilt-workload-name`
+    and `kueue.x-k8s.io/pod-group-name`, which go before labels: Kueue's feature gate WorkloadIdentifierAnnotations. Without
+    it: as in the release that `quota.compatibility` names, so since 0.18."""
+
     label_keys_to_copy: Live[
         Annotated[tuple[Annotated[str, AfterValidator(label_key)], ...], NoDecode, BeforeValidator(from_commas)]
     ] = ()

@@ -16,6 +16,7 @@ PLAYED = Release("0.16.2")
 SINCE = {
     "queue labels on pods": "0.17.0",
     "stateful sets by UID": "0.17.0",
+    "annotations are identifiers": "0.18.0",
     "orphans finish": "0.18.0",
     "pods of copies are labelled": "0.18.0",
     "failed checks are quoted": "0.18.0",
@@ -25,6 +26,7 @@ SINCE = {
 """
 - queue labels on pods: the pods of what runs bear the names of their queues (#9348). Ours and the sandbox's do always.
 - stateful sets by UID: the name of their Workload is made of their UID, too (#9091). Ours is made of the name.
+- annotations are identifiers: they name the Workload of a job and the group of a Pod, before labels (#10311).
 - orphans finish: a Workload whose job is deleted is Finished as OwnerNotFound (#11296), where it was evicted or deleted before.
 - pods of copies are labelled: the pods of a copy's job bear `kueue.x-k8s.io/multikueue-worker-workload-pod` (#10242).
 - failed checks are quoted: the message of an eviction by checks has their names and messages (#10623).

@@ -19,6 +19,7 @@ from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
 from testbed.objects import WORKLOAD, Object
 from tests.jobs.builders import plain
+from tests.real.dialect import spoken
 from tests.real.harness import Manager, Team
 from tests.real.skipping import needs_programs
 from tests.real.webhooking import SETTINGS, registered, with_webhook
@@ -366,6 +367,30 @@ async def test_a_group_runs_together_on_one_worker(crew: Team) -> None:
         await crew.manager.delete(POD, name, crew.namespace)
 
 
+@pytest.mark.skipif(not spoken("annotations are identifiers"), reason="needs Kueue 0.18 on the workers")
+@pytest.mark.parametrize("name", ["group", "group-" + "g" * 80], ids=["short", "too long for a label"])
+async def test_a_group_may_be_named_by_annotation(crew: Team, name: str) -> None:
+    """Before a label, and there by a label again where the name fits."""
+    for each in ("a", "b"):
+        body = member(crew, each)
+        body["metadata"]["labels"][GROUP] = "another"
+        body["metadata"]["annotations"][GROUP] = name
+        await crew.manager.create(body)
+    client = await group_started(crew, "a", "b")
+    (workload,) = await crew.manager.list(WORKLOAD, crew.namespace)
+    assert workload["metadata"]["name"] == name
+    for copy in await client.list(POD, crew.namespace):
+        said = {part: copy["metadata"][part].get(GROUP) for part in ("labels", "annotations")}
+        fits = name == "group"
+        assert said == {"labels": name if fits else None, "annotations": None if fits else name}
+    for each in ("a", "b"):
+        await client.patch_status(POD, each, ended("Succeeded", 0), crew.namespace)
+        await shows(crew, "Succeeded", each)
+    await eventually(lambda: nothing_left(crew), timeout=40)
+    for each in ("a", "b"):
+        await crew.manager.delete(POD, each, crew.namespace)
+
+
 async def test_a_failed_member_is_replaced_on_the_same_worker(crew: Team) -> None:
     for name in ("a", "b"):
         await crew.manager.create(member(crew, name))
@@ -416,12 +441,16 @@ async def test_a_group_that_is_deleted_leaves_nothing(crew: Team, kind: str) -> 
     await eventually(gone, timeout=40)
 
 
-async def test_a_group_has_the_workload_that_kueue_makes(crew: Team) -> None:
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+async def test_a_group_has_the_workload_that_kueue_makes(crew: Team, part: str) -> None:
+    if part == "annotations" and not spoken("annotations are identifiers"):
+        pytest.skip("needs Kueue 0.18 on the workers")
     client = next(iter(crew.clients.values()))
     await crew.stop()
     bodies = [member(crew, "a"), member(crew, "b", cpu="2"), member(crew, "c")]
     for body in bodies:
         body["metadata"]["annotations"][TOTAL] = "3"
+        body["metadata"][part][GROUP] = body["metadata"]["labels"].pop(GROUP)
         await client.create(body)
 
     async def made(where: Client) -> Object | None:

@@ -106,6 +106,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
         ("featureGates.MultiKueue", True, "integrations.kueue_holds_pods", True),
         ("featureGates.AdmissionGatedBy", False, "quota.admission_gates", False),
+        ("featureGates.WorkloadIdentifierAnnotations", False, "integrations.identifier_annotations", False),
         ("featureGates.UnadmittedWorkloadsObservability", True, "quota.unadmitted_reasons", True),
         ("featureGates.MultiKueueOrchestratedPreemption", True, "dispatch.orchestrated_preemption", True),
         ("featureGates.MultiKueueManagerQuotaAutomation", True, "capacity_follow.quota_management", True),

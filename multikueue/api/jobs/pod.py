@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multikueue.api.jobs.job import AnyJob, JobCondition
-from multikueue.api.meta import Time, Value, decoder
+from multikueue.api.meta import ObjectMeta, Time, Value, decoder
 
 MANAGED_LABEL = "kueue.x-k8s.io/managed"
 POD_FINALIZER = MANAGED_LABEL
@@ -14,7 +14,7 @@ STATEFUL_SET = "statefulset"
 """The value of that annotation on the Pods of a StatefulSet: they and the StatefulSet have one Workload."""
 
 ROLE_HASH_ANNOTATION = "kueue.x-k8s.io/role-hash"
-GROUP_LABEL = "kueue.x-k8s.io/pod-group-name"
+GROUP_LABEL = GROUP_ANNOTATION = "kueue.x-k8s.io/pod-group-name"
 GROUP_COUNT_ANNOTATION = "kueue.x-k8s.io/pod-group-total-count"
 GROUP_FAST_ANNOTATION = "kueue.x-k8s.io/pod-group-fast-admission"
 GROUP_SERVING_ANNOTATION = "kueue.x-k8s.io/pod-group-serving"
@@ -37,6 +37,11 @@ class PodGroup(AnyJob):
     oldest Pod, but the attempt only if all share it. Its UID and generation change with its members."""
 
     members: tuple[Pod, ...] = ()
+
+
+def group_of(meta: ObjectMeta) -> str:
+    """The name of a Pod's group; empty if it is in none. As in Kueue, the annotation goes first."""
+    return meta.annotations.get(GROUP_ANNOTATION) or meta.labels.get(GROUP_LABEL, "")
 
 
 def is_of_stateful_set(pod: AnyJob) -> bool:

@@ -45,6 +45,10 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     """#11260, since 0.17 and 0.18 in later patches: the head of a Ray cluster that survives the loss of its head takes at
     least as much as the job that cleans its Redis afterwards."""
 
+    has_identifier_annotations: bool = True
+    """#10311, gate WorkloadIdentifierAnnotations, since 0.18: jobs name their Workload, and Pods their group, in an annotation,
+    too, and that goes first; before, in a label alone."""
+
     is_fair_by_flavor: bool = True
     """#10149, since 0.17 and 0.16.3: under fair sharing heads go first at each level of the tree whose side borrows nothing
     there of what they ask for; before, those go first that borrow nothing from their ClusterQueue on. And who borrows may
@@ -104,6 +108,7 @@ _0_16 = replace(
     has_equivalence_classes=False,
     is_zero_ignored=False,
     has_check_messages=False,
+    has_identifier_annotations=False,
     has_ray_redis_cleanup=False,
     most_pod_sets=8,
 )

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from multikueue.api.jobs.pod import GROUP_LABEL
+from multikueue.api.jobs.pod import GROUP_ANNOTATION, GROUP_LABEL
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS
 from multikueue.api.kueue.workload import (
@@ -270,7 +270,7 @@ def _without_queue(
 
 
 # The fields that `jobs.framework.webhook.refusal` reads. Not `suspend`: starting and stopping a job costs no call.
-_RULED_ANNOTATIONS = (MIN_PARALLELISM_ANNOTATION, COMPLETIONS_ANNOTATION, PREBUILT_ANNOTATION)
+_RULED_ANNOTATIONS = (MIN_PARALLELISM_ANNOTATION, COMPLETIONS_ANNOTATION, PREBUILT_ANNOTATION, GROUP_ANNOTATION)
 _RULED_LABELS = (QUEUE_LABEL, PREBUILT_LABEL, MAX_EXEC_TIME_LABEL, PRIORITY_CLASS_LABEL, GROUP_LABEL)
 
 

@@ -8,7 +8,10 @@ from hashlib import sha1, sha256
 from itertools import count
 from typing import Any
 
-from multikueue.api.jobs.pod import GROUP_WORKLOAD_ANNOTATION, PodGroup
+from msgspec.structs import replace
+
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.pod import GROUP_ANNOTATION, GROUP_WORKLOAD_ANNOTATION, PodGroup
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import STATEFUL_SETS, WORKLOADS
 from multikueue.api.kueue.workload import (
@@ -43,6 +46,7 @@ _LONG_HASH_LENGTH = 20
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 _TRAVELLING = (NON_PREEMPTIBLE_ANNOTATION, ADMISSION_GATED_BY_ANNOTATION)
+_IDENTIFIERS = frozenset({PREBUILT_ANNOTATION, GROUP_ANNOTATION})
 _KEPT_HOME = (_LAST_APPLIED, PREBUILT_ANNOTATION, ADMISSION_GATED_BY_ANNOTATION)
 _LABEL_VALUE = re.compile(r"^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 _TOPOLOGY_CHOICES = (
@@ -206,15 +210,30 @@ def remote_metadata(job: Object, *, workload_name: str, origin: str, attempt: st
     meta = job.metadata
     labels = {k: v for k, v in meta.labels.items() if k not in (PREBUILT_LABEL, CLUSTER_LABEL)} | {ORIGIN_LABEL: origin}
     annotations = {k: v for k, v in meta.annotations.items() if k not in _KEPT_HOME}
-    # Every worker knows the label; but a name may be too long for one, and then it takes Kueue 0.18.
-    fits = len(workload_name) <= LONGEST_NAME
-    (labels if fits else annotations).update({PREBUILT_LABEL: workload_name})
-    return {
+    metadata = {
         "name": meta.name,
         "namespace": meta.namespace,
         "labels": labels | ({QUEUE_LABEL: queue} if queue else {}),
         "annotations": annotations | {ATTEMPT_ANNOTATION: attempt},
     }
+    return with_identifier(metadata, PREBUILT_LABEL, workload_name)
+
+
+def with_identifier(metadata: dict[str, Any], key: str, name: str) -> dict[str, Any]:
+    """The metadata of a copy with the name of a Workload or group, in a label, which every worker knows. But one may be too
+    long for a label, and goes into the annotation of the same key, which takes Kueue 0.18."""
+    place, other = ("labels", "annotations") if len(name) <= LONGEST_NAME else ("annotations", "labels")
+    elsewhere = {each: text for each, text in metadata[other].items() if each != key}
+    return metadata | {place: metadata[place] | {key: name}, other: elsewhere}
+
+
+def by_label(job: AnyJob) -> AnyJob:
+    """The job without the annotations that name its Workload and its group, which count nothing before Kueue 0.18."""
+    meta = job.metadata
+    if not meta.annotations.keys() & _IDENTIFIERS:
+        return job
+    kept = {key: text for key, text in meta.annotations.items() if key not in _IDENTIFIERS}
+    return replace(job, metadata=replace(meta, annotations=kept))
 
 
 def precisely(job: Object) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.kinds.deployment import DEPLOYMENT
 from multikueue.jobs.kinds.pods.group import GroupOfPods
-from multikueue.jobs.kinds.pods.pod import PLAIN_POD
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD, PlainPod
 from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
 
 __all__ = ["BATCH_ONLY", "FRAMEWORKS", "GATED", "TEMPLATES", "Adapters", "framework"]
@@ -31,6 +31,8 @@ TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT,
 def framework(name: str, compatibility: Compatibility = NEWEST) -> Adapter:
     """A known kind by that name, as a release of Kueue has it."""
     adapter = FRAMEWORKS[name]
+    if adapter is PLAIN_POD:
+        return PlainPod(compatibility.has_identifier_annotations)
     return adapter.of(compatibility) if isinstance(adapter, DeclaredJob) else adapter
 
 
@@ -42,7 +44,8 @@ class Adapters:
     """The adapters in use, and the `templates`. Raises ValueError if two are for the same kind.
 
     The adapter of Pods brings that of Pod groups, which are no kind in any API. `unclear` names the kinds (`Kind.name`)
-    that are enabled but cannot be in use now: their objects must be left alone.
+    that are enabled but cannot be in use now: their objects must be left alone. `has_identifier_annotations`: as in
+    `Compatibility`.
     """
 
     def __init__(
@@ -54,8 +57,9 @@ class Adapters:
         compatibility: Compatibility = NEWEST,
     ) -> None:
         self._all, self.templates, self._unclear = tuple(adapters), tuple(templates), unclear
-        groups = GroupOfPods(compatibility.most_pod_sets)
-        known = (*self._all, groups) if PLAIN_POD in self._all else self._all
+        self.has_identifier_annotations = compatibility.has_identifier_annotations
+        groups = GroupOfPods(most_pod_sets=compatibility.most_pod_sets)
+        known = (*self._all, groups) if any(isinstance(each, PlainPod) for each in self._all) else self._all
         self._by_type = {adapter.kind.type: adapter for adapter in known}
         self._by_owner = {(adapter.kind.api_version, adapter.kind.kind): adapter for adapter in self._all}
         self._by_resource: dict[tuple[str, str], Admitting] = {

@@ -7,7 +7,7 @@ from datetime import datetime
 from hashlib import sha1
 from itertools import count
 
-from multikueue.api.jobs.pod import GROUP_LABEL, POD_FINALIZER, Pod, PodGroup
+from multikueue.api.jobs.pod import POD_FINALIZER, Pod, PodGroup, group_of
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION
 from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.store.caches.cache import Cache, Indexer, Listener, ignore
@@ -17,7 +17,7 @@ __all__ = ["Groups", "group_key"]
 
 def group_key(pod: Pod) -> Iterable[ObjectKey]:
     """The group of a Pod."""
-    name = pod.metadata.labels.get(GROUP_LABEL)
+    name = group_of(pod.metadata)
     return (ObjectKey(pod.metadata.namespace, name),) if name else ()
 
 

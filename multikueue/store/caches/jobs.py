@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -14,6 +14,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.kinds import POD_GROUPS, PODS
 from multikueue.api.meta import ObjectKey
 from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.framework.workloads import by_label
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.caches.cache import Cache, Indexer, Listener, ignore
 from multikueue.store.caches.groups import Groups, group_key
@@ -29,11 +30,22 @@ def _none() -> None:
     """No limit of orphans."""
 
 
+class _LabelsOnly(Cache[AnyJob]):
+    """Jobs without the annotations that name their Workloads and groups, so that nobody sees these."""
+
+    def upsert(self, item: AnyJob) -> None:
+        super().upsert(by_label(item))
+
+    def replacing(self, items: Sequence[AnyJob], version: int = 0, namespace: str = "", /) -> Iterator[None]:
+        return super().replacing(tuple(map(by_label, items)), version, namespace)
+
+
 class JobCaches:
     """Caches of jobs by kind. Batch Jobs are open from the start, other kinds once opened.
 
     `on_change` gets each real change, with the adapter of the kind, as in `Cache`. Changes of a group of Pods arrive
-    when the group is read. `are_copies`: the jobs of a worker. `orphans` makes the limit of a new cache, if it has one.
+    when the group is read. `are_copies`: the jobs of a worker, whose annotations always count. `orphans` makes the limit of
+    a new cache, if it has one.
     """
 
     def __init__(
@@ -73,7 +85,9 @@ class JobCaches:
             return found
         indexes = self._indexes | ({"group": group_key} if kind is PODS else {})
         on_change = partial(self._on_change, self._adapters.named(kind.name))
-        cache: Cache[Any] = Cache(on_change, indexes=indexes, orphans=self._orphans())
+        should_read_all = self._copies or self._adapters.has_identifier_annotations
+        cache_type: type[Cache[Any]] = Cache if should_read_all else _LabelsOnly
+        cache = cache_type(on_change, indexes=indexes, orphans=self._orphans())
         for listener in self._observers:
             cache.observe(listener)
         self._caches[kind.name] = cache

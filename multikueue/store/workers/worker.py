@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob, JobKey
-from multikueue.api.jobs.pod import GROUP_LABEL, Pod
+from multikueue.api.jobs.pod import Pod, group_of
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.workload import Workload, prebuilt_workload
 from multikueue.api.meta import ObjectKey, controller_of
@@ -35,7 +35,7 @@ Changed = Callable[["WorkerView", WorkerAspect], None]
 
 def _workload_of(job: AnyJob) -> Iterable[ObjectKey]:
     """The workload of a job. A group of Pods has one, its members have none."""
-    return () if type(job) is Pod and GROUP_LABEL in job.metadata.labels else prebuilt_key(job)
+    return () if type(job) is Pod and group_of(job.metadata) else prebuilt_key(job)
 
 
 def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.jobs.pod import Pod, PodGroup
+from multikueue.api.jobs.pod import GROUP_ANNOTATION, GROUP_LABEL, Pod, PodGroup
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION
 from multikueue.api.meta import ObjectKey
 from multikueue.store.caches.cache import Cache
@@ -50,6 +50,15 @@ def known(groups: Cache[PodGroup]) -> PodGroup:
 def test_a_group_has_its_members_and_a_pod_of_none_makes_none() -> None:
     pods, groups = gathered()
     for each in (member("b"), pod("x"), member("a")):
+        pods.upsert(each)
+
+    assert [each.metadata.name for each in known(groups).members] == ["a", "b"]
+    assert len(groups) == 1
+
+
+def test_members_are_found_by_annotation_too() -> None:
+    pods, groups = gathered()
+    for each in (member("a"), member("b", labels={GROUP_LABEL: "other"}, annotations={GROUP_ANNOTATION: "g"})):
         pods.upsert(each)
 
     assert [each.metadata.name for each in known(groups).members] == ["a", "b"]

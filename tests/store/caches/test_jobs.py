@@ -6,9 +6,11 @@ import pytest
 
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kinds import JOBS
+from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.jobs.framework.adapter import Adapter
-from multikueue.jobs.integrations.frameworks import BATCH_ONLY
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.store.caches.jobs import JobCaches
 from multikueue.store.workers.worker import prebuilt_key
 from multikueue.testing import job
@@ -101,3 +103,19 @@ def test_all_kinds_are_forgotten_together() -> None:
     jobs.upsert(job("j").build())
     jobs.forget()
     assert len(jobs) == 0
+
+
+@pytest.mark.parametrize("is_listed", [False, True], ids=["watched", "listed"])
+def test_before_kueue_0_18_an_annotation_names_no_workload_of_a_job_at_home(*, is_listed: bool) -> None:
+    adapters = Adapters((BATCH_JOB,), compatibility=Compatibility.of("0.16"))
+    here, there = (JobCaches(adapters, indexes={"workload": prebuilt_key}, are_copies=far) for far in (False, True))
+    seen = job("j").annotations({WORKLOAD: "by-annotation", "note": "x"}).prebuilt("by-label").build()
+    for jobs in (here, there):
+        if is_listed:
+            jobs.of(JOBS).replace((seen, job("k").build()))
+        else:
+            jobs.upsert(seen)
+    (found,) = here.by("workload", ObjectKey("default", "by-label"))
+
+    assert found.metadata.annotations == {"note": "x"}
+    assert there.first("workload", ObjectKey("default", "by-annotation")) is seen

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.kinds import JOBS
-from multikueue.api.kueue.workload import PREBUILT_ANNOTATION
+from multikueue.api.jobs.pod import GROUP_LABEL, PodGroup
+from multikueue.api.kinds import JOBS, PODS
+from multikueue.api.kueue.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.group.group import Asked, Unfit
+from multikueue.jobs.integrations.frameworks import Adapters
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.store.workers.worker import Places, WorkerView
 from multikueue.testing import NOW, job, workload
 from multikueue.testing.workloads import JobBuilder
+from tests.jobs.kinds.pods.builders import member
 
 KEY = ObjectKey("default", "wl")
 ASKED = Asked("attempt", NOW)
@@ -78,6 +83,18 @@ def test_a_conflict_is_forgotten_in_time() -> None:
     assert worker.expectations.unfit(KEY, NOW) == taken
     assert worker.expectations.unfit(KEY, NOW + timedelta(minutes=5)) is None
     assert not worker.expectations.is_passed_over(KEY)
+
+
+def test_a_member_of_a_group_has_no_workload_by_itself_however_the_group_is_named() -> None:
+    worker = WorkerView("w1", adapters=Adapters((BATCH_JOB, PLAIN_POD)))
+    worker.jobs.open(PODS)
+    named = {GROUP_LABEL: "wl"}
+    worker.jobs.upsert(member("a", labels=named | {PREBUILT_LABEL: "wl"}))
+    worker.jobs.upsert(member("b", labels={GROUP_LABEL: ""}, annotations=named | {PREBUILT_ANNOTATION: "wl"}))
+    (group,) = worker.jobs.by("workload", KEY)
+
+    assert isinstance(group, PodGroup)
+    assert [each.metadata.name for each in group.members] == ["a", "b"]
 
 
 def test_copies_without_jobs_are_held_too() -> None:

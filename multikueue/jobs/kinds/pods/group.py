@@ -115,12 +115,6 @@ class GroupOfPods(PlainPod):
         room = {each.name: each.count for each in spec.pod_sets}
         return workload.has(FINISHED) or all(count <= room.get(role, 0) for role, count in roles_of(job).items())
 
-    def remote_body(
-        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
-    ) -> Tree:
-        """The body of one member, which is `job` here."""
-        return PLAIN_POD.remote_body(job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue)
-
     # --- the status --------------------------------------------------------------------------------------------------
 
     def finished(self, job: AnyJob) -> Finish | None:

@@ -24,6 +24,7 @@ from multikueue.api.jobs.pod import (
     RUNNING,
     SUCCEEDED_PHASE,
     TOPOLOGY_GATE,
+    group_of,
     pod_spec,
     pod_status,
 )
@@ -53,8 +54,9 @@ _fields = decoder(dict[str, msgspec.Raw])
 
 @dataclass(frozen=True, slots=True)
 class PlainPod(DefaultAdapter):
-    """The adapter of v1 Pod; has no state."""
+    """The adapter of v1 Pod; has no state. `has_identifier_annotations`: as in `Compatibility`."""
 
+    has_identifier_annotations: bool = True
     selector: ClassVar[str] = f"{MANAGED_LABEL}=true"
     may_resume: ClassVar[bool] = False
 
@@ -67,7 +69,7 @@ class PlainPod(DefaultAdapter):
         return POD_POD_SET_INFO
 
     def submitted(self, raw: msgspec.Raw) -> webhook.SubmittedPod:
-        return webhook.read_pod(raw)
+        return webhook.read_pod(raw, has_identifier_annotations=self.has_identifier_annotations)
 
     def refusal(self, job: webhook.SubmittedPod, old: webhook.SubmittedPod | None = None) -> str | None:
         return webhook.refusal(job, old)
@@ -77,7 +79,7 @@ class PlainPod(DefaultAdapter):
 
     def queue_name(self, job: AnyJob) -> str:
         labels = job.metadata.labels
-        is_ours = labels.get(MANAGED_LABEL) == "true" and not labels.get(GROUP_LABEL)
+        is_ours = labels.get(MANAGED_LABEL) == "true" and not group_of(job.metadata)
         return labels.get(QUEUE_LABEL, "") if is_ours else ""
 
     def pod_priority_class(self, job: AnyJob) -> str:
@@ -90,6 +92,16 @@ class PlainPod(DefaultAdapter):
         """All fields, except those that the worker's API server must derive. The copy keeps its gate, which the
         worker's Kueue removes."""
         return {"spec": {key: value for key, value in _fields(job.spec).items() if key not in _NOT_FOR_REMOTE}}
+
+    def remote_body(
+        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
+    ) -> Tree:
+        """Of a member of a group, too."""
+        body = DefaultAdapter.remote_body(  # `slots` makes another class, which super() does not know
+            self, job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
+        )
+        group = group_of(job.metadata)
+        return body | {"metadata": workloads.with_identifier(body["metadata"], GROUP_LABEL, group)} if group else body
 
     # --- the status --------------------------------------------------------------------------------------------------
 

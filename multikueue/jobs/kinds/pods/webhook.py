@@ -8,6 +8,7 @@ import msgspec
 
 from multikueue.api.jobs.pod import (
     ADMISSION_GATE,
+    GROUP_ANNOTATION,
     GROUP_COUNT_ANNOTATION,
     GROUP_FAST_ANNOTATION,
     GROUP_LABEL,
@@ -24,7 +25,7 @@ from multikueue.api.jobs.pod import (
     SchedulingGate,
 )
 from multikueue.api.kinds import STATEFUL_SETS
-from multikueue.api.kueue.workload import PREBUILT_LABEL
+from multikueue.api.kueue.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL
 from multikueue.api.meta import OwnerReference
 from multikueue.jobs.framework.webhook import Metadata, Patch, SubmittedObject, is_name, prebuilt_marks, refusal_of_any
 from multikueue.jobs.framework.workloads import positive, stateful_set_workload_name
@@ -84,7 +85,16 @@ class SubmittedPod(SubmittedOwned, frozen=True):
 
     @property
     def group(self) -> str:
-        return self.labels.get(GROUP_LABEL, "")
+        return self._group_annotation or self.labels.get(GROUP_LABEL, "")
+
+    @property
+    def group_place(self) -> str:
+        """Where its group is named, or should be."""
+        return f"annotations[{GROUP_ANNOTATION}]" if self._group_annotation else f"labels[{GROUP_LABEL}]"
+
+    @property
+    def _group_annotation(self) -> str:
+        return (self.metadata.annotations or {}).get(GROUP_ANNOTATION, "")
 
     @property
     def gates(self) -> list[str]:
@@ -95,6 +105,14 @@ class SubmittedPod(SubmittedOwned, frozen=True):
         return ADMISSION_GATE in self.gates or self.status.phase in OVER
 
 
+class LabelledPod(SubmittedPod, frozen=True):
+    """A Pod of which only a label names the group, as before Kueue 0.18."""
+
+    @property
+    def _group_annotation(self) -> str:
+        return ""
+
+
 _MARKS_IN_STATEFUL_SET = {
     GROUP_FAST_ANNOTATION: "true",
     GROUP_SERVING_ANNOTATION: "true",
@@ -102,12 +120,13 @@ _MARKS_IN_STATEFUL_SET = {
 }
 
 _read = msgspec.json.Decoder(SubmittedPod).decode
+_read_labelled = msgspec.json.Decoder(LabelledPod).decode
 _read_spec = msgspec.json.Decoder(_Spec).decode
 
 
-def read_pod(raw: bytes | msgspec.Raw) -> SubmittedPod:
+def read_pod(raw: bytes | msgspec.Raw, *, has_identifier_annotations: bool = True) -> SubmittedPod:
     """Decodes a Pod; raises msgspec.DecodeError if it is none."""
-    return _read(raw)
+    return _read(raw) if has_identifier_annotations else _read_labelled(raw)
 
 
 def default_pod(pod: SubmittedPod) -> list[Patch]:
@@ -128,7 +147,9 @@ def default_pod(pod: SubmittedPod) -> list[Patch]:
     if pod.stateful_set:
         name = stateful_set_workload_name(pod.stateful_set)
         labels |= {GROUP_LABEL: name, PREBUILT_LABEL: name}
-        marks, kept = _MARKS_IN_STATEFUL_SET, finalizers
+        # An annotation of the template would go first.
+        named = {each: name for each in (GROUP_ANNOTATION, PREBUILT_ANNOTATION) if each in annotations}
+        marks, kept = _MARKS_IN_STATEFUL_SET | named, finalizers
     wanted: dict[str, tuple[Any, Any]] = {
         "/metadata/labels": (pod.labels, labels),
         "/metadata/annotations": (annotations, annotations | marks),
@@ -146,7 +167,7 @@ def refusal(pod: SubmittedPod, old: SubmittedPod | None = None) -> str | None:
     """Why the Pod, new or changed from `old`, is refused; None if it is allowed. All reasons at once, joined by `;`."""
     problems = [problem for problem in (refusal_of_any(pod, old), *_problems(pod), *_group_problems(pod)) if problem]
     if old is not None and old.group and pod.group != old.group:
-        problems.append(f"metadata.labels[{GROUP_LABEL}]: immutable")
+        problems.append(f"metadata.{pod.group_place}: immutable")
     return "; ".join(problems) or None
 
 
@@ -161,10 +182,10 @@ def _group_problems(pod: SubmittedPod) -> list[str]:
         return []
     total = (pod.metadata.annotations or {}).get(GROUP_COUNT_ANNOTATION)
     if not pod.group:
-        return [] if total is None else [f"metadata.labels[{GROUP_LABEL}]: required with {GROUP_COUNT_ANNOTATION}"]
+        return [] if total is None else [f"metadata.{pod.group_place}: required with {GROUP_COUNT_ANNOTATION}"]
     found = []
     if not is_name(pod.group):
-        found.append(f"metadata.labels[{GROUP_LABEL}]: expected a DNS subdomain name, got {pod.group!r}")
+        found.append(f"metadata.{pod.group_place}: expected a DNS subdomain name, got {pod.group!r}")
     if total is None or positive(total) is None:
         found.append(f"metadata.annotations[{GROUP_COUNT_ANNOTATION}]: expected a number greater than 0, got {total!r}")
     named = [where for where, name in prebuilt_marks(pod) if name]

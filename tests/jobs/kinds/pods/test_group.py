@@ -7,17 +7,21 @@ from typing import Any
 import pytest
 
 from multikueue.api.jobs.pod import (
+    GROUP_ANNOTATION,
+    GROUP_COUNT_ANNOTATION,
     GROUP_FAST_ANNOTATION,
+    GROUP_LABEL,
     GROUP_SERVING_ANNOTATION,
     RETRIABLE_ANNOTATION,
     ROLE_HASH_ANNOTATION,
     PodGroup,
 )
-from multikueue.api.kueue.workload import QUEUE_LABEL, Workload
+from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, PREBUILT_LABEL, QUEUE_LABEL, Workload
 from multikueue.jobs.framework.actions import CreateWorkload, DeleteJob, PatchJob, PatchJobStatus
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.group import POD_GROUP
 from multikueue.jobs.kinds.pods.members import parts
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.testing import NOW, WorkloadBuilder
 from tests.jobs.builders import become, leaving, plain, stored
@@ -45,6 +49,23 @@ def statuses(*given: Tree, gated: bool = True, **more: Any) -> PodGroup:
 
 
 # --- the Workload ---
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "other"),
+    [("g" * 63, "labels", "annotations"), ("g" * 64, "annotations", "labels")],
+    ids=["in labels, which every release reads", "in annotations where it is too long for a label"],
+)
+def test_its_copies_name_group_and_workload_in_one_place(name: str, place: str, other: str) -> None:
+    seen = member("a", labels={GROUP_LABEL: "old"}, annotations={GROUP_ANNOTATION: name})
+    metadata = plain(PLAIN_POD.remote_body(seen, workload_name=name, origin="mk", attempt="now"))["metadata"]
+
+    assert {key: metadata[place][key] for key in (GROUP_LABEL, PREBUILT_LABEL)} == {
+        GROUP_LABEL: name,
+        PREBUILT_LABEL: name,
+    }
+    assert not metadata[other].keys() & {GROUP_LABEL, PREBUILT_LABEL}
+    assert metadata["annotations"].items() >= {GROUP_COUNT_ANNOTATION: "2", ATTEMPT_ANNOTATION: "now"}.items()
 
 
 def test_all_own_its_workload_and_none_controls_it() -> None:

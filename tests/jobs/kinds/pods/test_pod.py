@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.api.jobs.pod import GROUP_LABEL, MANAGED_LABEL, POD_FINALIZER
+from multikueue.api.jobs.pod import GROUP_ANNOTATION, GROUP_LABEL, MANAGED_LABEL, POD_FINALIZER
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.api.meta import Condition
 from multikueue.jobs.framework.actions import CreateWorkload, DeleteJob, PatchJob, PatchJobStatus
@@ -15,7 +15,7 @@ from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.jobs.reconciler.decide import JobView, decide, mirror
 from multikueue.testing import NOW, WorkloadBuilder
 from tests.jobs.builders import become, leaving, plain, stored, tree
-from tests.jobs.kinds.pods.builders import FRESH, OVER, RUNNING, pod
+from tests.jobs.kinds.pods.builders import FRESH, OVER, RUNNING, member, pod
 
 Tree = dict[str, Any]
 
@@ -54,6 +54,10 @@ def test_a_workload_has_one_pod_set_with_the_whole_spec() -> None:
 )
 def test_only_what_is_marked_is_ours(labels: Tree, queue: str) -> None:
     assert PLAIN_POD.queue_name(pod(labels=labels)) == queue
+
+
+def test_one_of_a_group_that_an_annotation_names_is_no_job_by_itself() -> None:
+    assert PLAIN_POD.queue_name(member("a", labels={GROUP_LABEL: ""}, annotations={GROUP_ANNOTATION: "g"})) == ""
 
 
 def test_the_copy_is_held_too_and_lets_its_server_find_its_priority() -> None:

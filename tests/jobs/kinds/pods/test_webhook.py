@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from multikueue.api.jobs.pod import (
     ADMISSION_GATE,
+    GROUP_ANNOTATION,
     GROUP_COUNT_ANNOTATION,
     GROUP_LABEL,
     MANAGED_LABEL,
@@ -19,6 +21,7 @@ from multikueue.api.jobs.pod import (
 )
 from multikueue.api.kueue.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL, QUEUE_LABEL
 from multikueue.api.meta import encode
+from multikueue.jobs.kinds.pods.pod import PlainPod
 from multikueue.jobs.kinds.pods.webhook import SubmittedPod, default_pod, read_pod, refusal
 from tests.jobs.kinds.pods import builders as pods
 
@@ -144,6 +147,37 @@ def test_a_group_does_not_name_a_workload_by_annotation_either() -> None:
 
     assert why is not None
     assert f"annotations[{PREBUILT_ANNOTATION}]: a group has the Workload that is made for it" in why
+
+
+@pytest.mark.parametrize(
+    ("annotations", "told"),
+    [
+        ({GROUP_ANNOTATION: "g" * 64, GROUP_COUNT_ANNOTATION: "2"}, None),
+        ({GROUP_ANNOTATION: "g"}, f"annotations[{GROUP_COUNT_ANNOTATION}]: expected a number greater than 0, got None"),
+        ({GROUP_ANNOTATION: "G", GROUP_COUNT_ANNOTATION: "2"}, f"annotations[{GROUP_ANNOTATION}]: expected a DNS"),
+    ],
+    ids=["with a name too long for a label", "of nobody knows how many", "of no name"],
+)
+def test_a_group_may_be_named_by_annotation(annotations: Tree, told: str | None) -> None:
+    why = refusal(seen(bare(annotations=annotations)))
+
+    assert why is None if told is None else why is not None and told in why
+
+
+def test_before_kueue_0_18_an_annotation_names_no_group() -> None:
+    body = bare(annotations={GROUP_ANNOTATION: "g", GROUP_COUNT_ANNOTATION: "2"})
+    read = PlainPod(has_identifier_annotations=False).submitted(Raw(encode(body)))
+
+    assert refusal(read) == f"metadata.labels[{GROUP_LABEL}]: required with {GROUP_COUNT_ANNOTATION}"
+
+
+def test_a_member_does_not_come_into_another_group_by_annotation() -> None:
+    labels, total = {QUEUE_LABEL: "main", GROUP_LABEL: "a"}, {GROUP_COUNT_ANNOTATION: "2"}
+    old = seen(bare(labels=labels, annotations=total))
+    same, other = (seen(bare(labels=labels, annotations=total | {GROUP_ANNOTATION: name})) for name in "ab")
+
+    assert refusal(same, old) is None
+    assert refusal(other, old) == f"metadata.annotations[{GROUP_ANNOTATION}]: immutable"
 
 
 def test_a_member_stays_in_its_group() -> None:

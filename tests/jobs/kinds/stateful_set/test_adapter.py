@@ -10,6 +10,7 @@ import pytest
 
 from multikueue.api.jobs.pod import (
     ADMISSION_GATE,
+    GROUP_ANNOTATION,
     GROUP_LABEL,
     GROUP_SERVING_ANNOTATION,
     MANAGED_LABEL,
@@ -18,7 +19,14 @@ from multikueue.api.jobs.pod import (
     PodGroup,
 )
 from multikueue.api.jobs.stateful_set import StatefulSet
-from multikueue.api.kueue.workload import MAX_EXEC_TIME_LABEL, PREBUILT_LABEL, QUEUE_LABEL, Workload, owner_of
+from multikueue.api.kueue.workload import (
+    MAX_EXEC_TIME_LABEL,
+    PREBUILT_ANNOTATION,
+    PREBUILT_LABEL,
+    QUEUE_LABEL,
+    Workload,
+    owner_of,
+)
 from multikueue.api.meta import decoder, encode
 from multikueue.jobs.framework.actions import (
     Action,
@@ -212,6 +220,14 @@ def test_each_is_a_member_of_the_group_that_has_its_workload_and_is_not_kept() -
     assert patch["/metadata/annotations"][GROUP_SERVING_ANNOTATION] == "true"
     assert patch["/spec/schedulingGates"][0] == {"name": ADMISSION_GATE}
     assert "/metadata/finalizers" not in patch
+
+
+def test_an_annotation_of_its_template_brings_none_into_another_group() -> None:
+    """It would go before the label."""
+    others = dict.fromkeys((GROUP_ANNOTATION, PREBUILT_ANNOTATION), "other")
+    patch = {each["path"]: each["value"] for each in default_pod(read_pod(encode(new_pod(annotations=MARK | others))))}
+
+    assert {patch["/metadata/annotations"][name] for name in others} == {WORKLOAD}
 
 
 def test_one_that_was_marked_may_be_changed() -> None:
