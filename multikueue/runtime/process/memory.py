@@ -12,9 +12,9 @@ import anyio
 
 __all__ = ["LARGE_BLOCK", "THRESHOLDS", "collect_in_small_steps", "give_large_blocks_back", "look_at_all_garbage"]
 
-THRESHOLDS = (5_000, 2, 3)
-"""Net new objects until the youngest are searched, and after how many searches the next older ones are too: some 30,000
-objects are the most that one search looks at, since those that it leaves are not looked at again."""
+THRESHOLDS = (2_500, 2, 2)
+"""Net new objects until the youngest are searched, and how many searches of them pass before the older ones are searched too:
+some 30,000 objects are the most that one search looks at, since those that it leaves are not looked at again."""
 
 FULL_SEARCH_INTERVAL = timedelta(hours=6)
 """Between two searches among all objects."""
@@ -52,6 +52,8 @@ def collect_in_small_steps() -> Callable[[], None]:
             gc.freeze()
 
     gc.callbacks.append(collected)
+    gc.collect()
+    # A full search waits for a fourth of what the last one left. This one leaves nothing: all is frozen by now.
     gc.collect()
     before = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)

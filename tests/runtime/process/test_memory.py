@@ -6,7 +6,8 @@ import gc
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,23 @@ def test_what_a_full_search_leaves_is_not_looked_at_again() -> None:
     gc.collect()
     assert gc.get_freeze_count() >= before + len(kept)
     assert not gc.get_objects(generation=2)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_no_search_looks_at_more_than_some_30_000_objects() -> None:
+    looked_at: list[int] = []
+
+    def begun(phase: str, info: Mapping[str, Any]) -> None:
+        if phase == "start":
+            looked_at.append(sum(len(gc.get_objects(number)) for number in range(info["generation"] + 1)))
+
+    gc.callbacks.insert(0, begun)
+    try:
+        kept = [[number] for number in range(200_000)]
+    finally:
+        gc.callbacks.remove(begun)
+    assert len(kept) == 200_000
+    assert 25_000 < max(looked_at) < 35_000
 
 
 @pytest.mark.usefixtures("small_steps")
