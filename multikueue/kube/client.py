@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import random
 import re
@@ -144,7 +145,7 @@ class Stream:
         self._response: Response | None = None
         self._lines: ResponseLines | None = None
 
-    def attach(self, response: Response, alone: anyio.Lock) -> None:
+    def attach(self, response: Response, alone: asyncio.Lock) -> None:
         """`alone` is the lock of `ResponseLines`, which serializes the reading of long lines."""
         self._response, self._lines = response, ResponseLines(response, alone)
         if self._ended:
@@ -221,17 +222,18 @@ class Client:
         route: _Route,
         *,
         cluster: str,
-        calls: Session,
-        streams: Session,
+        session: Session,
+        limit: int,
         call_timeout: float,
         on_call: OnCall | None,
         on_undecodable: OnGarbage | None,
     ) -> None:
         self.cluster = cluster
-        self._route, self._calls, self._streams = route, calls, streams
+        self._route, self._session = route, session
+        self._places = asyncio.Semaphore(limit)
         self._timeout, self._on_call, self._on_undecodable = call_timeout, on_call, on_undecodable
         self._open_streams: set[Stream] = set()
-        self._large_answer, self._long_line = anyio.Lock(), anyio.Lock()
+        self._large_answer, self._long_line = asyncio.Lock(), asyncio.Lock()
 
     @property
     def route(self) -> object:
@@ -264,30 +266,26 @@ class Client:
     ) -> AsyncIterator[Self]:
         """A client for the duration of the block. Nothing is sent before the first call.
 
-        `cluster` is the worker's name, empty for the manager; `limit` the number of calls in flight (watches have
-        connections of their own); `call_timeout` the seconds of a call including its retries. `may_write` is called
+        `cluster` is the worker's name, empty for the manager; `limit` the number of calls in flight (watches do not
+        count); `call_timeout` the seconds of a call including its retries. `may_write` is called
         right before a request other than GET is sent on its connection: if it returns False, NotLeading is raised.
         Raises ConfigurationError if certificates are unusable.
         """
         route = await _Route.of(credentials, cluster=cluster)
-        calls, streams = (
-            transport(user_agent=user_agent, limit=limit, may_write=may_write),
-            transport(user_agent=user_agent, limit=0, may_write=may_write),
-        )
+        session = transport(user_agent=user_agent, may_write=may_write)
         try:
             yield cls(
                 route,
                 cluster=cluster,
-                calls=calls,
-                streams=streams,
+                session=session,
+                limit=limit,
                 call_timeout=call_timeout,
                 on_call=on_call,
                 on_undecodable=on_undecodable,
             )
         finally:
             with anyio.move_on_after(_CLOSING_TIMEOUT.total_seconds(), shield=True):
-                await calls.close()
-                await streams.close()
+                await session.close()
 
     async def get(self, kind: Kind[T], key: ObjectKey) -> T:
         return await self._object(kind, _Request(verb="get", method="GET", target=_path(kind, key), plural=kind.plural))
@@ -555,7 +553,7 @@ class Client:
                     attempt=attempt,
                     chance=random.random(),  # noqa: S311  # spreads retries, guards nothing
                 )
-                if wait is None or loop_time() + wait >= deadline or self._calls.closed:
+                if wait is None or loop_time() + wait >= deadline or self._session.closed:
                     raise
             await anyio.sleep(wait)
 
@@ -576,12 +574,20 @@ class Client:
 
     async def _once(self, request: _Request, route: _Route, proof: Proof, deadline: float) -> bytes:
         """Send the request once and read the answer. Raises unless the status is 2xx."""
-        timeout = aiohttp.ClientTimeout(total=_left(deadline), sock_connect=CONNECT_TIMEOUT)
         with self._accounted(request) as account:
-            async with self._start(self._calls, request, route, proof, timeout=timeout) as response:
-                answer = await self._body(response, request)
+            await self._take_place(deadline)
+            try:
+                timeout = aiohttp.ClientTimeout(total=_left(deadline), sock_connect=CONNECT_TIMEOUT)
+                async with self._start(request, route, proof, timeout=timeout) as response:
+                    answer = await self._body(response, request)
+            finally:
+                self._places.release()
             account.status = str(response.status)
         return answer
+
+    async def _take_place(self, deadline: float) -> None:
+        async with asyncio.timeout_at(deadline if self._places.locked() else None):
+            await self._places.acquire()
 
     async def _open(self, request: _Request, idle: float | None) -> Response:
         deadline, route = loop_time() + self._timeout, self._route
@@ -597,7 +603,7 @@ class Client:
     ) -> Response:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle)
         with self._accounted(request) as account, anyio.fail_after(_left(deadline)):
-            response = await self._start(self._streams, request, route, proof, timeout=timeout)
+            response = await self._start(request, route, proof, timeout=timeout)
             if response.status != 200:
                 try:
                     await self._body(response, request)
@@ -621,14 +627,13 @@ class Client:
 
     def _start(
         self,
-        session: Session,
         request: _Request,
         route: _Route,
         proof: Proof,
         *,
         timeout: aiohttp.ClientTimeout,
     ) -> RequestContext:
-        return session.request(
+        return self._session.request(
             request.method,
             URL(route.base + request.target, encoded=True),
             data=_payload(request.body),
@@ -658,7 +663,7 @@ class Client:
             why = f"{request.verb} {request.plural}: {explain(error)}"
             raise ClusterUnreachable(self.cluster, why, was_sent=not isinstance(error, NOT_SENT)) from error
         except RuntimeError as error:
-            if not self._calls.closed:
+            if not self._session.closed:
                 raise
             account.status = ClusterUnreachable.__name__
             raise ClusterUnreachable(self.cluster, "the connection was given up") from error

@@ -61,7 +61,7 @@ class Blocks:
 @pytest.mark.anyio
 async def test_no_more_of_a_body_is_read_than_is_needed_to_know_that_it_is_too_large() -> None:
     answer = Blocks()
-    assert len(await beginning(answer, 9_500, anyio.Lock())) == 10_000
+    assert len(await beginning(answer, 9_500, asyncio.Lock())) == 10_000
     assert answer.taken == 10
 
 
@@ -93,7 +93,7 @@ async def test_no_more_is_unpacked_than_is_needed_and_others_have_their_turn_mea
     answer = Blocks(gzip.compress(b" " * 40 * MIB), {"Content-Encoding": "gzip"})
     async with anyio.create_task_group() as group:
         group.start_soon(others)
-        assert len(await beginning(answer, 9 * MIB, anyio.Lock())) <= 10 * MIB
+        assert len(await beginning(answer, 9 * MIB, asyncio.Lock())) <= 10 * MIB
         group.cancel_scope.cancel()
     assert answer.taken == 1
     assert sum(unpacked) <= 10 * MIB
@@ -121,7 +121,7 @@ class Slow(Blocks):
 
 @pytest.mark.anyio
 async def test_large_answers_of_one_cluster_come_one_after_the_other() -> None:
-    alone = anyio.Lock()
+    alone = asyncio.Lock()
     Slow.held.clear()
 
     async def read(mebibytes: int) -> None:
@@ -137,10 +137,10 @@ async def test_large_answers_of_one_cluster_come_one_after_the_other() -> None:
 
 @pytest.mark.anyio
 async def test_an_answer_that_is_not_large_waits_for_no_other() -> None:
-    alone = anyio.Lock()
+    alone = asyncio.Lock()
     await alone.acquire()
     with anyio.fail_after(5):
-        assert await beginning(Slow(1), 2 * MIB - 1, anyio.Lock())
+        assert await beginning(Slow(1), 2 * MIB - 1, asyncio.Lock())
         lines = ResponseLines(Blocks(b'{"type":1}\n{"ty'), alone)
         assert [await lines.next() for _ in range(2)] == [b'{"type":1}\n', b'{"ty{"type":1}\n']
 
@@ -160,7 +160,7 @@ class Pieces(Blocks):
 @given(st.lists(st.text("ab\n", max_size=5).map(str.encode), max_size=8).map(lambda pieces: [p for p in pieces if p]))
 def test_lines_are_those_of_the_text_however_it_comes(pieces: list[bytes]) -> None:
     async def read() -> list[bytes]:
-        lines, found = ResponseLines(Pieces(*pieces), anyio.Lock()), []
+        lines, found = ResponseLines(Pieces(*pieces), asyncio.Lock()), []
         while line := await lines.next():
             found.append(line)
         return found
@@ -173,7 +173,7 @@ def test_lines_are_those_of_the_text_however_it_comes(pieces: list[bytes]) -> No
     "pieces", [(b"{}\n" * 100_000,), (b"x" * 100_000, b"x" * 100_000 + b"\n")], ids=["many", "long"]
 )
 async def test_lines_that_were_handed_out_are_kept_no_longer(pieces: Sequence[bytes]) -> None:
-    lines, read = ResponseLines(Pieces(*pieces), anyio.Lock()), 0
+    lines, read = ResponseLines(Pieces(*pieces), asyncio.Lock()), 0
     while read < sum(map(len, pieces)):
         read += len(await lines.next())
     assert lines._block == b""
@@ -182,7 +182,7 @@ async def test_lines_that_were_handed_out_are_kept_no_longer(pieces: Sequence[by
 @pytest.mark.anyio
 async def test_a_line_that_is_longer_than_any_object_is_the_end_of_a_watch() -> None:
     stream, endless = Stream("w1"), Blocks(b"x" * MIB)
-    stream.attach(endless, anyio.Lock())
+    stream.attach(endless, asyncio.Lock())
     with pytest.raises(ClusterUnreachable, match="watch: a line of more than 10 MiB"):
         await stream.line()
     assert endless.taken == 11
@@ -516,8 +516,8 @@ class Gone(Blocks):
 @pytest.mark.anyio
 async def test_a_connection_that_is_gone_before_anybody_waits_for_more_is_a_broken_one() -> None:
     stream = Stream("w1")
-    stream.attach(Gone(), anyio.Lock())
+    stream.attach(Gone(), asyncio.Lock())
     with pytest.raises(ClusterUnreachable, match="Connection closed"):
         await stream.line()
     with pytest.raises(TRANSPORT_ERRORS):
-        await beginning(Gone(), 100, anyio.Lock())
+        await beginning(Gone(), 100, asyncio.Lock())

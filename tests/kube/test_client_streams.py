@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
+from aiohttp import web
 
 from multikueue.api.kinds import JOBS
 from multikueue.errors import (
@@ -94,3 +95,19 @@ async def test_streams_do_not_take_the_places_of_calls() -> None:
             await stream.line()
         with anyio.fail_after(2):
             assert (await client.get(JOBS, A)).key == A
+
+
+async def test_a_watch_takes_the_connection_that_its_list_has_left() -> None:
+    transports = set[object]()
+
+    async def seen(request: web.BaseRequest) -> web.StreamResponse:
+        transports.add(request.transport)
+        return await (streams(b"1\n", then="silence") if "watch" in request.query else FOUND)(request)
+
+    async with client_of(seen, limit=1) as (client, _):
+        await client.get(JOBS, A)
+        async with client.stream("/apis/batch/v1/jobs", {"watch": "1"}, idle=5) as stream:
+            await stream.line()
+            assert len(transports) == 1
+            await client.get(JOBS, A)
+            assert len(transports) == 2

@@ -49,7 +49,7 @@ class Identity:
         clock: Callable[[], float] = loop_time,
     ) -> None:
         self._credentials, self._own_tls, self._cluster, self._clock = credentials, tls, cluster, clock
-        self._lock = anyio.Lock()
+        self._lock = asyncio.Lock()
         self._proof: Proof | None = None
         self._not_before = 0.0
         self._forced_not_before = 0.0

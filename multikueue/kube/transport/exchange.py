@@ -7,7 +7,9 @@ their pool, TLS and the parser of answers are aiohttp's here too; only the reque
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -173,6 +175,7 @@ class Exchange:
         """Gives the connection back to the pool, unless something of the request or of the answer is left on it."""
         assert self._connection is not None
         if self._is_whole(self._connection.transport):
+            _free_write_buffer(self._connection.transport)
             self._connection.release()
         else:
             give_up(self._connection)
@@ -180,6 +183,15 @@ class Exchange:
     def _is_whole(self, transport: asyncio.Transport | None) -> bool:
         is_sent = transport is not None and not transport.get_write_buffer_size()
         return is_sent and self._answer is not None and self._answer.content.is_eof()
+
+
+def _free_write_buffer(transport: asyncio.BaseTransport | None) -> None:
+    """Gives 16 KiB back: OpenSSL takes them when a session ticket arrives, as it does after a handshake, and keeps them until
+    something is written. Nothing is sent by this."""
+    tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object") if transport is not None else None
+    if tls is not None:
+        with suppress(ssl.SSLError):
+            tls.write(b"")
 
 
 def give_up(connection: Connection) -> None:

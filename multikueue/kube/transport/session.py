@@ -6,12 +6,14 @@ server. The proxy comes from the kubeconfig.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import socket
 import struct
 import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import aiohttp
@@ -135,7 +137,7 @@ class Session(Protocol):
 class Transport(Protocol):
     """Opens sessions: `open_session`, or a simulation of it."""
 
-    def __call__(self, *, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session: ...
+    def __call__(self, *, user_agent: str, may_write: Callable[[], bool]) -> Session: ...
 
 
 def may_always_write() -> bool:
@@ -143,15 +145,16 @@ def may_always_write() -> bool:
     return True
 
 
-def open_session(*, user_agent: str, limit: int, may_write: Callable[[], bool] = may_always_write) -> Session:
-    """A session of at most `limit` connections (0: unlimited). The caller closes it.
+def open_session(*, user_agent: str, may_write: Callable[[], bool] = may_always_write) -> Session:
+    """A session. The caller closes it. A watch takes the connection that its list has left idle: each costs a handshake,
+    and some 50 KiB for as long as it is kept.
 
     A request other than GET raises NotLeading, unsent, if `may_write` returns False right before it is sent. Reviews
     are exempt: they are reads, though sent as POST.
     """
     headers = {"User-Agent": user_agent, "Accept": "application/json"}
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,
@@ -190,6 +193,7 @@ class _Session:
         )
 
 
+@lru_cache(4)  # a class takes 5 KiB, and all sessions of a process have the same permission
 def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
     """Requests that check `may_write` at the last moment: with a connection, right before the first byte.
 
@@ -257,7 +261,7 @@ async def received(more: Awaitable[bytes]) -> bytes:
         raise aiohttp.ClientConnectionError(str(error)) from error
 
 
-async def beginning(answer: Response, most: int, alone: anyio.Lock, held: AsyncExitStack | None = None) -> bytes:
+async def beginning(answer: Response, most: int, alone: asyncio.Lock, held: AsyncExitStack | None = None) -> bytes:
     """The whole body, or somewhat more than `most` bytes of it: a small compressed body may expand to a large one.
 
     Large bodies with the same lock are read one at a time: the others wait in their sockets, so that together they take
@@ -292,7 +296,7 @@ class ResponseLines:
 
     Long lines with the same lock are read one at a time."""
 
-    def __init__(self, answer: Response, alone: anyio.Lock) -> None:
+    def __init__(self, answer: Response, alone: asyncio.Lock) -> None:
         self._content, self._alone = answer.content, alone
         self._block, self._start = b"", 0
 

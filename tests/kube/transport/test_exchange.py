@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import aiohttp
 import anyio
 import pytest
 from yarl import URL
 
+from multikueue.kube.transport.exchange import _free_write_buffer
 from multikueue.kube.transport.session import Session, open_session
+from testbed.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +49,7 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def session_to(play: Play, *, limit: int = 1) -> AsyncIterator[tuple[Session, URL]]:
+async def session_to(play: Play) -> AsyncIterator[tuple[Session, URL]]:
     served = set[asyncio.Task[None]]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -57,7 +63,7 @@ async def session_to(play: Play, *, limit: int = 1) -> AsyncIterator[tuple[Sessi
             writer.transport.abort()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    session = open_session(user_agent="x", limit=limit)
+    session = open_session(user_agent="x")
     try:
         yield session, URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/apis/a%2Fb?c=d", encoded=True)
     finally:
@@ -225,3 +231,45 @@ async def test_a_closed_session_sends_nothing() -> None:
         await session.close()
         with pytest.raises(RuntimeError, match="closed"):
             await body_of(session, url)
+
+
+def handshaken(tmp_path: Path) -> tuple[ssl.SSLObject, ssl.SSLObject, Callable[[], None], ssl.MemoryBIO]:
+    """Client and server, a function that delivers what they have sent, and what the client has sent."""
+    authority = CertificateAuthority()
+    crt, key = authority.issue("server", "localhost").write(tmp_path)
+    there = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    there.load_cert_chain(crt, key)
+    ours, theirs = [(ssl.MemoryBIO(), ssl.MemoryBIO()) for _ in range(2)]
+    client = ssl.create_default_context(cadata=authority.pem.decode()).wrap_bio(*ours, server_hostname="localhost")
+    server = there.wrap_bio(*theirs, server_side=True)
+
+    def delivered() -> None:
+        theirs[0].write(ours[1].read())
+        ours[0].write(theirs[1].read())
+
+    for _ in range(3):
+        for side in (client, server):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+            delivered()
+    return client, server, delivered, ours[1]
+
+
+async def test_what_tls_took_for_a_ticket_is_given_back_without_a_byte_to_the_server(tmp_path: Path) -> None:
+    client, server, delivered, sent = handshaken(tmp_path)
+    client.write(b"ask")
+    delivered()
+    assert server.read() == b"ask"
+    server.write(b"answer")
+    delivered()
+    assert client.read() == b"answer"
+    _free_write_buffer(cast(asyncio.BaseTransport, SimpleNamespace(get_extra_info={"ssl_object": client}.get)))
+    assert sent.pending == 0
+    client.write(b"more")
+    delivered()
+    assert server.read() == b"more"
+
+
+async def test_a_connection_without_tls_or_one_that_is_gone_has_nothing_to_give_back() -> None:
+    _free_write_buffer(None)
+    _free_write_buffer(cast(asyncio.BaseTransport, SimpleNamespace(get_extra_info={}.get)))

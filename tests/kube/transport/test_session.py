@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any
 
 import aiohttp
-import anyio
 import pytest
 import uvloop
 from yarl import URL
@@ -51,7 +50,7 @@ async def opened(**options: Any) -> AsyncIterator[Session]:
 @pytest.mark.parametrize("timeout", [SHORT, ENDLESS], ids=["a call", "a watch"])
 async def test_a_session_keeps_no_cookies(timeout: aiohttp.ClientTimeout) -> None:
     script = Script(says({}, headers={"Set-Cookie": "a=b"}))
-    async with serving(script) as url, opened(user_agent="x", limit=1) as session:
+    async with serving(script) as url, opened(user_agent="x") as session:
         for _ in range(2):
             async with session.request("GET", URL(url), timeout=timeout):
                 pass
@@ -69,7 +68,7 @@ async def test_proxies_and_netrc_of_the_environment_are_not_used(
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     script = Script(says({}))
-    async with serving(script) as url, opened(user_agent=USER_AGENT, limit=1) as session:
+    async with serving(script) as url, opened(user_agent=USER_AGENT) as session:
         headers = {"Authorization": "Bearer t"}
         async with session.request("GET", URL(url), headers=headers, timeout=timeout) as response:
             assert response.status == 200
@@ -90,7 +89,7 @@ async def test_a_dead_peer_is_noticed_by_the_socket(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(socket.socket, "setsockopt", spy)
     async with (
         serving(Script(says({}))) as url,
-        opened(user_agent="x", limit=1) as session,
+        opened(user_agent="x") as session,
         session.request("GET", URL(url), timeout=SHORT),
     ):
         ours = made[-1]
@@ -138,7 +137,7 @@ def test_a_server_that_resets_every_connection_costs_no_descriptors(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def knock(url: str) -> int:
-        async with opened(user_agent="x", limit=4) as session:
+        async with opened(user_agent="x") as session:
             for _ in range(20):
                 for answer in await asyncio.gather(*(_outcome(session, url) for _ in range(4))):
                     assert issubclass(answer, aiohttp.ClientConnectionError)
@@ -190,11 +189,11 @@ class Broken:
 
 
 async def read_body() -> None:
-    await beginning(Broken(), 2**24, anyio.Lock())
+    await beginning(Broken(), 2**24, asyncio.Lock())
 
 
 async def read_line() -> None:
-    await ResponseLines(Broken(), anyio.Lock()).next()
+    await ResponseLines(Broken(), asyncio.Lock()).next()
 
 
 @pytest.mark.parametrize("read", [read_body, read_line])

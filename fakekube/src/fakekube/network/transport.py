@@ -107,22 +107,16 @@ class Line:
         self.network, self.source, self.observer = network, source, observer
         self.dead = False
 
-    def session(
-        self, *, user_agent: str = "", limit: int = 0, before_sending: Callable[[Request], None] | None = None
-    ) -> Session:
-        """A session of at most `limit` connections (0: unlimited). `before_sending` receives each request once it has a
-        connection; if it raises, the request is not sent."""
-        return Session(self, user_agent=user_agent, limit=limit, before_sending=before_sending)
+    def session(self, *, user_agent: str = "", before_sending: Callable[[Request], None] | None = None) -> Session:
+        """A session. `before_sending` receives each request; if it raises, the request is not sent."""
+        return Session(self, user_agent=user_agent, before_sending=before_sending)
 
 
 class Session:
     """The part of aiohttp's session that clients of Kubernetes use."""
 
-    def __init__(
-        self, line: Line, *, user_agent: str, limit: int, before_sending: Callable[[Request], None] | None
-    ) -> None:
+    def __init__(self, line: Line, *, user_agent: str, before_sending: Callable[[Request], None] | None) -> None:
         self.line, self.user_agent, self.before_sending = line, user_agent, before_sending
-        self.slots = _Slots(limit) if limit else None
         self.closed = False
 
     def request(self, method: str, url: URL, **options: Any) -> _Asked:
@@ -135,37 +129,8 @@ class Session:
         self.closed = True
 
 
-class _Slots:
-    """A bounded number of connections, granted in the order of requests."""
-
-    def __init__(self, number: int) -> None:
-        self._free = number
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    async def take(self) -> None:
-        if self._free:
-            self._free -= 1
-            return
-        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(mine)
-        try:
-            await mine
-        except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():
-                self.give()
-            raise
-
-    def give(self) -> None:
-        while self._waiting:
-            first = self._waiting.popleft()
-            if not first.done():
-                first.set_result(None)
-                return
-        self._free += 1
-
-
 class _Asked:
-    """One request. It keeps its connection until the answer arrives; a watch does not count afterwards."""
+    """One request."""
 
     def __init__(self, session: Session, method: str, url: URL, options: Mapping[str, Any]) -> None:
         self._session, self._url = session, url
@@ -197,15 +162,9 @@ class _Asked:
             self._answer.close()
 
     async def _send(self) -> _Answer:
-        loop, total, slots = asyncio.get_running_loop(), self._timeout.total, self._session.slots
+        loop, total = asyncio.get_running_loop(), self._timeout.total
         deadline = loop.time() + total if total is not None else None
-        if slots is not None:
-            await slots.take()
-        try:
-            self._answer = await self._exchange(loop, deadline)
-        finally:
-            if slots is not None:
-                slots.give()
+        self._answer = await self._exchange(loop, deadline)
         return self._answer
 
     async def _exchange(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> _Answer:

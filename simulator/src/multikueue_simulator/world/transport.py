@@ -16,11 +16,11 @@ __all__ = ["over"]
 def over(line: Line) -> Transport:
     """A transport over the line. As in `open_session`, it asks for leave before each write."""
 
-    def opened(*, user_agent: str, limit: int, may_write: Callable[[], bool]) -> Session:
+    def opened(*, user_agent: str, may_write: Callable[[], bool]) -> Session:
         def ask(request: Request) -> None:
             if is_write(request) and not may_write():
                 raise NotLeading(f"{request.method} {request.path}: not sent, for we may not act now")
 
-        return cast(Session, line.session(user_agent=user_agent, limit=limit, before_sending=ask))
+        return cast(Session, line.session(user_agent=user_agent, before_sending=ask))
 
     return opened
