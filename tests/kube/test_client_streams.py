@@ -111,3 +111,17 @@ async def test_a_watch_takes_the_connection_that_its_list_has_left() -> None:
             assert len(transports) == 1
             await client.get(JOBS, A)
             assert len(transports) == 2
+
+
+async def test_a_watch_that_has_ended_leaves_its_connection_to_the_next() -> None:
+    transports = list[object]()
+
+    async def seen(request: web.BaseRequest) -> web.StreamResponse:
+        transports.append(request.transport)
+        return await streams(b"1\n")(request)
+
+    async with client_of(seen) as (client, _):
+        for _ in range(2):
+            assert await read(client) == [b"1\n"]
+    assert len(transports) == 2
+    assert len(set(transports)) == 1

@@ -67,13 +67,22 @@ class Ways:
 class ExchangeResponse:
     """Status, headers and body of an answer, as `Response`."""
 
-    __slots__ = ("connection", "content", "headers", "status")
+    __slots__ = ("_connection", "content", "headers", "status")
 
     def __init__(self, status: int, headers: Mapping[str, str], content: StreamReader, connection: Connection) -> None:
-        self.status, self.headers, self.content, self.connection = status, headers, content, connection
+        self.status, self.headers, self.content, self._connection = status, headers, content, connection
 
     def close(self) -> None:
-        self.connection.close()
+        """Gives the connection back to the pool, unless something of the request or of the answer is left on it. Then it is
+        reset, and whoever still reads is told."""
+        transport = self._connection.transport
+        if transport is not None and not transport.get_write_buffer_size() and self.content.is_eof():
+            _free_write_buffer(transport)
+            self._connection.release()
+            return
+        give_up(self._connection)
+        if not self.content.is_eof() and self.content.exception() is None:
+            self.content.set_exception(aiohttp.ClientConnectionError("Connection closed"))
 
 
 class Exchange:
@@ -98,7 +107,6 @@ class Exchange:
         self._ways, self._way, self._may_write = ways, way, may_write
         self._method, self._url, self._headers, self._body = method, url, headers, body
         self._timeout, self._deadline = timeout, asyncio.timeout(timeout.total)
-        self._connection: Connection | None = None
         self._answer: ExchangeResponse | None = None
 
     def __await__(self) -> Generator[Any, None, ExchangeResponse]:
@@ -115,17 +123,18 @@ class Exchange:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._release()
+        assert self._answer is not None
+        self._answer.close()
         await self._deadline.__aexit__(kind, error, trace)
 
     async def _exchanged(self) -> ExchangeResponse:
         self._ask()
         request, common = self._ways.to(self._way)
         head = self._head(common)
-        connection = self._connection = await self._connected(request)
+        connection = await self._connected(request)
         try:
             self._ask()
-            protocol = _protocol_of(connection)
+            protocol = _protocol_of(connection, self._timeout.sock_read)
             _write(protocol, head + self._body)
             self._answer = await self._answered(protocol, connection, request)
         except NotLeading:
@@ -171,19 +180,6 @@ class Exchange:
         if self._method != hdrs.METH_GET and not path.startswith(QUESTIONS) and not self._may_write():
             raise NotLeading(f"{self._method} {path}: not sent, for we may not act now")
 
-    def _release(self) -> None:
-        """Gives the connection back to the pool, unless something of the request or of the answer is left on it."""
-        assert self._connection is not None
-        if self._is_whole(self._connection.transport):
-            _free_write_buffer(self._connection.transport)
-            self._connection.release()
-        else:
-            give_up(self._connection)
-
-    def _is_whole(self, transport: asyncio.Transport | None) -> bool:
-        is_sent = transport is not None and not transport.get_write_buffer_size()
-        return is_sent and self._answer is not None and self._answer.content.is_eof()
-
 
 def _free_write_buffer(transport: asyncio.BaseTransport | None) -> None:
     """Gives 16 KiB back: OpenSSL takes them when a session ticket arrives, as it does after a handshake, and keeps them until
@@ -202,10 +198,12 @@ def give_up(connection: Connection) -> None:
     connection.close()
 
 
-def _protocol_of(connection: Connection) -> ResponseHandler:
+def _protocol_of(connection: Connection, silence: float | None) -> ResponseHandler:
+    """With at most so many seconds without a byte of the answer."""
     protocol = connection.protocol
     assert protocol is not None
-    protocol.set_response_params(read_until_eof=True, auto_decompress=False)
+    protocol.set_response_params(read_until_eof=True, auto_decompress=False, read_timeout=silence)
+    protocol.start_timeout()
     return protocol
 
 

@@ -167,7 +167,7 @@ def open_session(*, user_agent: str, may_write: Callable[[], bool] = may_always_
 
 
 class _Session:
-    """aiohttp's session, but for the requests that `Exchange` sends: short ones with a deadline, without a proxy."""
+    """aiohttp's session, but for the requests that `Exchange` sends: short ones without a proxy."""
 
     def __init__(self, session: aiohttp.ClientSession, ways: Ways, may_write: Callable[[], bool]) -> None:
         self._session, self._ways, self._may_write = session, ways, may_write
@@ -182,7 +182,7 @@ class _Session:
     def request(self, method: str, url: URL, **options: Any) -> RequestContext:
         timeout: aiohttp.ClientTimeout = options["timeout"]
         body = options.get("data") or b""
-        if timeout.total is None or options.get("proxy") is not None or not isinstance(body, bytes):
+        if options.get("proxy") is not None or not isinstance(body, bytes):
             return cast(RequestContext, self._session.request(method, url, **options))
         if self.closed:
             raise RuntimeError("Session is closed")
