@@ -19,22 +19,28 @@ some 30,000 objects are the most that one search looks at, since those that it l
 FULL_SEARCH_INTERVAL = timedelta(hours=6)
 """Between two searches among all objects."""
 
-LARGE_BLOCK = 2**16
-"""Bytes. Pages, bodies, lines and single reads of a socket are larger; long-lived objects are smaller."""
+LARGE_BLOCK = 2**19
+"""Bytes. Pages and large bodies and lines are larger. A read of a socket is not: for each uvloop takes 256 KiB, whatever
+comes, and were that large, the system would map, shrink and unmap it each time: a twentieth of the CPU of a job."""
 
-_M_MMAP_THRESHOLD = -3
-"""The constant of malloc.h."""
+SPARE = 2**20
+"""Free bytes at the end of the heap that stay with the process. Reads take theirs there, again and again."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""The constants of malloc.h."""
 
 
 def give_large_blocks_back() -> bool:
-    """From now on a block of LARGE_BLOCK bytes or more goes back to the system when it is freed. False without glibc.
+    """From now on a block of LARGE_BLOCK bytes or more goes back to the system when it is freed, and so does the end of the
+    heap, but for SPARE bytes. False without glibc.
 
     By default glibc does so only until the first such block is freed: then it takes all blocks up to that size, 32 MiB
     at most, from its heap, which shrinks only at its end. So one large answer would cost its memory for ever, and
     several of growing size more than that.
     """
     try:
-        return bool(ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK))
+        mallopt = ctypes.CDLL(None).mallopt
+        return bool(mallopt(_M_TRIM_THRESHOLD, SPARE) and mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK))
     except (OSError, AttributeError, TypeError):
         return False
 

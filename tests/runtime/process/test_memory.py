@@ -50,6 +50,35 @@ def test_large_blocks_go_back_when_they_are_freed() -> None:
     assert after - before > (most - before) / 2, "glibc has changed its mind: it may be left to itself"
 
 
+READS = """
+import os, resource
+from multikueue.runtime.process.memory import give_large_blocks_back
+
+give_large_blocks_back()
+kept = [bytes(60_000) for _ in range(200)]  # the heap has no room left
+comes, goes = os.pipe()
+
+def read():
+    os.write(goes, b"x")
+    return os.read(comes, 2**18)  # as much as uvloop takes for each read
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+read()
+before = faults()
+for _ in range(1000):
+    read()
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(not memory.give_large_blocks_back(), reason="this is no glibc")
+def test_reads_of_a_socket_take_the_memory_of_the_reads_before() -> None:
+    done = subprocess.run([sys.executable, "-c", READS], check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 100
+
+
 def test_where_there_is_no_glibc_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda _name: object())
     assert memory.give_large_blocks_back() is False
