@@ -278,9 +278,12 @@ class WorkQueue(Generic[K]):
     def _start_timer(self, key: K, seconds: float, priority: QueuePriority) -> None:
         loop = asyncio.get_running_loop()
         when = loop.time() + seconds
-        known, earliest = self._drop_timer(key), 0.0
+        known, earliest = self._timers.get(key), 0.0
         if known is not None:
+            if known.when <= when and known.priority <= priority:
+                return  # the status of a queue is due in a second already, whatever happens to its workloads meanwhile
             when, priority, earliest = min(when, known.when), min(priority, known.priority), known.earliest
+            known.handle.cancel()
         self._timers[key] = _Timer(when, priority, loop.call_at(when, self._ring, key), earliest)
 
     def _drop_timer(self, key: K) -> _Timer | None:
