@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -109,15 +108,15 @@ class Cache(Generic[T]):
 
     def upsert(self, item: T) -> None:
         """Apply an object, unless a newer version is known or the object was deleted."""
-        is_late = item.metadata.uid in self._gone
+        is_late, version = item.metadata.uid in self._gone, item.version
         for told in self._collections_with(item):
-            told.newest = max(told.newest, item.version)
+            told.newest = max(told.newest, version)
             if told.news is not None and not is_late:
                 _note(told.news, item)
         if is_late:
             return self._is_gone(item.key)
         old = self._objects.get(item.key)
-        if old is None or old.version < item.version:
+        if old is None or old.version < version:
             self._put(old, item)
         return None
 
@@ -262,9 +261,11 @@ class Cache(Generic[T]):
 
 def _tell(listeners: Sequence[Listener[T]], old: T | None, new: T | None) -> None:
     """Calls all listeners, even if one fails."""
-    with ExitStack() as each:
-        for listener in reversed(listeners):
-            each.callback(listener, old, new)
+    if listeners:
+        try:
+            listeners[0](old, new)
+        finally:
+            _tell(listeners[1:], old, new)
 
 
 def _note(news: dict[ObjectKey, T | None], item: T) -> None:

@@ -142,7 +142,11 @@ class JobCaches:
 
     def first(self, index: str, value: ObjectKey) -> AnyJob | None:
         """The first job with this index value."""
-        return next(self.by(index, value), None)
+        for cache in self._caches.values():
+            found: tuple[AnyJob, ...] = cache.by(index, value)
+            if found:
+                return found[0]
+        return None
 
     def upsert(self, job: AnyJob) -> None:
         self.of(self._adapters.of(job).kind).upsert(job)
