@@ -121,9 +121,7 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
 
     def group(self, key: ObjectKey, local: Workload | None) -> Group:
         """All inputs of the decision on that workload."""
-        retention = (
-            copy_retention(local, self.store.local_job(local), self.settings.retention) if local else timedelta()
-        )
+        retention = copy_retention(local, self.store.local_job, self.settings.retention) if local else timedelta()
         return self.views.group(
             key,
             local,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from multikueue.api.kueue.workload import FINISHED, Workload
@@ -15,22 +16,24 @@ COPY_RETENTION = "multikueue.dev/copy-retention"
 """Annotation of a Workload or its job: a duration, as `12h`. The Workload's goes before the job's."""
 
 
-def copy_retention(local: Workload, job: Object | None, settings: Retention) -> timedelta:
+def copy_retention(local: Workload, job_of: Callable[[Workload], Object | None], settings: Retention) -> timedelta:
     """The retention, counted from the workload's end; zero before it. An annotation that is no duration counts as
     absent; a longer time than the settings allow counts as the longest allowed."""
     if not local.has(FINISHED):
         return timedelta()
-    wanted = parse_duration(_asked(local, job))
+    wanted = parse_duration(_asked(local, job_of(local)))
     return settings.copies if wanted is None else min(wanted, _longest(settings))
 
 
 def copy_retention_problem(local: Workload, job: Object | None, settings: Retention) -> str:
     """The problem of the annotation; empty if it is absent or good."""
     text = _asked(local, job)
+    if not text:
+        return ""
     wanted, longest = parse_duration(text), _longest(settings)
-    if text and wanted is None:
+    if wanted is None:
         return f"annotation {COPY_RETENTION}: expected a duration as 12h or 30m, got {text[:60]!r}; it counts as absent"
-    if wanted is not None and wanted > longest:
+    if wanted > longest:
         return f"annotation {COPY_RETENTION}: {text} is more than {longest}, the longest that the settings allow"
     return ""
 

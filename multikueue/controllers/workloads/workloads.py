@@ -64,24 +64,23 @@ class Workloads(msgspec.Struct, frozen=True):
             return self._set_aside(local)
         if local is None:
             return _gone(self.context, key)
-        group = self.context.group(key, local)
-        step = self._step(local, group)
+        group, job, now = self.context.group(key, local), self.context.store.local_job(local), self.context.now()
+        step = self._step(local, job, group, now)
         if step.status is not local.status:
             group = self.context.group(key, replace(local, status=step.status))
-        group, decision = _decide_and_record(self.context, group)
+        group, decision = _decide_and_record(self.context, group, now)
         status = decision.status or step.status
         if not local.has("Finished"):
-            status = lifecycle.synchronise_admitted(
-                status, local.metadata.generation, self.context.now(), self.context.store.engine.reasons
-            )
+            reasons = self.context.store.engine.reasons
+            status = lifecycle.synchronise_admitted(status, local.metadata.generation, now, reasons)
         written = await self._write(local, status, should_deactivate=step.should_deactivate)
-        _record_events(self.context, local, (*step.events, *self._misread(local), *decision.events))
+        _record_events(self.context, local, (*step.events, *self._misread(local, job), *decision.events))
         group = _as_written(group, written)
         _keep(self.context, group, decision)
         await self._release(local)
         await self._follow_class(local)
         if written is not local:
-            step = self._step(written, group)
+            step = self._step(written, self.context.store.local_job(written), group, self.context.now())
             if written.status != status or self._has_moved_on(group, step, decision):
                 return AGAIN
         return Result(again_after=sooner(step.again_after, decision.again_after))
@@ -100,8 +99,8 @@ class Workloads(msgspec.Struct, frozen=True):
             store.look_at("admission")
         return DONE
 
-    def _step(self, local: Workload, group: Group) -> lifecycle.Step:
-        store, now, key = self.context.store, self.context.now(), local.key
+    def _step(self, local: Workload, job: AnyJob | None, group: Group, now: datetime) -> lifecycle.Step:
+        store, key = self.context.store, local.key
         scheduler, quota = store.engine.scheduler, store.engine.view
         local_queue = store.local_queues.get(queue_of(local))
         name = local_queue.spec.cluster_queue if local_queue else ""
@@ -126,7 +125,7 @@ class Workloads(msgspec.Struct, frozen=True):
             now=now,
             scheduling=scheduling,
             queues=queues,
-            job=self._job_facts(local, group, now),
+            job=self._job_facts(local, job, group, now),
             slices=self._slice_facts(local, is_reserved=reservation is not None),
             compatibility=Compatibility.of(self.context.settings.quota.compatibility),
             retry_backoff=self._backoff(local),
@@ -137,14 +136,13 @@ class Workloads(msgspec.Struct, frozen=True):
         )
         return lifecycle.step(local, facts)
 
-    def _job_facts(self, local: Workload, group: Group, now: datetime) -> lifecycle.JobFacts:
+    def _job_facts(self, local: Workload, job: AnyJob | None, group: Group, now: datetime) -> lifecycle.JobFacts:
         store = self.context.store
-        job = store.local_job(local)
         should_wait_for_pods = self.context.settings.quota.pods_ready.enabled
         return lifecycle.JobFacts(
             job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
             is_holding=is_holding(group, now) or (job is not None and store.may_run_here(job)),
-            is_run_by_others=store.owner(local) is None,
+            is_run_by_others=job is None and store.owner(local) is None,
             ready_pods=self._ready_pods(local, job, group) if job and should_wait_for_pods else None,
             reclaimable=self._reclaimable(local, job, group),
             replaceable=replaceable(job, local) if job else None,
@@ -189,12 +187,11 @@ class Workloads(msgspec.Struct, frozen=True):
         remote = _winners_job(local, group)
         return adapter.ready_pods(remote) if remote is not None else 0
 
-    def _misread(self, local: Workload) -> Iterator[Event]:
+    def _misread(self, local: Workload, job: AnyJob | None) -> Iterator[Event]:
         """Warnings about annotations that have no effect."""
         problem = non_preemptible_problem(local) if self.context.settings.quota.non_preemptible else ""
         if problem:
             yield Event("Warning", INVALID_ANNOTATION, problem)
-        job = self.context.store.local_job(local)
         if problem := copy_retention_problem(local, job, self.context.settings.retention):
             yield Event("Warning", INVALID_ANNOTATION, problem)
 
@@ -266,7 +263,7 @@ class Dispatches(msgspec.Struct, frozen=True):
         local = self.context.store.workloads.get(key)
         if local is None:
             return _gone(self.context, key)
-        group, decision = _decide_and_record(self.context, self.context.group(key, local))
+        group, decision = _decide_and_record(self.context, self.context.group(key, local), self.context.now())
         status = decision.status or local.status
         if decision.phase is Phase.FITS_NOWHERE:
             status = self._held_back(local, group, status)
@@ -328,9 +325,8 @@ def _winners_job(local: Workload, group: Group) -> AnyJob | None:
     return winner.job if winner is not None and winner.job is not None and group.is_current(winner.job) else None
 
 
-def _decide_and_record(context: ReconcileContext, group: Group) -> tuple[Group, Decision]:
+def _decide_and_record(context: ReconcileContext, group: Group, now: datetime) -> tuple[Group, Decision]:
     """Chooses the winner, calls the strategy, and decides: the only place that does."""
-    now = context.now()
     group = context.strategies.with_nomination(choose(group), now)
     if group.nomination is not None:
         group = context.views.widened(group, group.nomination.clusters)

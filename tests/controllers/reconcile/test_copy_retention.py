@@ -31,11 +31,13 @@ def test_retention(workload: str | None, own: str | None, hours: float, problem:
     if workload is not None:
         local = local.annotations({COPY_RETENTION: workload})
     owner = job("job") if own is None else job("job").annotations({COPY_RETENTION: own})
-    assert copy_retention(local.build(), owner.build(), HOURS) == timedelta(hours=hours)
+    assert copy_retention(local.build(), lambda _: owner.build(), HOURS) == timedelta(hours=hours)
     said = copy_retention_problem(local.build(), owner.build(), HOURS)
     assert problem in said if problem else not said
 
 
 def test_nothing_is_retained_of_what_is_not_over() -> None:
-    assert copy_retention(won().build(), None, HOURS) == timedelta()
-    assert copy_retention(won().finished().build(), None, HOURS) == timedelta(hours=2), "its job may be gone already"
+    assert copy_retention(won().build(), lambda _: None, HOURS) == timedelta()
+    assert copy_retention(won().finished().build(), lambda _: None, HOURS) == timedelta(hours=2), (
+        "its job may be gone already"
+    )
