@@ -173,7 +173,7 @@ class BatchJob(DefaultAdapter):
             return None
         status = tree_of(job.status)
         clean = batch_status.reset(status)
-        if batch_status.comparable(clean) == batch_status.comparable(status):
+        if clean == status or batch_status.comparable(clean) == batch_status.comparable(status):
             return None
         return workloads.precisely(job) | {"status": merge_patch(status, clean)}
 
