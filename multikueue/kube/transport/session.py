@@ -272,10 +272,17 @@ async def beginning(answer: Response, most: int, alone: asyncio.Lock, held: Asyn
     if packing not in ("gzip", "identity"):
         raise aiohttp.ClientPayloadError(f"the answer is packed as {excerpt(packing)}, which nobody asked for")
     packed = _Packed() if packing == "gzip" else None
+    blocks = [await received(answer.content.readany())]
+    if not packed and 0 < len(blocks[0]) <= min(most, _SHORT):
+        blocks.append(await received(answer.content.readany()))
+    if not packed and not blocks[-1]:
+        return blocks[0]  # nearly all answers come in one piece
     # BytesIO hands out what was written without a copy. It is closed, as the traceback of an error would keep its bytes.
     with io.BytesIO() as body:
         async with AsyncExitStack() as large:
-            while body.tell() <= most and (block := await received(answer.content.readany())):
+            while body.tell() <= most and (
+                block := blocks.pop(0) if blocks else await received(answer.content.readany())
+            ):
                 for piece in packed.pieces(block) if packed else (block,):
                     if body.tell() < _LARGE <= body.tell() + len(piece):
                         await large.enter_async_context(alone)
@@ -304,6 +311,8 @@ class ResponseLines:
         """The next line with its line end; at the end of the answer the rest, possibly empty.
 
         Raises ClientPayloadError on a line of more than LARGEST_OBJECT bytes."""
+        if not self._block:
+            self._block = await received(self._content.readany())
         end = self._block.find(b"\n", self._start) + 1
         if not end:
             return await self._longer()
@@ -324,10 +333,10 @@ class ResponseLines:
     async def _longer(self) -> bytes:
         """A line that continues beyond the buffered block."""
         with io.BytesIO() as line:
-            line.write(self._block[self._start :])
+            block = self._block[self._start :]
             self._keep(b"", 0)
             async with AsyncExitStack() as large:
-                while block := await received(self._content.readany()):
+                while block:
                     end = block.find(b"\n") + 1
                     if end:
                         line.write(block[:end])
@@ -338,6 +347,7 @@ class ResponseLines:
                     line.write(block)
                     if line.tell() > LARGEST_OBJECT:
                         raise aiohttp.ClientPayloadError(f"a line of more than {LARGEST_OBJECT // 2**20} MiB")
+                    block = await received(self._content.readany())
             return line.getvalue()
 
 
