@@ -108,16 +108,16 @@ class Cache(Generic[T]):
 
     def upsert(self, item: T) -> None:
         """Apply an object, unless a newer version is known or the object was deleted."""
-        is_late, version = item.metadata.uid in self._gone, item.version
+        key, version, is_late = item.key, item.version, item.metadata.uid in self._gone
         for told in self._collections_with(item):
             told.newest = max(told.newest, version)
             if told.news is not None and not is_late:
                 _note(told.news, item)
         if is_late:
-            return self._is_gone(item.key)
-        old = self._objects.get(item.key)
+            return self._is_gone(key)
+        old = self._objects.get(key)
         if old is None or old.version < version:
-            self._put(old, item)
+            self._attempt(key, old, item)
         return None
 
     def remove(self, item: T) -> None:
@@ -203,10 +203,7 @@ class Cache(Generic[T]):
         self._gone.pop(item.metadata.uid, None)
         old = self._objects.get(item.key)
         if old != item:
-            self._put(old, item)
-
-    def _put(self, old: T | None, new: T) -> None:
-        self._attempt(new.key, old, new)
+            self._attempt(item.key, old, item)
 
     def _drop(self, old: T) -> None:
         self._attempt(old.key, old, None)
