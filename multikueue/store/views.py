@@ -181,7 +181,8 @@ class Views(msgspec.Struct, frozen=True):
         of_earlier_slices = (name for end in of.before for name in self.store.with_job(end))
         named = workers_named_by(local) if local is not None else ()
         all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
-        unseen = (name for name in fleet.order if may_be_anywhere and not self.store.worker(name).link.is_known)
+        anywhere = fleet.order if may_be_anywhere else ()
+        unseen = (name for name in anywhere if not self.store.worker(name).link.is_known)
         found = dict.fromkeys(
             (*(fleet.order if all_may else ()), *unseen, *named, *self.store.places(of.key), *of_earlier_slices)
         )

@@ -178,10 +178,9 @@ Predicate = Callable[[View], bool]
 def _is_refused_early(v: View) -> bool:
     """Whether to reject it before it has quota: it would get some for nothing, and may preempt what runs. Not if its
     job may still come; nor if it explains itself: that is inactive, and goes on once its job can be dispatched."""
-    meta = v.local.metadata
-    may_go_on = any_owner_of(v.local) is None or UNDISPATCHABLE_ANNOTATION in meta.annotations
-    waits = v.state == "Pending" and not v.local.has(QUOTA_RESERVED)
-    return bool(v.group.problem) and waits and not may_go_on
+    if not v.group.problem or v.state != "Pending" or v.local.has(QUOTA_RESERVED):
+        return False
+    return any_owner_of(v.local) is not None and UNDISPATCHABLE_ANNOTATION not in v.local.metadata.annotations
 
 
 def _is_gone(v: View) -> bool:
