@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 import anyio
@@ -23,15 +24,13 @@ class Clock(Protocol):
         """Sleeps; a checkpoint even if `seconds` is 0."""
 
 
-def boot_time() -> float:
-    """Seconds since the machine started, including the time it was suspended, where the system can tell.
+boot_time: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+)
+"""Seconds since the machine started, including the time it was suspended, where the system can tell.
 
-    For leases that must expire during a suspend: `monotonic` stands still while a laptop or a virtual machine sleeps.
-    """
-    return time.clock_gettime(_BOOT) if _BOOT is not None else time.monotonic()
-
-
-_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+For leases that must expire during a suspend: `monotonic` stands still while a laptop or a virtual machine sleeps.
+"""
 
 
 SLEW = 0.1
