@@ -80,16 +80,17 @@ class Workloads(msgspec.Struct, frozen=True):
         await self._release(local)
         await self._follow_class(local)
         if written is not local:
-            step = self._step(written, self.context.store.local_job(written), group, self.context.now())
-            if written.status != status or self._has_moved_on(group, step, decision):
+            job, now = self.context.store.local_job(written), self.context.now()
+            step = self._step(written, job, group, now)
+            if written.status != status or self._has_moved_on(group, step, decision, now):
                 return AGAIN
         return Result(again_after=sooner(step.again_after, decision.again_after))
 
-    def _has_moved_on(self, group: Group, step: lifecycle.Step, decision: Decision) -> bool:
+    def _has_moved_on(self, group: Group, step: lifecycle.Step, decision: Decision, now: datetime) -> bool:
         """Whether the written status needs another step, or another decision."""
         if group.local is None or step.status is not group.local.status or step.should_deactivate:
             return True
-        return phase_of(view(group, self.context.now())) is not decision.phase
+        return phase_of(view(group, now)) is not decision.phase
 
     def _set_aside(self, local: Workload | None) -> Result:
         """A workload that cannot be read keeps its quota; without quota it leaves the queue to others."""
