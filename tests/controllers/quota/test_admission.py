@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from multikueue.controllers.quota.admission import SchedulerLoop
+from multikueue.controllers.quota.admission import AT_ONCE, SchedulerLoop
 from tests.controllers.table import table
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +26,29 @@ async def test_it_wakes_for_news_and_passes_on_what_was_decided() -> None:
         assert decided == world.key()
         assert world.engine.scheduler.reservation(decided) is not None
         tasks.cancel_scope.cancel()
+
+
+async def test_a_crowd_is_looked_at_with_its_quota() -> None:
+    world = table()
+    admission, seen = SchedulerLoop(), []
+
+    async def look() -> None:
+        while True:
+            key = await world.queues.workloads.get()
+            seen.append(world.engine.scheduler.reservation(key) is not None)
+            world.queues.workloads.done(key)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(admission.run, world.world)
+        await anyio.wait_all_tasks_blocked()
+        for number in range(AT_ONCE):
+            world.submit(f"job-{number}", cpu="10m")
+            await _create_workload(world, await world.queues.jobs.get())
+        admission.wake()
+        tasks.start_soon(look)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert seen == [True] * AT_ONCE
 
 
 async def _create_workload(world, key) -> None:  # type: ignore[no-untyped-def]
