@@ -68,7 +68,6 @@ DEFINED = {
     r"^clusterqueues\..*\.concurrentAdmissionPolicy\b": "0.18.0",
     r"^localqueues\..*\.(flavors|flavorUsage|flavorsUsage|flavorsReservation)(\[\]\.resources)? maxItems$": "0.18.0",
     r"^resourceflavors\..* \.spec rules$": "0.18.0",
-    r"^multikueueconfigs\..*\.quotaManagement\b": "0.18.0",
     r"^multikueueconfigs\..*\.clusters (rules|x-kubernetes-list-type)$": "0.19.0",
     r" names shortNames$": "0.18.0",
     r"^clusterprofiles\..*\.status\.\w+ x-kubernetes-list-(type|map-keys)$": "0.18.0",

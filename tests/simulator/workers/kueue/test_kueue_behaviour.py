@@ -75,6 +75,10 @@ async def test_a_check_may_want_another_try_and_then_reject(worker: Bench) -> No
     await anyio.sleep(60)
     assert worker.workload()["spec"]["active"] is False
     assert worker.conditions()["Evicted"] == "True/DeactivatedDueToAdmissionCheck"
+    (evicted,) = (each for each in worker.workload()["status"]["conditions"] if each["type"] == "Evicted")
+    assert evicted["message"].endswith("Admission check(s): check, were rejected"), (
+        "as the release that is played says it"
+    )
 
 
 # --- scripted behaviour ----------------------------------------------------------------------------------------------

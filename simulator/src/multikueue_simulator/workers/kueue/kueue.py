@@ -34,6 +34,7 @@ from multikueue.api.kinds import (
     WORKLOADS,
 )
 from multikueue.api.kueue.admission_checks import ACTIVE
+from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, QueueStatus
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -64,7 +65,7 @@ from multikueue.runtime import DONE, Result, WorkQueue, run_controller
 from multikueue.store.caches.cache import ByName, Cache
 from multikueue_simulator.workers.kueue import job_reconciler
 from multikueue_simulator.workers.kueue.behaviour import PROMPT, Behaviour, Scripted, held_until, scripted
-from multikueue_simulator.workers.kueue.state import Look, Seen
+from multikueue_simulator.workers.kueue.state import PLAYED, Look, Seen
 from multikueue_simulator.workers.watching import reflect, retries
 
 __all__ = ["RARE", "SimulatedKueue"]
@@ -223,6 +224,7 @@ class SimulatedKueue:
                 stays=self._seen.stays(workload) if reservation is not None else None,
                 successor=self._seen.successor(workload),
             ),
+            compatibility=Compatibility.of(PLAYED),
         )
 
     async def _write_status(self, seen: Workload, status: WorkloadStatus) -> None:
