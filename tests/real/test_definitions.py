@@ -32,7 +32,7 @@ GROUPS = ("kueue", "ocm", "clusterprofile")
 OURS: Mapping[str, dict[str, Any]] = {each["metadata"]["name"]: each for each in definitions.all_definitions()}
 
 ON_PURPOSE: Mapping[str, str] = {
-    r"^multikueueconfigs\..*\.quotaManagement\b": "we follow it, whatever the release: it is there before 0.18, too, with any value",
+    r"^multikueueconfigs\..*\.quotaManagement\b": "we follow it whatever the release: it is there before 0.18, too",
     r"\.template\.spec\b": "of a pod only its shape is read and all is kept: a job brings the pod, defaulted as a job's",
 }
 """Facts of definitions that differ, and why."""
