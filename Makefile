@@ -103,8 +103,9 @@ hostile: testbed ## Hostile objects and answers beside innocent jobs, and what b
 	@$(BIN)/python -m testbed hostile $(ARGS)
 
 .PHONY: bench
-bench: testbed ## Measure ours beside Kueue's own manager: the README's table (15 minutes)
+bench: testbed ## Measure ours beside Kueue's own manager, the README's table, then beside one without limits (15 minutes)
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--hold --peer-jobs 60 --rounds 2 --readme)
+	@$(if $(ARGS),,$(BIN)/python -m benchmarks work lifted)
 
 .PHONY: bench-full
 bench-full: testbed ## All kinds of work and sizes, into docs/performance.md (hours)
