@@ -31,9 +31,7 @@ TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT,
 def framework(name: str, compatibility: Compatibility = NEWEST) -> Adapter:
     """A known kind by that name, as a release of Kueue has it."""
     adapter = FRAMEWORKS[name]
-    if adapter is PLAIN_POD:
-        return PlainPod(compatibility.has_identifier_annotations)
-    return adapter.of(compatibility) if isinstance(adapter, DeclaredJob) else adapter
+    return adapter.of(compatibility) if isinstance(adapter, DeclaredJob | PlainPod) else adapter
 
 
 GATED = frozenset({"pod", "statefulset"})

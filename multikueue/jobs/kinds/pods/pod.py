@@ -30,6 +30,7 @@ from multikueue.api.jobs.pod import (
 )
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import PODS
+from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.kueue.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish
 from multikueue.api.meta import Condition, decoder
 from multikueue.jobs.framework import workloads
@@ -59,6 +60,10 @@ class PlainPod(DefaultAdapter):
     has_identifier_annotations: bool = True
     selector: ClassVar[str] = f"{MANAGED_LABEL}=true"
     may_resume: ClassVar[bool] = False
+
+    def of(self, compatibility: Compatibility) -> PlainPod:
+        """The adapter as another release of Kueue has it."""
+        return PlainPod(compatibility.has_identifier_annotations)
 
     @property
     def kind(self) -> Kind[Any]:
