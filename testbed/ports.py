@@ -31,7 +31,7 @@ def free_ports(count: int) -> range:
     while True:
         first = _random.randrange(FIRST, LAST - count)
         ports = range(first, first + count)
-        if _given.isdisjoint(ports) and all(_is_free(port) and _is_claimed(port) for port in ports):
+        if _given.isdisjoint(ports) and all(_is_free(port) and _claim(port) for port in ports):
             _given.update(ports)
             return ports
 
@@ -45,8 +45,8 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _is_claimed(port: int) -> bool:
-    """Whether it could be claimed: another process may have chosen it, and not listen yet."""
+def _claim(port: int) -> bool:
+    """Take it before all other processes. False if one has it, which need not listen yet."""
     try:
         fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except OSError:

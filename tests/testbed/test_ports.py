@@ -13,9 +13,9 @@ def test_a_port_that_another_process_has_chosen_is_not_chosen_again() -> None:
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         taken = int(other.stdout.readline())
-        assert not ports._is_claimed(taken)
+        assert not ports._claim(taken)
         other.communicate(b"\n")
-    assert ports._is_claimed(taken)
+    assert ports._claim(taken)
 
 
 def test_ports_in_a_row_are_of_one_process_alone() -> None:
