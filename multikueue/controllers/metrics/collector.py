@@ -97,6 +97,13 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
         jobs = GaugeMetricFamily(
             "multikueue_remote_jobs", "Jobs of ours on a worker, as last seen", labels=("cluster",)
         )
+        limit = GaugeMetricFamily(
+            "multikueue_cluster_concurrency",
+            "How many workloads may be written to a worker at a time, learned from its answers",
+            labels=("cluster",),
+        )
+        for name, value in self.queues.limits.items():
+            limit.add_metric((name,), value())
         for cluster in self.store.clusters:
             name = cluster.metadata.name
             worker = self.store.worker(name)
@@ -108,7 +115,7 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
                 expiry.add_metric((name,), worker.expires.timestamp())
             copies.add_metric((name,), len(worker.workloads))
             jobs.add_metric((name,), len(worker.jobs))
-        yield from (status, away, expiry, copies, jobs)
+        yield from (status, away, expiry, limit, copies, jobs)
 
     def _work(self) -> Families:
         depth = GaugeMetricFamily(

@@ -42,7 +42,8 @@ def tenant(key: ObjectKey | JobKey) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class WorkQueues:
-    """The work queues of the manager; `outboxes` has one per connected worker."""
+    """The work queues of the manager; `outboxes` has one per connected worker, and `limits`
+    how many of its keys may be worked on at a time."""
 
     workloads: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
     jobs: WorkQueue[JobKey] = field(default_factory=WorkQueue)
@@ -54,6 +55,7 @@ class WorkQueues:
     cohorts: WorkQueue[Name] = field(default_factory=WorkQueue)
     ceilings: WorkQueue[Name] = field(default_factory=WorkQueue)
     outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
+    limits: dict[Name, Callable[[], int]] = field(default_factory=dict)
 
     def all(self) -> tuple[AnyQueue, ...]:
         return (*self._of_the_manager(), self.ceilings, *self.outboxes.values())

@@ -12,6 +12,7 @@ from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.collector import StateCollector
+from multikueue.runtime.concurrency.adaptive_limit import START, AdaptiveLimit
 from multikueue.settings import Quota
 from tests.controllers.table import NAMESPACE, Table, table
 
@@ -180,6 +181,15 @@ async def test_the_end_of_a_workers_credential_is_shown_where_it_has_one() -> No
     world.store.worker("w2").uses_credential(world.time)
     assert one(world, "multikueue_cluster_credential_expiry_timestamp_seconds", cluster="w2") == world.time.timestamp()
     assert len(figures(world)["multikueue_cluster_credential_expiry_timestamp_seconds"]) == 1
+
+
+async def test_how_much_a_worker_is_asked_at_a_time_is_shown_while_there_is_a_connection() -> None:
+    world = await with_jobs("a")
+    limit = AdaptiveLimit(64)
+    world.queues.limits["w1"] = limit
+    limit.refused(at=1.0, seconds=0.1)
+    assert one(world, "multikueue_cluster_concurrency", cluster="w1") == START // 2
+    assert len(figures(world)["multikueue_cluster_concurrency"]) == 1
 
 
 async def test_what_is_set_aside_is_counted_by_cluster_and_kind() -> None:

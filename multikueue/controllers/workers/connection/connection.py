@@ -192,13 +192,15 @@ class Connection:
             await self._succeed(client)
             retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
             outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries, tenant=tenant)
-            self.context.queues.outboxes[self.name] = outbox
+            queues = self.context.queues
+            queues.outboxes[self.name], queues.limits[self.name] = outbox, self._limit
             self.context.clients[self.name] = client
             try:
                 await self._serve(client, outbox)
             finally:
-                if self.context.queues.outboxes.get(self.name) is outbox:
-                    del self.context.queues.outboxes[self.name]
+                if queues.outboxes.get(self.name) is outbox:
+                    del queues.outboxes[self.name]
+                    del queues.limits[self.name]
                     del self.context.clients[self.name]
                 self._health.end("the connection ended")
 

@@ -13,6 +13,7 @@ from multikueue.controllers.workers.connection.identities import OtherCluster
 from multikueue.dispatch.group.group import Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.jobs.integrations.external import external
+from multikueue.runtime.concurrency.adaptive_limit import START
 from multikueue.settings import Integrations
 from tests.controllers.workers.connection.line import (
     ASKED,
@@ -46,12 +47,13 @@ async def test_a_new_token_takes_over_without_a_moment_of_trouble() -> None:
             assert line.connection.newest == access(server, "two").kubeconfig
 
 
-async def test_the_client_of_a_worker_is_there_for_as_long_as_its_connection() -> None:
+async def test_the_client_of_a_worker_and_its_limit_are_there_for_as_long_as_its_connection() -> None:
     async with worker_server("one") as server:
         async with connected(server) as line:
             page = await line.world.world.clients["w1"].list(LOCAL_QUEUES)
             assert page.items == ()
-        assert line.world.world.clients == {}
+            assert line.world.queues.limits["w1"]() == START
+        assert line.world.world.clients == line.world.queues.limits == {}
 
 
 async def test_credentials_that_are_refused_leave_the_old_ones_in_use() -> None:
