@@ -187,6 +187,22 @@ def test_the_handler_of_a_runtime_class_stays(bench: Bench) -> None:
     bench.refused(422, "POST", path, named("b", handler="no handler"))
 
 
+def test_a_device_request_is_for_one_device_and_stays(bench: Bench) -> None:
+    path = "/apis/resource.k8s.io/v1/namespaces/t/resourceclaimtemplates"
+    requests = [
+        {"name": "one", "exactly": {"deviceClassName": "gpu"}},
+        {"name": "all", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}},
+        {"name": "any", "firstAvailable": [{"name": "big", "deviceClassName": "gpu"}]},
+    ]
+    made = bench.make(path, named("a", spec={"spec": {"devices": {"requests": requests}}}))
+    one, every, either = made["spec"]["spec"]["devices"]["requests"]
+    assert one["exactly"] == {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    assert every["exactly"] == {"deviceClassName": "gpu", "allocationMode": "All"}
+    assert either["firstAvailable"][0]["count"] == 1
+    bench.refused(422, "PATCH", f"{path}/a", {"spec": {"spec": {"devices": None}}}, content_type=MERGE)
+    assert bench.make(path, named("b", spec={"spec": {}}))["spec"] == {"spec": {}}
+
+
 def test_roles_have_names_of_their_own_kind(bench: Bench) -> None:
     path = f"{RBAC}/namespaces/t/roles"
     assert bench.make(path, named("a:b"))["rules"] is None

@@ -201,6 +201,7 @@ _SPECIAL: Mapping[tuple[str, str], Schema] = {
         "V1LimitRangeItem.max",
         "V1LimitRangeItem.maxLimitRequestRatio",
         "V1LimitRangeItem.min",
+        "V1CapacityRequirements.requests",
         "V1ResourceQuotaSpec.hard",
         "V1ResourceQuotaStatus.hard",
         "V1ResourceQuotaStatus.used",

@@ -36,6 +36,7 @@ RULES: Mapping[str, Rules] = {
     "nodes.": core_rules.NodeRules(),
     "pods.": PodRules(),
     "priorityclasses.scheduling.k8s.io": group_rules.PriorityClassRules(),
+    "resourceclaimtemplates.resource.k8s.io": group_rules.ClaimTemplateRules(),
     "resourcequotas.": core_rules.ResourceQuotaRules(),
     "runtimeclasses.node.k8s.io": group_rules.RuntimeClassRules(),
     "secrets.": core_rules.SecretRules(),
@@ -131,5 +132,7 @@ _RESOURCES: tuple[Resource, ...] = (
     _kind(_RBAC, "ClusterRole"),
     _kind(_RBAC, "RoleBinding", namespaced=True),
     _kind(_RBAC, "Role", namespaced=True),
+    _kind("resource.k8s.io", "DeviceClass", plural="deviceclasses"),
+    _kind("resource.k8s.io", "ResourceClaimTemplate", namespaced=True),
     _kind("scheduling.k8s.io", "PriorityClass", "pc", plural="priorityclasses"),
 )

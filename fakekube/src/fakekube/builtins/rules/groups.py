@@ -23,6 +23,7 @@ __all__ = [
     "SYSTEM_PRIORITIES",
     "APIServiceRules",
     "BindingRules",
+    "ClaimTemplateRules",
     "DefinitionRules",
     "LeaseRules",
     "MutatingWebhookRules",
@@ -125,6 +126,33 @@ class RuntimeClassRules(Rules):
 
     def update_problems(self, new: Object, old: Object) -> list[Problem]:
         return [immutable("handler", new.get("handler"))] if new.get("handler") != old.get("handler") else []
+
+
+class ClaimTemplateRules(Rules):
+    """Rules of ResourceClaimTemplates: each device request asks for one device, unless it says how many."""
+
+    def defaulted(self, item: Object) -> Object:
+        spec = (item.get("spec") or {}).get("spec") or {}
+        requests = (spec.get("devices") or {}).get("requests")
+        if not requests:
+            return item
+        devices = {**spec["devices"], "requests": [_device_request(each) for each in requests]}
+        return {**item, "spec": {**item["spec"], "spec": {**spec, "devices": devices}}}
+
+    def update_problems(self, new: Object, old: Object) -> list[Problem]:
+        return [immutable("spec", new.get("spec"))] if new.get("spec") != old.get("spec") else []
+
+
+def _device_request(request: Object) -> Object:
+    alternatives = {"firstAvailable": [_counted(each) for each in request.get("firstAvailable") or ()]}
+    exactly = {"exactly": _counted(request["exactly"])} if request.get("exactly") else {}
+    return {**request, **exactly, **(alternatives if alternatives["firstAvailable"] else {})}
+
+
+def _counted(request: Object) -> Object:
+    mode = request.get("allocationMode") or "ExactCount"
+    count = {"count": request.get("count") or 1} if mode == "ExactCount" else {}
+    return {**request, "allocationMode": mode, **count}
 
 
 class RoleRules(Rules):
