@@ -9,10 +9,12 @@ from multikueue.api.kind import Kind
 from multikueue.api.kubernetes.builtins import (
     APIService,
     ConfigMap,
+    DeviceClass,
     LimitRange,
     MutatingWebhookConfiguration,
     Namespace,
     PriorityClass,
+    ResourceClaimTemplate,
     RuntimeClass,
     Secret,
 )
@@ -53,6 +55,10 @@ CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap", True, ConfigMap)
 LIMIT_RANGES = Kind("", "v1", "limitranges", "LimitRange", True, LimitRange)
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, PriorityClass)
 RUNTIME_CLASSES = Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, RuntimeClass)
+DEVICE_CLASSES = Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False, DeviceClass)
+RESOURCE_CLAIM_TEMPLATES = Kind(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, ResourceClaimTemplate
+)
 PLACEMENTS = Kind(OCM_GROUP, "v1beta1", "placements", "Placement", True, Placement)
 PLACEMENT_DECISIONS = Kind(OCM_GROUP, "v1beta1", "placementdecisions", "PlacementDecision", True, PlacementDecision)
 LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", True, Lease)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.kubernetes.builtins import LimitRange, Namespace, RuntimeClass
+from multikueue.api.kubernetes.builtins import DeviceClass, LimitRange, Namespace, ResourceClaimTemplate, RuntimeClass
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
@@ -36,6 +36,7 @@ from multikueue.quota.cache.slice_replacements import SliceReplacements
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.queueing.queue_manager import QueueManager
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting
+from multikueue.quota.requests.devices import NO_CLASS, DeviceRules
 from multikueue.quota.scheduler.scheduler import Scheduler
 from multikueue.quota.visibility.view import QuotaView
 from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
@@ -47,15 +48,15 @@ Concerned = Iterable[str]
 class Engine:
     """Takes in objects in the order in which they are seen. Each `now` has a time zone and never goes back.
 
-    `compatibility` says where it decides as an older Kueue. With `should_ignore_undeclared` resources of which a
-    ClusterQueue has no flavor are not counted. With `fair_sharing` heads are ordered, and workloads preempted, by dominant
-    resource share. With `admission_sharing` the LocalQueues of ClusterQueues that ask for it are ordered by usage. With
-    `should_block_admission` no workload gets quota while pods of a workload with quota are not ready. With
-    `should_keep_place` a workload evicted for PodsReadyTimeout keeps its creation as its queue time. With
-    `has_non_preemptible` workloads that ask for it by annotation are not preempted. With `has_elastic_jobs` a slice of an
-    elastic job takes the quota of the slice it replaces; with `has_copies` also one of another job, since copies on a worker
-    have no owner. With `should_check_gates` work does not queue before its admission gates are open.
-    `reasons` say why a workload has no quota.
+    `compatibility` says where it decides as an older Kueue. `devices` says which devices count as what. With
+    `should_ignore_undeclared` resources of which a ClusterQueue has no flavor are not counted. With `fair_sharing`
+    heads are ordered, and workloads preempted, by dominant resource share. With `admission_sharing` the LocalQueues of
+    ClusterQueues that ask for it are ordered by usage. With `should_block_admission` no workload gets quota while pods
+    of a workload with quota are not ready. With `should_keep_place` a workload evicted for PodsReadyTimeout keeps its
+    creation as its queue time. With `has_non_preemptible` workloads that ask for it by annotation are not preempted.
+    With `has_elastic_jobs` a slice of an elastic job takes the quota of the slice it replaces; with `has_copies` also
+    one of another job, since copies on a worker have no owner. With `should_check_gates` work does not queue before its
+    admission gates are open. `reasons` say why a workload has no quota.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Engine:
         *,
         compatibility: Compatibility = NEWEST,
         accounting: Accounting = AS_IT_IS,
+        devices: DeviceRules = NO_CLASS,
         fair_sharing: FairPreemption | None = None,
         admission_sharing: UsageDecay | None = None,
         should_ignore_undeclared: bool = False,
@@ -85,7 +87,8 @@ class Engine:
             compatibility=compatibility,
             should_ignore_undeclared=should_ignore_undeclared,
         )
-        self._queues = QueueManager(self._cache, accounting)
+        self.devices = devices
+        self._queues = QueueManager(self._cache, accounting, devices)
         self.scheduler = Scheduler(self._cache, self._queues, fair_sharing, reasons)
         self.view = QuotaView(self._cache, self._queues, self.scheduler)
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
@@ -93,6 +96,8 @@ class Engine:
             Namespace: self._namespace_changed,
             LimitRange: self._limit_range_changed,
             RuntimeClass: self._runtime_class_changed,
+            ResourceClaimTemplate: self._claim_template_changed,
+            DeviceClass: self._device_class_changed,
             ResourceFlavor: self._flavor_changed,
             AdmissionCheck: self._check_changed,
             Cohort: self._cohort_changed,
@@ -198,6 +203,19 @@ class Engine:
 
     def _runtime_class_changed(self, seen: RuntimeClass, new: RuntimeClass | None, now: datetime) -> Concerned:  # noqa: ARG002
         self._queues.set_runtime_class(seen.metadata.name, new)
+        return ()
+
+    def _claim_template_changed(
+        self,
+        seen: ResourceClaimTemplate,
+        new: ResourceClaimTemplate | None,
+        now: datetime,  # noqa: ARG002
+    ) -> Concerned:
+        self._queues.named_changed(self._queues.devices.set_template(seen.key, new))
+        return ()
+
+    def _device_class_changed(self, seen: DeviceClass, new: DeviceClass | None, now: datetime) -> Concerned:  # noqa: ARG002
+        self._queues.named_changed(self._queues.devices.set_class(seen.metadata.name, new))
         return ()
 
     # --- workloads ---

@@ -15,7 +15,15 @@ from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.jobs.pod import PodGroup
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import POD_GROUPS
-from multikueue.api.kubernetes.builtins import LimitRange, Namespace, PriorityClass, RuntimeClass, Secret
+from multikueue.api.kubernetes.builtins import (
+    DeviceClass,
+    LimitRange,
+    Namespace,
+    PriorityClass,
+    ResourceClaimTemplate,
+    RuntimeClass,
+    Secret,
+)
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME, AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.kueue.workload import (
@@ -152,6 +160,8 @@ class State:
         self.pod_priority_classes: Cache[PriorityClass] = Cache()
         self.limit_ranges: Cache[LimitRange] = Cache()
         self.runtime_classes: Cache[RuntimeClass] = Cache()
+        self.claim_templates: Cache[ResourceClaimTemplate] = Cache()
+        self.device_classes: Cache[DeviceClass] = Cache()
 
     # Questions.
 
@@ -328,6 +338,8 @@ class State:
             (kinds.PRIORITY_CLASSES, self.pod_priority_classes),
             (kinds.LIMIT_RANGES, self.limit_ranges),
             (kinds.RUNTIME_CLASSES, self.runtime_classes),
+            (kinds.RESOURCE_CLAIM_TEMPLATES, self.claim_templates),
+            (kinds.DEVICE_CLASSES, self.device_classes),
         )
         yield from (("", kind, cache) for kind, cache in own)
         yield from (("", kind, self.jobs.of(kind)) for kind in self.jobs.kinds)

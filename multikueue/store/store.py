@@ -78,6 +78,8 @@ class Store(State):
             (self.namespaces, triggers.NAMESPACE),
             (self.limit_ranges, triggers.LIMIT_RANGE),
             (self.runtime_classes, triggers.RUNTIME_CLASS),
+            (self.claim_templates, triggers.CLAIM_TEMPLATE),
+            (self.device_classes, triggers.DEVICE_CLASS),
         )
         for cache, rows in quota:
             cache.observe(partial(self._quota_changed, rows))

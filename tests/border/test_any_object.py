@@ -187,6 +187,19 @@ CASES: dict[str, tuple[Kind[Any], Any, Place]] = {
         {"metadata": {"name": "odd", "resourceVersion": "7"}, "overhead": {"podFixed": {"cpu": "1"}}},
         lambda s: s.runtime_classes,
     ),
+    "a template of claims": (
+        kinds.RESOURCE_CLAIM_TEMPLATES,
+        {
+            "metadata": {"name": "odd", "namespace": "default", "resourceVersion": "7"},
+            "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}},
+        },
+        lambda s: s.claim_templates,
+    ),
+    "a device class": (
+        kinds.DEVICE_CLASSES,
+        {"metadata": {"name": "odd", "resourceVersion": "7"}, "spec": {"extendedResourceName": "example.com/gpu"}},
+        lambda s: s.device_classes,
+    ),
     "a copy on a worker": (kinds.WORKLOADS, holding(), lambda s: s.worker("w1").workloads),
     "a job on a worker": (
         kinds.JOBS,

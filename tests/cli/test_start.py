@@ -96,7 +96,7 @@ CASES = (
     Case("queues list", NO_LIST_NEEDS, 63, 475),
     Case("objects unreadable", (*NO_COMMAND_NEEDS, "multikueue.settings"), 213, 640),
     Case("strategies list", ("aiohttp", "multikueue.settings", *NO_COMMAND_NEEDS), 19, 310),
-    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 224, 605),
+    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 225, 605),
 )
 
 

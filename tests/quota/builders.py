@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from multikueue.api.kubernetes.builtins import DeviceClass, DeviceClassSpec, ResourceClaimTemplate
 from multikueue.api.kueue.queues import ClusterQueue
 from multikueue.api.kueue.workload import QUOTA_RESERVED, Workload, workload_spec
-from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.meta import Object, ObjectKey, ObjectMeta, decoder, encode
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.requests.amounts import demand
@@ -174,3 +175,35 @@ def two_queues(first: ClusterQueue, second: ClusterQueue) -> Play:
     return Play(
         first, second, local_queue("a", first.metadata.name).build(), local_queue("b", second.metadata.name).build()
     )
+
+
+def claiming(*templates: str, named: str = "", extended: int = 0, **requests: str) -> bytes:
+    """A pod template that claims devices of these ResourceClaimTemplates, by default beside a cpu."""
+    claims: list[dict[str, str]] = [{"name": name, "resourceClaimTemplateName": name} for name in templates]
+    claims += [{"name": named, "resourceClaimName": named}] if named else []
+    asked = {**requests, **({EXTENDED: str(extended)} if extended else {})}
+    container = {"name": "main", "resources": {"requests": asked or {"cpu": "1"}}}
+    return encode({"spec": {"containers": [container], "resourceClaims": claims}})
+
+
+EXTENDED = "example.com/gpu"
+"""An extended resource that `device_class` is behind."""
+
+
+def claim_template(
+    name: str, *requests: dict[str, Any], namespace: str = "default", **claim: Any
+) -> ResourceClaimTemplate:
+    """Device requests as the API server has them, see `devices`."""
+    spec = {"spec": {"devices": {"requests": requests, **claim}}}
+    meta = {"name": name, "namespace": namespace}
+    return decoder(ResourceClaimTemplate)(encode({"metadata": meta, "spec": spec}))
+
+
+def devices(device_class: str, count: int = 1, **more: Any) -> dict[str, Any]:
+    """A request for so many devices of a class."""
+    asked = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
+    return {"name": device_class, "exactly": {**asked, **more}}
+
+
+def device_class(name: str, *, extended: str = EXTENDED) -> DeviceClass:
+    return DeviceClass(metadata=ObjectMeta(name=name), spec=DeviceClassSpec(extended_resource_name=extended))

@@ -51,10 +51,13 @@ WORDS: dict[Queue, str] = {
 }
 
 
-def stored(*, should_wait_for_pods: bool = False, adapters: Adapters = BATCH_ONLY) -> tuple[Store, Noted]:
+def stored(
+    engine: Engine | None = None, *, should_wait_for_pods: bool = False, adapters: Adapters = BATCH_ONLY
+) -> tuple[Store, Noted]:
     """A store with one queue, one check over w1 and w2, a job and its workload."""
     noted = Noted()
-    store = Store(Engine(), noted, lambda: NOW, should_wait_for_pods=should_wait_for_pods, adapters=adapters)
+    engine = engine or Engine()
+    store = Store(engine, noted, lambda: NOW, should_wait_for_pods=should_wait_for_pods, adapters=adapters)
     store.checks.upsert(admission_check("mk").config("mk").build())
     store.configs.upsert(multikueue_config("mk", "w1", "w2").build())
     for name in ("w1", "w2"):

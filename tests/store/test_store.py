@@ -31,6 +31,7 @@ from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
 from multikueue.quota.engine import Engine
 from multikueue.quota.requests.amounts import Demand
+from multikueue.quota.requests.devices import DeviceRules
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import (
@@ -50,6 +51,7 @@ from multikueue.testing import (
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.builders import with_status
 from tests.jobs.kinds.pods.builders import member
+from tests.quota.builders import claim_template, claiming, device_class, devices
 from tests.store.known import KEY, Noted, grouped, local, not_seen_yet, stored
 
 
@@ -497,6 +499,21 @@ def test_the_overhead_of_a_runtime_class_reaches_the_engine() -> None:
     assert [each.requests for each in _demand_of_first(store).pod_sets] == [{"cpu": 1000}]
     store.runtime_classes.remove(heavy)
     assert [each.requests for each in _demand_of_first(store).pod_sets] == [{}]
+
+
+def test_what_devices_are_counted_by_reaches_the_engine_and_wakes_the_admission() -> None:
+    store, noted = stored(Engine(devices=DeviceRules(of_class={"gpu": "gpu"})))
+    pods = pod_set().template(claiming("one", extended=1))
+    store.workloads.upsert(workload("w").queue("main").pod_sets(pods).build())
+    noted.admissions = 0
+
+    store.claim_templates.upsert(claim_template("one", devices("gpu", 2)))
+    store.device_classes.upsert(device_class("gpu"))
+    assert [each.requests for each in _demand_of_first(store).pod_sets] == [{"gpu": 3}]
+    store.device_classes.remove(device_class("gpu"))
+    store.claim_templates.remove(claim_template("one"))
+    assert "is not there" in _demand_of_first(store).problem
+    assert noted.admissions == 4
 
 
 def _demand_of_first(store: Store) -> Demand:

@@ -1,6 +1,7 @@
 """Kubernetes' built-in kinds that we read, besides jobs.
 
-Namespace, Secret, ConfigMap, APIService, PriorityClass, LimitRange, RuntimeClass, MutatingWebhookConfiguration.
+Namespace, Secret, ConfigMap, APIService, PriorityClass, LimitRange, RuntimeClass, DeviceClass, ResourceClaimTemplate,
+MutatingWebhookConfiguration.
 """
 
 from __future__ import annotations
@@ -80,6 +81,57 @@ class Overhead(Value):
 
 class RuntimeClass(Object):
     overhead: Overhead | None = None
+
+
+class Unread(Value):
+    """An object that is there, whatever is in it."""
+
+
+class ExactDeviceRequest(Value):
+    """Devices of one class."""
+
+    device_class_name: str = ""
+    allocation_mode: str = "ExactCount"
+    count: Int64 = 1
+    admin_access: bool | None = None
+    selectors: tuple[Unread, ...] = ()
+
+
+class DeviceRequest(Value):
+    """One of both: exactly these devices, or the first of several requests that can be had."""
+
+    exactly: ExactDeviceRequest | None = None
+    first_available: tuple[Unread, ...] | None = None
+
+
+class DeviceClaim(Value):
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[Unread, ...] = ()
+    config: tuple[Unread, ...] = ()
+
+
+class ResourceClaimSpec(Value):
+    devices: DeviceClaim = DeviceClaim()
+
+
+class ResourceClaimTemplateSpec(Value):
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(Object):
+    """What each pod that names it gets a ResourceClaim from."""
+
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+class DeviceClassSpec(Value):
+    extended_resource_name: str = ""
+
+
+class DeviceClass(Object):
+    """Devices of one sort. Pods may ask for them by the name of an extended resource, too."""
+
+    spec: DeviceClassSpec = DeviceClassSpec()
 
 
 class MutatingWebhookConfiguration(Object):

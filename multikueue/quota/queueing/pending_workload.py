@@ -24,6 +24,7 @@ class Reason(Enum):
     GENERIC = "does not fit"
     FAILED_AFTER_NOMINATION = "lost within the cycle, or its reservation could not be written"
     NAMESPACE_MISMATCH = "its namespace is not selected"
+    UNCOUNTED_DEVICES = "it claims devices that cannot be counted"
     PENDING_PREEMPTION = "others are on their way out for it"
 
 

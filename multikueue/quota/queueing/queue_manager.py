@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,6 +19,7 @@ from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharin
 from multikueue.quota.queueing.pending_queue import PendingQueue
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting, Demand, demand
+from multikueue.quota.requests.devices import NO_CLASS, DeviceRules, Devices
 from multikueue.quota.requests.limits import LimitsByNamespace
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.quota.workload.outcome import Verdict
@@ -56,18 +57,19 @@ class QueueManager:
     worth another look.
     """
 
-    def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS) -> None:
+    def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS, devices: DeviceRules = NO_CLASS) -> None:
         self._cache = cache
         self._accounting = accounting
+        self.devices = Devices(devices)
         self._limits = LimitsByNamespace(has_pod_defaults=accounting.compatibility.has_pod_limits)
         self._lines: dict[str, AnyPendingQueue] = {}
         self._routes: dict[ObjectKey, str] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, PendingWorkload]] = {}
         self._waiting: dict[ObjectKey, PendingWorkload] = {}
         self._namespaces: dict[str, dict[ObjectKey, PendingWorkload]] = {}
-        self._runtime_classes: dict[str, dict[ObjectKey, PendingWorkload]] = {}
+        self._named: dict[ObjectKey | str, dict[ObjectKey, PendingWorkload]] = {}
         self._outdated: dict[ObjectKey, None] = {}
-        """Workloads whose demand may differ since a LimitRange or RuntimeClass changed, in order."""
+        """Workloads whose demand may differ since something changed that it depends on, in order."""
         self._moves: dict[ObjectKey, _Move] = {}
         self._busy: set[str] = set()
         self._flushes: dict[str, datetime] = {}
@@ -151,11 +153,8 @@ class QueueManager:
 
     def _line_of(self, waiting: PendingWorkload) -> AnyPendingQueue | None:
         """The queue that the workload is in, if any."""
-        name = (
-            self._moves[waiting.local_queue].before
-            if self._is_to_move(waiting)
-            else self._routes.get(waiting.local_queue)
-        )
+        local_queue = waiting.local_queue
+        name = self._moves[local_queue].before if self._is_to_move(waiting) else self._routes.get(local_queue)
         return self._lines.get(name) if name is not None else None
 
     def _is_to_move(self, waiting: PendingWorkload) -> bool:
@@ -175,8 +174,9 @@ class QueueManager:
         known = None if workload.key in self._outdated else self._waiting.get(workload.key)
         if known and known.spec is spec and known.workload.status.reclaimable_pods == reclaimed:
             return known.demand
-        limits = self._limits.of(workload.metadata.namespace)
-        return demand(spec, reclaimed, accounting=self._accounting, rules=limits)
+        namespace, count = workload.metadata.namespace, self._accounting
+        rules, devices = self._limits.of(namespace), self.devices
+        return demand(spec, reclaimed, accounting=count, rules=rules, devices=devices, namespace=namespace)
 
     def set_limit_range(self, key: ObjectKey, value: LimitRange | None) -> None:
         """A LimitRange is there, or gone (None): the demand of pending workloads in its namespace may differ now."""
@@ -184,9 +184,14 @@ class QueueManager:
         self._outdated.update(dict.fromkeys(self._namespaces.get(key.namespace, ())))
 
     def set_runtime_class(self, name: str, value: RuntimeClass | None) -> None:
-        """A RuntimeClass is there, or gone (None): the demand of pending workloads that name it may differ now."""
+        """A RuntimeClass is there, or gone (None)."""
         self._limits.set_class(name, value)
-        self._outdated.update(dict.fromkeys(self._runtime_classes.get(name, ())))
+        self.named_changed((name,))
+
+    def named_changed(self, names: Iterable[ObjectKey | str]) -> None:
+        """The demand of pending workloads whose pods name these may differ now."""
+        for name in names:
+            self._outdated.update(dict.fromkeys(self._named.get(name, ())))
 
     @property
     def has_outdated(self) -> bool:
@@ -286,8 +291,8 @@ class QueueManager:
         """The indexes that have the workload, each with the name it is under."""
         yield self._members, waiting.local_queue
         yield self._namespaces, waiting.key.namespace
-        for name in waiting.demand.runtime_classes:
-            yield self._runtime_classes, name
+        for name in waiting.demand.names:
+            yield self._named, name
 
     def _push(self, waiting: PendingWorkload, now: datetime) -> bool:
         queue = self._routes.get(waiting.local_queue, "")

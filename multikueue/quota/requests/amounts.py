@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import Toleration
 from multikueue.api.kueue.workload import PodSet, PodSetRequest, ReclaimablePod, WorkloadSpec
-from multikueue.api.meta import Value, decoder
+from multikueue.api.meta import ObjectKey, Value, decoder
 from multikueue.api.values import quantity
 from multikueue.errors import InvalidObject
 from multikueue.quota.requests.matching import NodeAffinity, NodeRules, node_rules
@@ -40,6 +40,13 @@ class Affinity(Value):
     node_affinity: NodeAffinity = NodeAffinity()
 
 
+class PodResourceClaim(Value):
+    """Devices that a pod claims, from a template or by name."""
+
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class CountedPodSpec(Value):
     containers: tuple[CountedContainer, ...] = ()
     init_containers: tuple[CountedContainer, ...] = ()
@@ -49,6 +56,7 @@ class CountedPodSpec(Value):
     node_selector: dict[str, str] = {}
     affinity: Affinity = Affinity()
     tolerations: tuple[Toleration, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class CountedPodTemplate(Value):
@@ -83,12 +91,14 @@ class PodSetDemand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """The demand of a workload. With a `problem` it cannot be scheduled, whatever the quota. `runtime_classes` are the
-    names in its pods, whether such a class exists or not."""
+    """The demand of a workload. With a `problem` it cannot be scheduled, whatever the quota; with `has_uncounted` that is
+    one of its devices. `names` are what its pods name, whether it is there or not: RuntimeClasses and extended resources by
+    their names, which have a slash in between, and ResourceClaimTemplates by their keys."""
 
     pod_sets: tuple[PodSetDemand, ...] = ()
     problem: str = ""
-    runtime_classes: frozenset[str] = frozenset()
+    names: frozenset[ObjectKey | str] = frozenset()
+    has_uncounted: bool = False
 
     @property
     def shape(self) -> Hashable:
@@ -113,6 +123,46 @@ class _NoRules:
 
 
 _NO_RULES = _NoRules()
+
+
+class DeviceCounts(msgspec.Struct, frozen=True):
+    """The devices of one pod: what they count as, in nano-units by resource, in place of the resources `replaced`; else
+    the `problem` with them.
+
+    `names` are what they depend on: ResourceClaimTemplates by their keys, extended resources by their names.
+    """
+
+    requests: Nanos = {}
+    replaced: frozenset[str] = frozenset()
+    names: frozenset[ObjectKey | str] = frozenset()
+    problem: str = ""
+
+    def added(self, nanos: Nanos) -> Nanos:
+        """The requests of the pod, and its devices."""
+        total = {name: amount for name, amount in nanos.items() if name not in self.replaced}
+        add(total, self.requests)
+        return total
+
+
+NO_DEVICES = DeviceCounts()
+
+
+class PodDevices(Protocol):
+    """How devices count. `is_extended`: extended resources may be devices, besides what pods claim."""
+
+    is_extended: bool
+
+    def counted(self, pod: CountedPodSpec, *, namespace: str, pod_set: str, path: str) -> DeviceCounts: ...
+
+
+class _UncountedDevices:
+    is_extended = False
+
+    def counted(self, _pod: CountedPodSpec, *, namespace: str, pod_set: str, path: str) -> DeviceCounts:  # noqa: ARG002
+        return NO_DEVICES
+
+
+_UNCOUNTED = _UncountedDevices()
 
 
 class Transformation(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,12 +194,12 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
         for name, amount in left.items():
             rule = by_input.get(name)
             if rule is None:
-                _add(counted, {name: amount})
+                add(counted, {name: amount})
                 continue
             amount = self._times(amount, left.get(rule.multiply_by, quantity.NANO))
-            _add(counted, {output: self._times(factor, amount) for output, factor in rule.outputs.items()})
+            add(counted, {output: self._times(factor, amount) for output, factor in rule.outputs.items()})
             if not rule.should_replace:
-                _add(counted, {name: amount})
+                add(counted, {name: amount})
         return counted
 
     def _times(self, nanos: int, factor: int) -> int:
@@ -172,31 +222,43 @@ def demand(
     *,
     accounting: Accounting = AS_IT_IS,
     rules: PodRules = _NO_RULES,
+    devices: PodDevices = _UNCOUNTED,
+    namespace: str = "",
 ) -> Demand:
-    """The demand of a pending workload.
+    """The demand of a pending workload in a namespace.
 
     A template that cannot be decoded is a `problem`, not an error: one bad workload must not stop the others.
     """
     gone = {pods.name: pods.count for pods in reclaimed}
     problems: list[str] = []
     violations: list[str] = []
+    uncounted: list[str] = []
+    names: set[ObjectKey | str] = set()
     pod_sets: list[PodSetDemand] = []
-    classes: set[str] = set()
     for index, pod_set in enumerate(spec.pod_sets):
         path = f"spec.podSets[{index}].template"
         try:
             pod = rules.completed(decoder(CountedPodTemplate)(pod_set.template).spec)
-            classes.add(pod.runtime_class_name)
+            names.add(pod.runtime_class_name)
             if accounting.compatibility.has_pod_limits and pod.resources is not None:
                 requests = {**pod.resources.limits, **pod.resources.requests}
                 pod = replace(pod, resources=replace(pod.resources, requests=requests))
                 problems += _above(f"{path}.spec.resources", pod.resources or Resources())
             problems += _above_limits(pod, path)
             violations += rules.violations(pod, path)
-            pod_sets.append(_pod_set_demand(pod_set, pod, gone=gone.get(pod_set.name, 0), accounting=accounting))
+            counts = NO_DEVICES
+            if pod.resource_claims or devices.is_extended:
+                counts = devices.counted(pod, namespace=namespace, pod_set=pod_set.name, path=path)
+                names |= counts.names
+                uncounted += [counts.problem] if counts.problem else []
+            nanos = accounting.counted(pod_requests(pod))
+            if counts is not NO_DEVICES:
+                nanos = counts.added(nanos)
+            pod_sets.append(_pod_set_demand(pod_set, pod, nanos, gone=gone.get(pod_set.name, 0)))
         except (InvalidObject, msgspec.MsgspecError) as error:
             problems.append(f"{path}: {error}")
-    return Demand(tuple(pod_sets), _problem(problems, violations), frozenset(classes - {""}))
+    problem = uncounted[0] if uncounted else _problem(problems, violations)
+    return Demand(tuple(pod_sets), problem, frozenset(names - {""}), bool(uncounted))
 
 
 def _problem(problems: list[str], violations: list[str]) -> str:
@@ -215,7 +277,8 @@ def invalid(path: str, resources: Iterable[str], message: str) -> str:
     return f"{path}: Invalid value: {json.dumps(sorted(resources), separators=(',', ':'))}: {message}"
 
 
-def _pod_set_demand(pod_set: PodSet, pod: CountedPodSpec, *, gone: int, accounting: Accounting) -> PodSetDemand:
+def _pod_set_demand(pod_set: PodSet, pod: CountedPodSpec, nanos: Nanos, *, gone: int) -> PodSetDemand:
+    """The demand of a pod set whose pods count `nanos` each, when `gone` of them are over."""
     count = max(0, pod_set.count - gone)
     topology = (
         decoder(TopologyRequest)(pod_set.topology_request) if bytes(pod_set.topology_request) != b"null" else None
@@ -223,10 +286,7 @@ def _pod_set_demand(pod_set: PodSet, pod: CountedPodSpec, *, gone: int, accounti
     return PodSetDemand(
         name=pod_set.name,
         count=count,
-        requests={
-            name: quantity.capped(quantity.amount(name, nanos) * count)
-            for name, nanos in sorted(accounting.counted(pod_requests(pod)).items())
-        },
+        requests={name: quantity.capped(quantity.amount(name, each) * count) for name, each in sorted(nanos.items())},
         group=topology.pod_set_group_name if topology else "",
         has_topology=topology is not None and topology.is_explicit,
         nodes=node_rules(pod.node_selector, pod.affinity.node_affinity, pod.tolerations),
@@ -246,25 +306,25 @@ def pod_requests(pod: CountedPodSpec) -> Nanos:
 def _containers(pod: CountedPodSpec) -> Nanos:
     running: Nanos = {}
     for container in pod.containers:
-        _add(running, _requests(container))
+        add(running, container_requests(container))
     if not pod.init_containers:
         return running
     peak: Nanos = {}
     sidecars: Nanos = {}
     for container in pod.init_containers:
-        own = _requests(container)
+        own = container_requests(container)
         if container.restart_policy == "Always":
-            _add(running, own)
-            _add(sidecars, own)
-            _raise(peak, sidecars)
+            add(running, own)
+            add(sidecars, own)
+            raise_to(peak, sidecars)
         else:
-            _add(own, sidecars)
-            _raise(peak, own)
-    _raise(peak, running)
+            add(own, sidecars)
+            raise_to(peak, own)
+    raise_to(peak, running)
     return peak
 
 
-def _requests(container: CountedContainer) -> Nanos:
+def container_requests(container: CountedContainer) -> Nanos:
     """The requests of a container; a limit without a request counts as the request."""
     return dict(_parsed({**container.resources.limits, **container.resources.requests}))
 
@@ -277,12 +337,12 @@ def _is_pod_level(resource: str) -> bool:
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
-def _add(total: Nanos, more: Nanos) -> None:
+def add(total: Nanos, more: Nanos) -> None:
     for name, nanos in more.items():
         total[name] = total.get(name, 0) + nanos
 
 
-def _raise(peak: Nanos, candidate: Nanos) -> None:
+def raise_to(peak: Nanos, candidate: Nanos) -> None:
     for name, nanos in candidate.items():
         peak[name] = max(peak.get(name, 0), nanos)
 

@@ -16,7 +16,14 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.kueue.queues import KNOWN_ENDS
-from multikueue.api.kueue.unadmitted import PENDING_EVALUATION, SUSPENDED, WAITING, WAITING_FOR_PODS_READY
+from multikueue.api.kueue.unadmitted import (
+    INADMISSIBLE,
+    PENDING,
+    PENDING_EVALUATION,
+    SUSPENDED,
+    WAITING,
+    WAITING_FOR_PODS_READY,
+)
 from multikueue.api.kueue.workload import EVICTED, Admission, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.cache import QuotaCache, whole_second
@@ -224,7 +231,9 @@ class Scheduler:
             return Head(waiting, queue, generation, problem, quota_reserved_reason=SUSPENDED)
         if problem := self._namespace_problem(waiting, name):
             return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
-        return Head(waiting, queue, generation, waiting.demand.problem, replaced=self._replaced_by(waiting, name))
+        reason = Reason.UNCOUNTED_DEVICES if waiting.demand.has_uncounted else Reason.GENERIC
+        replaced = self._replaced_by(waiting, name)
+        return Head(waiting, queue, generation, waiting.demand.problem, reason, replaced)
 
     def misconfiguration(self, waiting: PendingWorkload, name: str) -> str:
         """Why no cycle would judge the workload at the head of that ClusterQueue, though the queue is well."""
@@ -335,7 +344,8 @@ class Scheduler:
     def _refuse(self, decision: Refuse, current: _Pass, now: datetime) -> None:
         """Give the head back, and with it workloads that would get the same verdict."""
         waiting = decision.head.waiting
-        reason = self._reasons.of(decision.quota_reserved_reason)
+        before = INADMISSIBLE if decision.reason is Reason.UNCOUNTED_DEVICES else PENDING
+        reason = self._reasons.of(decision.quota_reserved_reason, before=before)
         verdict = Verdict(decision.message, decision.resource_requests, reason)
         if waiting.verdict != verdict:
             current.done.pending.append(waiting.key)

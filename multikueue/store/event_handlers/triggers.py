@@ -12,7 +12,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from multikueue.api.jobs.job import AnyJob
-from multikueue.api.kubernetes.builtins import LimitRange, Namespace, RuntimeClass, Secret
+from multikueue.api.kubernetes.builtins import (
+    DeviceClass,
+    LimitRange,
+    Namespace,
+    ResourceClaimTemplate,
+    RuntimeClass,
+    Secret,
+)
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.kueue.workload import Workload
@@ -150,6 +157,8 @@ COHORT: Table[Cohort] = (
 NAMESPACE: Table[Namespace] = (Row(None, (To("admission", concerned.once),)),)
 LIMIT_RANGE: Table[LimitRange] = (Row(None, (To("admission", concerned.once),)),)
 RUNTIME_CLASS: Table[RuntimeClass] = (Row(None, (To("admission", concerned.once),)),)
+CLAIM_TEMPLATE: Table[ResourceClaimTemplate] = (Row(None, (To("admission", concerned.once),)),)
+DEVICE_CLASS: Table[DeviceClass] = (Row(None, (To("admission", concerned.once),)),)
 
 CHECK: Table[AdmissionCheck] = (
     Row(None, (To("checks", concerned.name_of), *_in_cluster_queues(concerned.moved))),

@@ -5,8 +5,8 @@ no state outside the API: after a cancellation, at any time, another instance co
 `job_reconciler`, about workloads in `quota.workload.lifecycle`, deviations in `behaviour`. It has no webhooks: a job that
 is not suspended at its first reconcile is stopped then.
 
-Not simulated: preemption, fair sharing, topologies, PodsReady, LimitRanges, other kinds of jobs, retention, events,
-finalizers on queues and flavors, the gates of elastic jobs' pods.
+Not simulated: preemption, fair sharing, topologies, PodsReady, LimitRanges, claims of devices, other kinds of jobs,
+retention, events, finalizers on queues and flavors, the gates of elastic jobs' pods.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from multikueue.jobs.framework.workloads import prebuilt_name
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import resolve_priority
 from multikueue.quota.engine import Engine
+from multikueue.quota.requests.devices import DeviceRules
 from multikueue.runtime import WorkQueue
 from multikueue.store.caches.cache import ByName, Cache
 from multikueue.store.caches.slices import replaced
@@ -57,6 +58,9 @@ CYCLE = Look("cycle")
 PLAYED: Release = "0.16"
 """The release of Kueue that is simulated (docs/compatibility.md)."""
 
+DEVICES = DeviceRules(is_counting=False, should_refuse=False)
+"""Devices that pods claim are not simulated: who claims some gets quota as if it claimed none."""
+
 
 class Seen:
     """Owner: the simulated Kueue. Changed by the watches, and by the answers to its own writes.
@@ -73,7 +77,9 @@ class Seen:
         is_held_back: Callable[[Workload], bool],
         figures: timedelta | None,
     ) -> None:
-        self.engine = Engine(compatibility=Compatibility.of(PLAYED), has_elastic_jobs=True, has_copies=True)
+        self.engine = Engine(
+            compatibility=Compatibility.of(PLAYED), devices=DEVICES, has_elastic_jobs=True, has_copies=True
+        )
         self._expected: dict[ObjectKey, WorkloadStatus] = {}
         self._queue, self._now, self._is_held_back, self._figures = queue, now, is_held_back, figures
         self.namespaces: Cache[Namespace] = Cache(self._namespace_changed)
