@@ -5,7 +5,7 @@ One function for each deployment assembles its controllers. No controller depend
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
 from math import inf
 from typing import Any, TypeVar
@@ -179,6 +179,7 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
             Watch(kinds.NAMESPACES, store.namespaces),
             Watch(kinds.LIMIT_RANGES, store.limit_ranges),
             Watch(kinds.RUNTIME_CLASSES, store.runtime_classes),
+            *_devices(store),
             Watch(kinds.RESOURCE_FLAVORS, store.flavors),
             Watch(kinds.COHORTS, store.cohorts),
             Watch(kinds.WORKLOAD_PRIORITY_CLASSES, store.priority_classes),
@@ -276,6 +277,14 @@ DEPLOYMENTS: Mapping[frozenset[Role], Compose] = {
     EXTERNAL_DISPATCHER: external_dispatcher,
 }
 """One deployment for each set of roles that `settings` accepts."""
+
+
+def _devices(store: Store) -> Iterator[Watch]:
+    """What devices are counted by, if any are: nobody else pays for a watch of these, nor needs a cluster that has them."""
+    if store.engine.devices.needs_templates:
+        yield Watch(kinds.RESOURCE_CLAIM_TEMPLATES, store.claim_templates)
+    if store.engine.devices.needs_classes:
+        yield Watch(kinds.DEVICE_CLASSES, store.device_classes)
 
 
 def _fleet(store: Store) -> tuple[Watch, ...]:

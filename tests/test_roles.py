@@ -22,6 +22,8 @@ from multikueue.settings import (
     STANDALONE,
     DeclaredKind,
     DeclaredPods,
+    DeviceClassMapping,
+    DynamicResources,
     Integrations,
     Quota,
     Role,
@@ -52,6 +54,34 @@ def runnables(roles: frozenset[Role]) -> Runnables:
 )
 async def test_what_is_watched(roles: frozenset[Role], watched: set[str]) -> None:
     assert {watch.kind.plural for watch in runnables(roles).watches} == watched
+
+
+GPUS = DeviceClassMapping(name="gpu", device_class_names=("gpu.example.com",))
+TEMPLATES, DEVICES = {"resourceclaimtemplates"}, {"resourceclaimtemplates", "deviceclasses"}
+
+
+@pytest.mark.parametrize(
+    ("dra", "release", "watched"),
+    [
+        pytest.param({}, "0.19", set(), id="nothing without a mapping"),
+        pytest.param({"device_class_mappings": (GPUS,)}, "0.19", DEVICES, id="templates and classes with one"),
+        pytest.param({"device_class_mappings": (GPUS,)}, "0.18", TEMPLATES, id="templates alone as in 0.18"),
+        pytest.param({"device_class_mappings": (GPUS,)}, "0.16", set(), id="nothing as in 0.16"),
+        pytest.param(
+            {"device_class_mappings": (GPUS,), "extended_resources": False},
+            "0.19",
+            TEMPLATES,
+            id="templates alone without extended resources",
+        ),
+        pytest.param({"device_class_mappings": (GPUS,), "enabled": False}, "0.19", set(), id="nothing if it is off"),
+    ],
+)
+async def test_what_devices_are_counted_by_is_watched_where_they_are(
+    dra: dict[str, Any], release: Release, watched: set[str]
+) -> None:
+    rules = Quota(compatibility=release, dra=DynamicResources(**dra))
+    found = {watch.kind.plural for watch in table(rules=rules).runnables.watches}
+    assert found - (EVERYBODY | QUOTA | {"jobs", "secrets"}) == watched
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.requests.amounts import Accounting, Transformation
+from multikueue.quota.requests.devices import DeviceRules
 from multikueue.quota.workload.reasons import Reasons
-from multikueue.settings import AdmissionSharing, Quota
+from multikueue.settings import AdmissionSharing, DynamicResources, Quota
 
 __all__ = ["engine_of"]
 
@@ -20,14 +21,13 @@ def engine_of(quota: Quota, *, has_elastic_jobs: bool = False) -> Engine:
     return Engine(
         compatibility=compatibility,
         accounting=_accounting(quota),
+        devices=_devices(quota.dra, compatibility),
         fair_sharing=FairPreemption(quota.preemption_strategies) if quota.fair_sharing else None,
         admission_sharing=_decay(quota.admission_fair_sharing, compatibility),
         should_ignore_undeclared=quota.check_strategy == "IgnoreUndeclared",
         should_block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
         should_keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
-        should_check_gates=compatibility.has_admission_gates
-        if quota.admission_gates is None
-        else quota.admission_gates,
+        should_check_gates=_told(quota.admission_gates, compatibility.has_admission_gates),
         reasons=Reasons(is_granular=quota.unadmitted_reasons, is_explicit=quota.explicit_status),
         has_non_preemptible=quota.non_preemptible,
         has_elastic_jobs=has_elastic_jobs,
@@ -43,6 +43,20 @@ def _decay(sharing: AdmissionSharing, compatibility: Compatibility) -> UsageDeca
         weights=sharing.resource_weights,
         may_begin_with_usage=not compatibility.has_zero_initial_usage,
     )
+
+
+def _devices(dra: DynamicResources, compatibility: Compatibility) -> DeviceRules:
+    return DeviceRules(
+        of_class={name: each.name for each in dra.device_class_mappings for name in each.device_class_names},
+        is_counting=_told(dra.enabled, compatibility.counts_devices),
+        should_refuse=_told(dra.reject_when_disabled, compatibility.counts_devices),
+        has_extended=_told(dra.extended_resources, compatibility.counts_extended_resources),
+        has_details=compatibility.has_device_details,
+    )
+
+
+def _told(setting: bool | None, otherwise: bool) -> bool:
+    return otherwise if setting is None else setting
 
 
 def _accounting(quota: Quota) -> Accounting:

@@ -307,6 +307,27 @@ def _transformations(value: Any) -> tuple[Any, ...]:
     return ([_renamed(each, {"multiplyBy": "multiply_by"}) for each in value] if isinstance(value, list) else value,)
 
 
+def _device_classes(value: Any) -> tuple[Any, ...]:
+    """Mappings whose devices count by number. A value that is no list of mappings is left for the settings to refuse."""
+    if not isinstance(value, list):
+        return (value,)
+    by_number = (each for each in value if not _sources(each))
+    return ([_without(_renamed(each, {"deviceClassNames": "device_class_names"}), "sources") for each in by_number],)
+
+
+def _sources(mapping: Any) -> Any:
+    return mapping.get("sources") if isinstance(mapping, Mapping) else None
+
+
+def _by_sources(value: Any) -> Any:
+    """The mappings whose devices count by counters or capacity."""
+    return [each for each in value if _sources(each)] or None if isinstance(value, list) else None
+
+
+def _without(value: Any, name: str) -> Any:
+    return {key: each for key, each in value.items() if key != name} if isinstance(value, dict) else value
+
+
 def _renamed(value: Any, names: Mapping[str, str], **inner: Callable[[Any], Any]) -> Any:
     if not isinstance(value, Mapping):
         return value
@@ -409,6 +430,7 @@ def _own_certificate(tree: Tree) -> str:
 # The table, in the order of Kueue's own documentation.
 
 _LATER = "not supported yet"
+_BY_NUMBER = "devices are counted by number, not by counters or capacity"
 
 
 def _path(text: str) -> Parts:
@@ -616,9 +638,21 @@ FIELDS: tuple[Field, ...] = (
     _means("admissionFairSharing.resourceWeights", "quota.admission_fair_sharing.resource_weights"),
     _means("resources.excludeResourcePrefixes", "quota.exclude_resource_prefixes"),
     _means("resources.transformations", "quota.transformations", convert=_transformations),
-    _ignored("resources.deviceClassMappings", _LATER, fine=([],)),
+    _means(
+        "resources.deviceClassMappings",
+        "quota.dra.device_class_mappings",
+        convert=_device_classes,
+        unheeded=_by_sources,
+        why=f"{_BY_NUMBER}, so work that claims devices of these classes waits",
+    ),
     _means("resources.quotaCheckStrategy", "quota.check_strategy", versions="v1beta2", since="0.18"),
     _means("featureGates.AdmissionGatedBy", "quota.admission_gates", since="0.17"),
+    _means("featureGates.KueueDRAIntegration", "quota.dra.enabled", since="0.18"),
+    _means("featureGates.KueueDRARejectWorkloadsWhenDRADisabled", "quota.dra.reject_when_disabled", since="0.18"),
+    _means("featureGates.KueueDRAIntegrationExtendedResource", "quota.dra.extended_resources", since="0.18"),
+    _ignored("featureGates.KueueDRAIntegrationPartitionableDevices", _BY_NUMBER, fine=(False,), since="0.18"),
+    _ignored("featureGates.KueueDRAIntegrationConsumableCapacity", _BY_NUMBER, fine=(False,), since="0.19"),
+    _means("featureGates.DynamicResourceAllocation", "quota.dra.enabled", until="0.16", fine=(False,)),
     _means("featureGates.WorkloadIdentifierAnnotations", "integrations.identifier_annotations", since="0.17"),
     _means("featureGates.UnadmittedWorkloadsObservability", "quota.unadmitted_reasons", since="0.19"),
     _means("featureGates.UnadmittedWorkloadsExplicitStatus", "quota.explicit_status", since="0.19"),

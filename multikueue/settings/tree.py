@@ -24,6 +24,7 @@ from multikueue.settings.values import (
     number_as_text,
     object_name,
     quantity,
+    resource_name,
     share,
 )
 
@@ -41,7 +42,9 @@ __all__ = [
     "ClusterProfiles",
     "DeclaredKind",
     "DeclaredPods",
+    "DeviceClassMapping",
     "Dispatch",
+    "DynamicResources",
     "ExecCommand",
     "Integrations",
     "LeaderElection",
@@ -362,6 +365,49 @@ class Transformation(_Group):
     """A resource: where it is requested, the input counts that many times."""
 
 
+class DeviceClassMapping(_Group):
+    """The resource that devices of some classes count as."""
+
+    name: Annotated[str, AfterValidator(resource_name)]
+    """The resource, as ClusterQueues have quota for it."""
+
+    device_class_names: Annotated[
+        tuple[Annotated[str, AfterValidator(resource_name)], ...], Field(min_length=1, max_length=8)
+    ]
+    """The DeviceClasses, 1 to 8."""
+
+
+class DynamicResources(_Group):
+    """Devices that pods claim: dynamic resource allocation (docs/quota.md)."""
+
+    device_class_mappings: Annotated[tuple[DeviceClassMapping, ...], Field(max_length=16)] = ()
+    """Which devices count as what, at most 16. Devices of other classes are not counted: who claims them waits."""
+
+    enabled: bool | None = None
+    """Whether devices are counted: Kueue's feature gate KueueDRAIntegration. Without it: as in the release that
+    `quota.compatibility` names, so since 0.18."""
+
+    reject_when_disabled: bool | None = None
+    """Where they are not, whether work that claims some waits, rather than get quota as if it claimed none: Kueue's feature
+    gate KueueDRARejectWorkloadsWhenDRADisabled. Without it: as in that release, so since 0.18."""
+
+    extended_resources: bool | None = None
+    """Where they are, whether extended resources that a DeviceClass names count as its devices: Kueue's feature gate
+    KueueDRAIntegrationExtendedResource. Without it: as in that release, so since 0.19."""
+
+    @model_validator(mode="after")
+    def _one_resource_each(self) -> DynamicResources:
+        names = [each.name for each in self.device_class_mappings]
+        classes = [name for each in self.device_class_mappings for name in each.device_class_names]
+        if len(set(names)) < len(names):
+            raise ValueError("expected device_class_mappings with different names")
+        if len(set(classes)) < len(classes):
+            raise ValueError("expected each DeviceClass in one of the device_class_mappings, and there once")
+        if self.enabled is False and self.extended_resources:
+            raise ValueError("expected extended_resources only where enabled is not false")
+        return self
+
+
 class AdmissionSharing(_Group):
     """Whether the LocalQueues of a ClusterQueue take turns by what they used of late. It is for those with
     `admissionScope.admissionMode: UsageBasedAdmissionFairSharing`; elsewhere priority and age decide."""
@@ -414,6 +460,9 @@ class Quota(_Group):
 
     transformations: tuple[Transformation, ...] = ()
     """Resources that count by way of others, each by one rule. What is excluded is not looked at."""
+
+    dra: DynamicResources = DynamicResources()
+    """Devices that pods claim."""
 
     check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
     """What becomes of work that asks for a resource of which its ClusterQueue has no flavor: it never gets quota, or that

@@ -20,6 +20,7 @@ __all__ = [
     "number_as_text",
     "object_name",
     "quantity",
+    "resource_name",
     "share",
 ]
 
@@ -59,6 +60,13 @@ def label_key(value: str) -> str:
     if (slash and _OBJECT_NAME.fullmatch(prefix) is None) or _LABEL_VALUE.fullmatch(name) is None:
         raise ValueError("expected the key of a label, such as team or example.com/team")
     return value
+
+
+def resource_name(value: str) -> str:
+    try:
+        return label_key(value if len(value) <= 253 else "")
+    except ValueError:
+        raise ValueError("expected a name such as gpu or example.com/gpu, at most 253 characters") from None
 
 
 def label_value(value: str) -> str:

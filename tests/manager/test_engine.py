@@ -9,6 +9,7 @@ import pytest
 
 from multikueue.manager.engine import engine_of
 from multikueue.quota.engine import Engine
+from multikueue.quota.requests.devices import DeviceRules
 from multikueue.quota.workload.reasons import Reasons
 from multikueue.settings import Quota
 from multikueue.testing import NOW, cluster_queue, flavor, local_queue, namespace, workload
@@ -68,3 +69,40 @@ def test_admission_gates_hold_work_back_as_in_the_release_unless_told_otherwise(
 )
 def test_workloads_say_why_they_wait_as_the_settings_say(settings: dict[str, Any], reasons: Reasons) -> None:
     assert engine_of(Quota.model_validate(settings)).reasons == reasons
+
+
+@pytest.mark.parametrize(
+    ("settings", "rules"),
+    [
+        ({}, DeviceRules()),
+        ({"compatibility": "0.18"}, DeviceRules(has_extended=False)),
+        (
+            {"compatibility": "0.16"},
+            DeviceRules(is_counting=False, should_refuse=False, has_extended=False, has_details=False),
+        ),
+        (
+            {"compatibility": "0.16", "dra": {"enabled": True}},
+            DeviceRules(should_refuse=False, has_extended=False, has_details=False),
+        ),
+        ({"dra": {"enabled": False}}, DeviceRules(is_counting=False)),
+        (
+            {"dra": {"enabled": False, "reject_when_disabled": False, "extended_resources": False}},
+            DeviceRules(is_counting=False, should_refuse=False, has_extended=False),
+        ),
+        (
+            {"dra": {"device_class_mappings": [{"name": "gpu", "device_class_names": ["a", "b"]}]}},
+            DeviceRules(of_class={"a": "gpu", "b": "gpu"}),
+        ),
+    ],
+    ids=[
+        "as in the newest release",
+        "without extended resources as in 0.18",
+        "not at all as in 0.16",
+        "in 0.16 where it is on",
+        "refused where it is off",
+        "ignored where all of it is off",
+        "by class",
+    ],
+)
+def test_devices_count_as_in_the_release_unless_told_otherwise(settings: dict[str, Any], rules: DeviceRules) -> None:
+    assert engine_of(Quota.model_validate(settings)).devices == rules

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, TEMPLATES
 from multikueue.settings import Loaded, Settings, kueue, read, tree
-from multikueue.settings.tree import AdmissionSharing, PodsReady, Transformation, leaves
+from multikueue.settings.tree import AdmissionSharing, DeviceClassMapping, PodsReady, Transformation, leaves
 
 BOTH = pytest.mark.parametrize("version", kueue.VERSIONS)
 
@@ -76,6 +76,13 @@ def nested(path: str, value: Any) -> dict[str, Any]:
                     input="gpu", strategy="Replace", outputs={"credits": "80", "mem": "5Gi"}, multiply_by="x"
                 ),
             ),
+        ),
+        ("resources.deviceClassMappings", [], "quota.dra.device_class_mappings", ()),
+        (
+            "resources.deviceClassMappings",
+            [{"name": "gpu", "deviceClassNames": ["gpu.example.com", "mig.example.com"], "sources": []}],
+            "quota.dra.device_class_mappings",
+            (DeviceClassMapping(name="gpu", device_class_names=("gpu.example.com", "mig.example.com")),),
         ),
         (
             "multiKueue.externalFrameworks",
@@ -328,6 +335,62 @@ def test_workloads_say_explicitly_that_they_wait_only_by_granular_reasons(tmp_pa
 )
 def test_transformations_that_are_none_are_refused(tmp_path: Path, rules: Any, problem: str) -> None:
     assert problem in refusal(tmp_path, {"resources": {"transformations": rules}})
+
+
+def mapping(name: str = "gpu", *classes: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "deviceClassNames": list(classes or (f"{name}.example.com",)), **more}
+
+
+NO_MAPPINGS: dict[str, tuple[Any, str]] = {
+    "no list": ({}, "resources.deviceClassMappings: expected a list"),
+    "a name that is no label": ([mapping("g p u", "a")], "resources.deviceClassMappings[0].name: expected a name such"),
+    "a class that is no label": ([mapping("gpu", "-")], "resources.deviceClassMappings[0].device_class_names[0]: "),
+    "a long name": ([mapping("a" * 200 + "." + "b" * 50 + "/gpu", "a")], "at most 253 characters"),
+    "no classes": ([{"name": "gpu", "deviceClassNames": []}], "resources.deviceClassMappings[0].device_class_names"),
+    "nine classes": ([mapping("gpu", *"abcdefghi")], "resources.deviceClassMappings[0].device_class_names: expected"),
+    "seventeen mappings": ([mapping(f"gpu{n}") for n in range(17)], "resources.deviceClassMappings: expected"),
+    "one name twice": ([mapping("gpu", "a"), mapping("gpu", "b")], "expected device_class_mappings with different"),
+    "one class twice": ([mapping("gpu", "a"), mapping("big", "a")], "expected each DeviceClass in one of the"),
+    "one class twice in one": ([mapping("gpu", "a", "a")], "expected each DeviceClass in one of the"),
+}
+
+
+@pytest.mark.parametrize(("mappings", "problem"), NO_MAPPINGS.values(), ids=NO_MAPPINGS)
+def test_mappings_of_devices_that_are_none_are_refused(tmp_path: Path, mappings: Any, problem: str) -> None:
+    assert problem in refusal(tmp_path, {"resources": {"deviceClassMappings": mappings}})
+
+
+def test_mappings_with_sources_are_named_and_left_out(tmp_path: Path) -> None:
+    counters = mapping("memory", sources=[{"counter": {"name": "memory", "driver": "gpu.example.com"}}])
+    found = loaded(tmp_path, {"resources": {"deviceClassMappings": [mapping(), counters]}})
+    assert [each.name for each in found.settings.quota.dra.device_class_mappings] == ["gpu"]
+    (said,) = found.ignored
+    assert said.field == "resources.deviceClassMappings"
+    assert '"memory"' in said.value or "'memory'" in said.value
+    assert said.why.startswith("devices are counted by number")
+
+
+@pytest.mark.parametrize(
+    ("gate", "release", "setting"),
+    [
+        ("KueueDRAIntegration", "0.19", "enabled"),
+        ("DynamicResourceAllocation", "0.16", "enabled"),
+        ("KueueDRARejectWorkloadsWhenDRADisabled", "0.19", "reject_when_disabled"),
+        ("KueueDRAIntegrationExtendedResource", "0.19", "extended_resources"),
+    ],
+)
+@pytest.mark.parametrize("value", [True, False])
+def test_gates_say_whether_devices_are_counted(
+    tmp_path: Path, gate: str, release: str, setting: str, value: bool
+) -> None:
+    found = loaded(tmp_path, {"featureGates": {gate: value}}, quota__compatibility=release)
+    assert getattr(found.settings.quota.dra, setting) is value
+    assert found.ignored == ()
+
+
+def test_extended_resources_are_devices_only_where_devices_are_counted(tmp_path: Path) -> None:
+    gates = {"KueueDRAIntegration": False, "KueueDRAIntegrationExtendedResource": True}
+    assert "expected extended_resources only where enabled is not false" in refusal(tmp_path, {"featureGates": gates})
 
 
 @pytest.mark.parametrize(

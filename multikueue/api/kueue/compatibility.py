@@ -81,6 +81,16 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     """#12891, since 0.19: where LocalQueues take turns, the history of one that is new begins with nothing; before, with
     what it used at that moment."""
 
+    counts_devices: bool = True
+    """KEP 2941, gate KueueDRAIntegration, on since 0.18: devices that pods claim count, and work that claims others waits;
+    before, with gate DynamicResourceAllocation off, they are ignored."""
+
+    counts_extended_resources: bool = True
+    """The same, gate KueueDRAIntegrationExtendedResource, on since 0.19: so do extended resources with devices behind them."""
+
+    has_device_details: bool = True
+    """The same, since 0.18: a claim may have constraints, configuration and selectors."""
+
     @classmethod
     def of(cls, release: Release) -> Compatibility:
         """The switches of a release; "0.16" is 0.16.2."""
@@ -99,6 +109,7 @@ _0_18 = replace(
     has_exact_products=False,
     has_pod_limits=False,
     has_zero_initial_usage=False,
+    counts_extended_resources=False,
 )
 _0_16 = replace(
     _0_18,
@@ -110,6 +121,8 @@ _0_16 = replace(
     has_check_messages=False,
     has_identifier_annotations=False,
     has_ray_redis_cleanup=False,
+    counts_devices=False,
+    has_device_details=False,
     most_pod_sets=8,
 )
 

@@ -203,7 +203,7 @@ async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> list
     if workload is None or isinstance(workload, str):
         note(workload or f"What it would wait for is not known of {job['kind']} here")
         return []
-    objects, forbidden = await fetch_objects(client, workload.metadata.namespace)
+    objects, forbidden = await fetch_objects(client, workload.metadata.namespace, config)
     if forbidden:
         note(f"Not seen: the quota it would wait for: you may not list {', '.join(forbidden)}")
     objects["workloads"].append(({}, workload))

@@ -25,6 +25,8 @@ from multikueue.cli.workload.lookup import InNamespace, Named, pick
 from multikueue.cli.workload.quota import Objects, explained, fetch_objects, in_words
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from multikueue.api.kueue.workload import Workload
     from multikueue.cli.workload.explanation import ManagerExplanation
     from multikueue.dispatch.nomination.prospects import Prospect
@@ -91,7 +93,7 @@ def why(
     reach = WorkerAccess(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
-    seen = run_async(lambda: _look(target, reach, namespace, name))
+    seen = run_async(lambda: _look(target, reach, namespace, name, config))
     found = None if seen.forbidden or seen.workers else seen.told or explained(seen.objects, seen.workload, config)
     _answer(seen, found, output)
 
@@ -212,7 +214,9 @@ class _Seen:
     told: Explanation | None = None
 
 
-async def _look(target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str) -> _Seen:
+async def _look(
+    target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str, config: Path | None
+) -> _Seen:
     from multikueue.api import kinds
 
     async with target.connect_in(namespace) as (client, where):
@@ -222,7 +226,7 @@ async def _look(target: ContextChoice, reach: WorkerAccess, namespace: str | Non
         if asked is not None:
             seen.told = asked.quota
         else:
-            seen.objects, seen.forbidden = await fetch_objects(client, where)
+            seen.objects, seen.forbidden = await fetch_objects(client, where, config)
             seen.unseen = [f"quota: you may not list {', '.join(seen.forbidden)}"] if seen.forbidden else []
         if _is_waiting_for_worker(seen.workload):
             from multikueue.cli.workload.prospects import prospects

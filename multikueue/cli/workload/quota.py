@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from multikueue.cli.access.connection import fetch_pairs, now
 
 if TYPE_CHECKING:
+    from multikueue.api.kind import Kind
     from multikueue.api.kueue.queues import ClusterQueue
     from multikueue.api.kueue.workload import Workload
     from multikueue.kube.cluster_client import ClusterClient
@@ -26,9 +27,10 @@ Requests = Mapping[str, int]
 """Counted amounts of all pods of a pod set, by resource."""
 
 
-async def fetch_objects(client: ClusterClient, where: str) -> tuple[Objects, list[str]]:
+async def fetch_objects(client: ClusterClient, where: str, config: Path | None) -> tuple[Objects, list[str]]:
     """Objects that quota depends on, and the kinds that may not be listed; workloads of the own namespace at least."""
     from multikueue.api import kinds
+    from multikueue.cli.access.manager_settings import load_settings
     from multikueue.errors import Forbidden
 
     found, forbidden = Objects(), list[str]()
@@ -36,6 +38,7 @@ async def fetch_objects(client: ClusterClient, where: str) -> tuple[Objects, lis
         kinds.NAMESPACES,
         kinds.LIMIT_RANGES,
         kinds.RUNTIME_CLASSES,
+        *_of_devices(_empty_engine(load_settings(config))),
         kinds.RESOURCE_FLAVORS,
         kinds.ADMISSION_CHECKS,
         kinds.COHORTS,
@@ -52,6 +55,14 @@ async def fetch_objects(client: ClusterClient, where: str) -> tuple[Objects, lis
     return found, forbidden
 
 
+def _of_devices(engine: Engine) -> list[Kind[Any]]:
+    """The kinds that devices are counted by, if they are."""
+    from multikueue.api.kinds import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES
+
+    templates = [RESOURCE_CLAIM_TEMPLATES] if engine.devices.needs_templates else []
+    return [*templates, DEVICE_CLASSES] if engine.devices.needs_classes else [*templates]
+
+
 def explained(objects: Objects, workload: Workload, config: Path | None) -> Explanation | None:
     from multikueue.quota.visibility.explain import explain
 
@@ -60,12 +71,13 @@ def explained(objects: Objects, workload: Workload, config: Path | None) -> Expl
 
 def requested(objects: Objects, workload: Workload, config: Path | None) -> list[Requests]:
     """What each pod set needs at the least. Nothing is known with partial admission, where fewer pods may do."""
-    from multikueue.api.kinds import LIMIT_RANGES, RUNTIME_CLASSES
+    from multikueue.api.kinds import DEVICE_CLASSES, LIMIT_RANGES, RESOURCE_CLAIM_TEMPLATES, RUNTIME_CLASSES
     from multikueue.api.kueue.workload import workload_spec
 
     if any(pod_set.min_count is not None for pod_set in workload_spec(workload).pod_sets):
         return []
-    rules = {kind.plural: objects.get(kind.plural, []) for kind in (LIMIT_RANGES, RUNTIME_CLASSES)}
+    pods = (LIMIT_RANGES, RUNTIME_CLASSES, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES)
+    rules = {kind.plural: objects.get(kind.plural, []) for kind in pods}
     waiting = _engine({**rules, "workloads": [({}, workload)]}, config).view.pending_workload(workload.key)
     return [each.requests for each in waiting.demand.pod_sets] if waiting is not None else []
 

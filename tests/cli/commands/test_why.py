@@ -10,9 +10,10 @@ import yaml
 
 from fakekube.model.wire import Refused
 from multikueue.api import kinds
-from multikueue.testing import cluster_queue, flavor, local_queue, namespace, workload
+from multikueue.testing import cluster_queue, flavor, local_queue, namespace, pod_set, workload
 from tests.cli.conftest import Run, World
 from tests.cluster import Fault
+from tests.quota.builders import claim_template, claiming, devices
 
 
 @pytest.fixture
@@ -119,6 +120,24 @@ def test_what_helps_is_told_with_the_reason(full: World, cli: Run) -> None:
 
     assert "one that is held goes on with `multikueue queues resume -n a main`." in result.lines[0]
     assert "queues resume -n a main" in json.loads(cli("why", "-n", "a", "held", "-o", "json").out)["repair"]
+
+
+def test_devices_are_counted_by_what_is_there_where_settings_map_them(full: World, cli: Run, tmp_path: Path) -> None:
+    pods = pod_set().template(claiming("two"))
+    full.manager.add(kinds.WORKLOADS, workload("claims", namespace="a").queue("main").pod_sets(pods).build())
+    full.manager.add(
+        kinds.RESOURCE_CLAIM_TEMPLATES, claim_template("two", devices("gpu.example.com", 2), namespace="a")
+    )
+    mapping = {"name": "gpu", "device_class_names": ["gpu.example.com"]}
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({"quota": {"dra": {"device_class_mappings": [mapping]}}}))
+
+    assert "gpu: no flavor of the ClusterQueue has it" in cli("why", "-n", "a", "claims", "-f", str(config)).lines[0]
+    asked = [request.path for request in full.manager.requests]
+    full.manager.requests.clear()
+    assert "no DeviceClass is mapped" in cli("why", "-n", "a", "claims").lines[0]
+    assert [path for path in asked if "resource.k8s.io" in path]
+    assert not [request for request in full.manager.requests if "resource.k8s.io" in request.path]
 
 
 QUOTA_KINDS = ("namespaces", "limitranges", "runtimeclasses", "resourceflavors", "cohorts", "clusterqueues")
