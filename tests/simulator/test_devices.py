@@ -13,6 +13,7 @@ from multikueue.api import kinds
 from multikueue.api.kueue.workload import QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
 from multikueue.settings import STANDALONE, Cluster, DeviceClassMapping, DynamicResources, InForce, Quota, Settings
+from multikueue_simulator.workers.kueue.behaviour import Behaviour
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, Layout, Share, World
 from tests.project.files import ROOT
@@ -110,6 +111,42 @@ async def test_others_wait_until_devices_are_free(world: World, tasks: TaskGroup
     submit(world, "second", pods=1)
     await until(lambda: "insufficient unused quota for gpu" in waits_for(world)[1])
     await until(lambda: is_over(world, "second"))
+
+
+LACKS_TEMPLATE = Behaviour(
+    refusal=lambda _copy: (
+        "spec.podSets[0].template.spec.resourceClaims[0]: Internal error: failed to get claim spec for "
+        "ResourceClaimTemplate one-gpu in podset main"
+    )
+)
+"""What a Kueue with mappings does to copies where their template is not there."""
+
+
+@in_a_world
+async def test_the_worker_that_has_the_template_gets_it(world: World, tasks: TaskGroup) -> None:
+    create_template(world)
+    world.workers["w1"].kueue.behave(LACKS_TEMPLATE)
+    await begin(world, tasks, MAPPING)
+    submit(world)
+    await until(lambda: world.workers["w2"].site.stored(kinds.JOBS, JOB))
+    assert world.workers["w1"].site.stored(kinds.JOBS, JOB) is None
+    await until(lambda: is_over(world, "job"))
+
+
+@in_a_world
+async def test_it_keeps_its_quota_until_a_worker_has_the_template(world: World, tasks: TaskGroup) -> None:
+    create_template(world)
+    for worker in world.workers.values():
+        worker.kueue.behave(LACKS_TEMPLATE)
+    await begin(world, tasks, MAPPING)
+    submit(world)
+    await anyio.sleep(600)
+    (workload,) = world.manager.all(kinds.WORKLOADS)
+    assert workload["status"]["admission"]
+    assert [check["state"] for check in workload["status"]["admissionChecks"]] == ["Pending"]
+
+    world.workers["w2"].kueue.behave(Behaviour())
+    await until(lambda: is_over(world, "job"))
 
 
 @in_a_world

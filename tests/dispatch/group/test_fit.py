@@ -81,6 +81,12 @@ VERDICTS: dict[str, tuple[str, dict[str, list[str]] | None, str]] = {
         ONE,
         "cpu 6 of 4 at most in flavor default",
     ),
+    "a template of claims": (
+        "spec.podSets[0].template.spec.resourceClaims[0]: Internal error: failed to get claim spec for "
+        "ResourceClaimTemplate gpu in podset main",
+        ONE,
+        "",
+    ),
     "other words": ("Workload no longer fits after processing another workload", ONE, ""),
 }
 
