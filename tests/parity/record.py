@@ -53,6 +53,7 @@ V = "kueue.x-k8s.io/v1beta2"
 WATCHED = {kind: Kind(V, kind) for kind in ("Workload", "ClusterQueue", "LocalQueue", "Cohort")}
 KINDS = WATCHED | {kind: Kind(V, kind) for kind in ("ResourceFlavor", "AdmissionCheck", "WorkloadPriorityClass")}
 KINDS |= {kind: Kind("v1", kind) for kind in ("Namespace", "LimitRange")}
+KINDS["ResourceClaimTemplate"] = Kind("resource.k8s.io/v1", "ResourceClaimTemplate")
 WORKLOAD = WATCHED["Workload"]
 
 JUDGED = ("QuotaReserved", "Admitted", "Evicted", "Finished")

@@ -20,6 +20,7 @@ OTHERWISE = (
     "of_what_is_contested",
     "cohort_that_borrows",
     "another_flavor",
+    "that_pods_claim",
 )
 """Those in which 0.16 and 0.19 differ."""
 

@@ -20,6 +20,11 @@ EXPLICIT: Object = {"featureGates": {**GRANULAR["featureGates"], "UnadmittedWork
 
 FAIR: Object = {"fairSharing": {"preemptionStrategies": [FINAL, INITIAL]}}
 
+DEVICES = "gpu.example.com"
+"""A DeviceClass that counts as GPU in stories with CLAIMS."""
+
+CLAIMS: Object = {"resources": {"deviceClassMappings": [{"name": "example.com/gpu", "deviceClassNames": [DEVICES]}]}}
+
 NEWEST = RELEASES[-1]
 
 CPU, GPU = "cpu", "example.com/gpu"
@@ -86,13 +91,25 @@ class _Cast:
         asked = {GPU if name == "gpu" else name: str(more.pop(name)) for name in ("cpu", "gpu") if name in more}
         fewest = {"minCount": more.pop("fewest")} if "fewest" in more else {}
         labels = {"nodeSelector": more.pop("labels")} if "labels" in more else {}
+        claims = [{"name": each, "resourceClaimTemplateName": self.name(each)} for each in more.pop("claims", ())]
+        claimed = {"resourceClaims": claims} if claims else {}
         container = {"name": "c", "image": "busybox", "resources": {"requests": asked}}
-        template = {"spec": {"restartPolicy": "Never", "containers": [container], **labels}}
+        template = {"spec": {"restartPolicy": "Never", "containers": [container], **labels, **claimed}}
         pod_sets = [{"name": "main", "count": pods, "template": template, **fewest}]
         spec = {"queueName": self.name(queue), "podSets": pod_sets, "priority": priority, **more}
         body = self.object("Workload", short, spec)
         body["metadata"]["namespace"] = self.name("ns")
         return body
+
+    def claim(self, short: str, count: int, of: str = DEVICES) -> Object:
+        """A template of claims to so many devices of a class."""
+        requests = [{"name": "it", "exactly": {"deviceClassName": of, "count": count}}]
+        return {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": self.name(short), "namespace": self.name("ns")},
+            "spec": {"spec": {"devices": {"requests": requests}}},
+        }
 
     def _local_queue(self, queue: str) -> Object:
         metadata = {"name": queue, "namespace": self.name("ns")}
@@ -373,6 +390,37 @@ def _behind_a_head_that_waits(prefix: str) -> Told:
     ]
 
 
+def _devices_that_pods_claim(prefix: str) -> Told:
+    """They count as the resource of their class; work waits that claims others, or by a template that is not there."""
+    cast = _Cast(prefix)
+    stage = cast.stage(cast.queue("q", cast.quota(cpu=10, gpu=4)))["apply"]
+    return CLAIMS, [
+        {"apply": [*stage, cast.claim("two", 2), cast.claim("others", 1, "fpga.example.com")]},
+        {"create": [cast.work("w1", "q", cpu=1, claims=["two"])]},
+        {
+            "create": [
+                cast.work("w2", "q", pods=2, cpu=1, claims=["two"]),
+                cast.work("w3", "q", cpu=1, claims=["others"]),
+            ]
+        },
+        {"create": [cast.work("w4", "q", cpu=1, gpu=1, claims=["late"])]},
+        {"create": [cast.work("w5", "q", cpu=1)]},
+        {"apply": [cast.claim("late", 1)]},
+        {"finish": [cast.name("w1")]},
+    ]
+
+
+def _devices_of_no_class_that_pods_claim(prefix: str) -> Told:
+    """Where no class counts as anything, work that claims devices waits."""
+    cast = _Cast(prefix)
+    stage = cast.stage(cast.queue("q", cast.quota(cpu=10, gpu=4)))["apply"]
+    return {}, [
+        {"apply": [*stage, cast.claim("two", 2)]},
+        {"create": [cast.work("w1", "q", cpu=1, claims=["two"])]},
+        {"create": [cast.work("w2", "q", cpu=1)]},
+    ]
+
+
 STORIES: tuple[Callable[[str], Told], ...] = (
     _a_cohort_is_made_above_admitted_work,
     _time_is_up,
@@ -389,6 +437,8 @@ STORIES: tuple[Callable[[str], Told], ...] = (
     _why_work_waits_from_the_beginning,
     _its_queues_hold_work_up,
     _behind_a_head_that_waits,
+    _devices_that_pods_claim,
+    _devices_of_no_class_that_pods_claim,
 )
 
 

@@ -133,6 +133,7 @@ class Play:
             preemption=self.engine.scheduler.eviction(key),
             verdict=self.engine.view.verdict(key),
             misconfiguration=self.engine.view.misconfiguration(key),
+            uncounted=self.engine.view.uncounted(key),
             required_checks=self.engine.view.required_checks(name, flavors),
             local_queue=queue,
             cluster_queue=self.engine.view.cluster_queue(name),

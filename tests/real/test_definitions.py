@@ -148,6 +148,7 @@ BUILT_IN = (
     ("batch", "Job"), ("batch", "CronJob"), ("", "Pod"), ("", "Secret"), ("", "ConfigMap"), ("", "Namespace"),
     ("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease"), ("", "ServiceAccount"),
     ("scheduling.k8s.io", "PriorityClass"), ("node.k8s.io", "RuntimeClass"), ("", "LimitRange"),
+    ("resource.k8s.io", "DeviceClass"), ("resource.k8s.io", "ResourceClaimTemplate"),
     ("", "ResourceQuota"), ("", "Node"), ("", "Service"), ("rbac.authorization.k8s.io", "Role"),
     ("rbac.authorization.k8s.io", "ClusterRole"), ("rbac.authorization.k8s.io", "RoleBinding"),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
@@ -161,7 +162,7 @@ OF_BUILT_IN_ON_PURPOSE: Mapping[str, str] = {
     r"\.(schedulingGroup|workloadRef|volumeStatus|nodeAllocatableResourceClaimStatuses)\b": "the library is of 1.36",
     r"\.allocatedResourcesStatus\[\]\.resources\[\]\.message": "the library is of 1.36",
     r"\.openAPIV3Schema\.": "a schema in a schema is kept as it is",
-    r"\.subresources\.status": "it is kept as it is",
+    r"\.(subresources\.status|opaque\.parameters)\b": "it is kept as it is",
     r"\.caBundle x-kubernetes-list-type": "a list type of a text says nothing",
     r"\.allocatedResourceStatuses x-kubernetes-map-type": "granular is what a map is anyway",
 }

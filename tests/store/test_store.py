@@ -457,9 +457,9 @@ def test_limits_of_a_namespace_reach_the_engine_and_wake_the_admission() -> None
     noted.admissions = 0
 
     store.limit_ranges.upsert(limits)
-    assert "LimitRange" in _demand_of_first(store).problem
+    assert "LimitRange" in _demand_of(store, "small").problem
     store.limit_ranges.remove(limits)
-    assert _demand_of_first(store).problem == ""
+    assert _demand_of(store, "small").problem == ""
     assert noted.admissions == 2
 
 
@@ -471,7 +471,7 @@ def test_limits_that_are_none_are_set_aside_and_change_nothing() -> None:
 
     store.limit_ranges.upsert(limits)
     assert "two" in store.limit_ranges.unreadable[limits.key]
-    assert _demand_of_first(store).problem == ""
+    assert _demand_of(store, "w").problem == ""
 
 
 def test_a_cohort_concerns_the_queues_of_its_tree_before_and_after() -> None:
@@ -496,9 +496,9 @@ def test_the_overhead_of_a_runtime_class_reaches_the_engine() -> None:
     heavy = RuntimeClass(metadata=ObjectMeta(name="heavy"), overhead=Overhead(pod_fixed={"cpu": "1"}))
 
     store.runtime_classes.upsert(heavy)
-    assert [each.requests for each in _demand_of_first(store).pod_sets] == [{"cpu": 1000}]
+    assert [each.requests for each in _demand_of(store, "w").pod_sets] == [{"cpu": 1000}]
     store.runtime_classes.remove(heavy)
-    assert [each.requests for each in _demand_of_first(store).pod_sets] == [{}]
+    assert [each.requests for each in _demand_of(store, "w").pod_sets] == [{}]
 
 
 def test_what_devices_are_counted_by_reaches_the_engine_and_wakes_the_admission() -> None:
@@ -509,17 +509,19 @@ def test_what_devices_are_counted_by_reaches_the_engine_and_wakes_the_admission(
 
     store.claim_templates.upsert(claim_template("one", devices("gpu", 2)))
     store.device_classes.upsert(device_class("gpu"))
-    assert [each.requests for each in _demand_of_first(store).pod_sets] == [{"gpu": 3}]
+    assert [each.requests for each in _demand_of(store, "w").pod_sets] == [{"gpu": 3}]
     store.device_classes.remove(device_class("gpu"))
     store.claim_templates.remove(claim_template("one"))
-    assert "is not there" in _demand_of_first(store).problem
+    assert "is not there" in _demand_of(store, "w").problem
     assert noted.admissions == 4
 
 
-def _demand_of_first(store: Store) -> Demand:
-    """After a cycle, which asks those anew for whom something changed."""
+def _demand_of(store: Store, name: str) -> Demand:
+    """After a cycle, which counts those anew for whom something changed."""
     store.engine.scheduler.cycle(NOW)
-    return next(store.engine.view.waiting_in("cq")).demand
+    waiting = store.engine.view.pending_workload(workload(name).build().key)
+    assert waiting is not None
+    return waiting.demand
 
 
 # Groups of Pods.

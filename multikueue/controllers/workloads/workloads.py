@@ -115,6 +115,7 @@ class Workloads(msgspec.Struct, frozen=True):
             is_switched_off=scheduler.was_switched_off(key),
             verdict=quota.verdict(key),
             misconfiguration=quota.misconfiguration(key) if store.engine.reasons.is_granular else "",
+            uncounted=quota.uncounted(key),
             required_checks=quota.required_checks(admission.cluster_queue if admission else name, flavors),
         )
         queues = lifecycle.Queues(

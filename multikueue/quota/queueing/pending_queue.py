@@ -20,9 +20,6 @@ from multikueue.quota.workload.outcome import Verdict
 _TRIED_AGAIN = (Reason.FAILED_AFTER_NOMINATION, Reason.PENDING_PREEMPTION)
 """Reasons with which a head stays active under BestEffortFIFO (quota-engine 2.2)."""
 
-_BEYOND_QUOTA = (Reason.NAMESPACE_MISMATCH, Reason.UNCOUNTED_DEVICES)
-"""Reasons that no free quota would help."""
-
 _SLACK = 16
 """Outdated entries that even a small heap may have before it is built again."""
 
@@ -101,7 +98,7 @@ class PendingQueue:
 
     def _should_try_at_once(self, waiting: PendingWorkload, reason: Reason) -> bool:
         if self.is_strict:  # nobody may pass the head, but for one that no free quota would help
-            return reason not in _BEYOND_QUOTA
+            return reason is not Reason.NAMESPACE_MISMATCH
         return waiting.progress is not None or reason in _TRIED_AGAIN
 
     def mark_inadmissible(self, waiting: PendingWorkload, verdict: Verdict) -> list[ObjectKey]:

@@ -24,7 +24,6 @@ class Reason(Enum):
     GENERIC = "does not fit"
     FAILED_AFTER_NOMINATION = "lost within the cycle, or its reservation could not be written"
     NAMESPACE_MISMATCH = "its namespace is not selected"
-    UNCOUNTED_DEVICES = "it claims devices that cannot be counted"
     PENDING_PREEMPTION = "others are on their way out for it"
 
 
@@ -92,6 +91,11 @@ class PendingWorkload:
         its place: younger workloads would pass it while it waits for its status to say so."""
         requeued = self.workload.condition(REQUEUED)
         return requeued is not None and requeued.status == "False" and requeued.reason == "LocalQueueStopped"
+
+    @property
+    def uncounted(self) -> str:
+        """Why it does not queue: it claims devices that cannot be counted. Empty if it claims none such."""
+        return self.demand.problem if self.demand.has_uncounted else ""
 
     @property
     def has_failed_checks(self) -> bool:

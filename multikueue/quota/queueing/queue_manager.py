@@ -200,18 +200,20 @@ class QueueManager:
     def is_outdated(self, key: ObjectKey) -> bool:
         return key in self._outdated
 
-    def update_outdated(self, now: datetime) -> None:
-        """Compute a batch of demands again, so that no turn of the event loop grows with their number."""
-        for key in tuple(islice(self._outdated, OUTDATED_AT_A_TIME)):
-            self._ask_again(key, now)
+    def update_outdated(self, now: datetime) -> list[ObjectKey]:
+        """Compute a batch of demands again, so that no turn of the event loop grows with their number.
 
-    def _ask_again(self, key: ObjectKey, now: datetime) -> None:
+        Returns the keys of those that queue from now on, or not any more."""
+        return [key for key in tuple(islice(self._outdated, OUTDATED_AT_A_TIME)) if self._ask_again(key, now)]
+
+    def _ask_again(self, key: ObjectKey, now: datetime) -> bool:
         old = self._waiting[key]
         new = self.waiting_of(old.workload, old.spec)
         del self._outdated[key]
         if new.demand != old.demand:
             self.leave(key)
             self.add_or_update(new, now)
+        return new.uncounted != old.uncounted
 
     # --- workloads ---
 
@@ -300,6 +302,9 @@ class QueueManager:
         if line is None:
             return False
         self._busy.add(queue)
+        if waiting.uncounted:
+            line.remove(waiting.key)
+            return False
         self._remember_backoff(waiting, now)
         return line.push_or_update(waiting, now)
 

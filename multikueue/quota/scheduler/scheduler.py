@@ -16,14 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.kueue.queues import KNOWN_ENDS
-from multikueue.api.kueue.unadmitted import (
-    INADMISSIBLE,
-    PENDING,
-    PENDING_EVALUATION,
-    SUSPENDED,
-    WAITING,
-    WAITING_FOR_PODS_READY,
-)
+from multikueue.api.kueue.unadmitted import PENDING_EVALUATION, SUSPENDED, WAITING, WAITING_FOR_PODS_READY
 from multikueue.api.kueue.workload import EVICTED, Admission, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.cache import QuotaCache, whole_second
@@ -197,10 +190,10 @@ class Scheduler:
             return Cycle()
         if let_in := self._let_in(now):
             return Cycle(reserved=[let_in], heads=1)
-        self._queues.update_outdated(now)
+        recounted = self._queues.update_outdated(now)
         self._queues.wake_due(now)
         heads = list(self._take_heads(now))
-        current = _Pass(Cycle(heads=len(heads)))
+        current = _Pass(Cycle(heads=len(heads), pending=recounted))
         for decision in run(heads, self.rules(now)):
             self._take_up(decision, current, now)
         self._fill_back(current, now)
@@ -231,9 +224,7 @@ class Scheduler:
             return Head(waiting, queue, generation, problem, quota_reserved_reason=SUSPENDED)
         if problem := self._namespace_problem(waiting, name):
             return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
-        reason = Reason.UNCOUNTED_DEVICES if waiting.demand.has_uncounted else Reason.GENERIC
-        replaced = self._replaced_by(waiting, name)
-        return Head(waiting, queue, generation, waiting.demand.problem, reason, replaced)
+        return Head(waiting, queue, generation, waiting.demand.problem, replaced=self._replaced_by(waiting, name))
 
     def misconfiguration(self, waiting: PendingWorkload, name: str) -> str:
         """Why no cycle would judge the workload at the head of that ClusterQueue, though the queue is well."""
@@ -344,8 +335,7 @@ class Scheduler:
     def _refuse(self, decision: Refuse, current: _Pass, now: datetime) -> None:
         """Give the head back, and with it workloads that would get the same verdict."""
         waiting = decision.head.waiting
-        before = INADMISSIBLE if decision.reason is Reason.UNCOUNTED_DEVICES else PENDING
-        reason = self._reasons.of(decision.quota_reserved_reason, before=before)
+        reason = self._reasons.of(decision.quota_reserved_reason)
         verdict = Verdict(decision.message, decision.resource_requests, reason)
         if waiting.verdict != verdict:
             current.done.pending.append(waiting.key)

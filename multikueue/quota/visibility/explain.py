@@ -117,7 +117,7 @@ def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | Non
     known = partial(Explanation, workload=str(key), cluster_queue=queue_name, message=_message(view, waiting))
     place = next((place for place, each in enumerate(view.waiting_in(queue_name), 1) if each.key == key), 0)
     if not place:
-        return known(problem=_no_way(view, waiting.local_queue))
+        return known(problem=waiting.uncounted or _no_way(view, waiting.local_queue))
     head = view.head(waiting, queue_name)
     strict = head.queue.spec.queueing_strategy == "StrictFIFO"
     inquiry = None if head.problem else _Inquiry(view, head, now)

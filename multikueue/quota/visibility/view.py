@@ -43,6 +43,11 @@ class QuotaView:
             return ""
         return self._scheduler.misconfiguration(waiting, local_queue.spec.cluster_queue)
 
+    def uncounted(self, key: ObjectKey) -> str:
+        """Why a pending workload is in no queue for its devices' sake; empty if it is in one, or for another reason."""
+        waiting = self._queues.get(key)
+        return "" if waiting is None else waiting.uncounted
+
     def pending_workload(self, key: ObjectKey) -> PendingWorkload | None:
         """A pending workload, whether it is in a queue or not."""
         return self._queues.get(key)

@@ -96,7 +96,8 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     """The scheduler's decisions about the workload.
 
     `until`: with the reservation, when it has to be gone. `preemption`: another workload is to get its quota.
-    `misconfiguration`: why no cycle would judge it, whatever the quota.
+    `misconfiguration`: why no cycle would judge it, whatever the quota. `uncounted`: why it does not even queue: its devices
+    cannot be counted.
     `is_switched_off`: it was inactive for a moment, in which another one may have got its quota. `required_checks` are
     those of the present reservation or admission, else those for all flavors.
     """
@@ -107,6 +108,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     is_switched_off: bool = False
     verdict: Verdict | None = None
     misconfiguration: str = ""
+    uncounted: str = ""
     required_checks: tuple[str, ...] = ()
 
 
@@ -538,11 +540,14 @@ class _Step:
             self.put(REQUEUED, "True", reason="LocalQueueRestarted", message="The LocalQueue runs again")
         elif requeued.reason == "ClusterQueueStopped" and _is_running(self.facts.queues.cluster_queue):
             self.put(REQUEUED, "True", reason="ClusterQueueRestarted", message="The ClusterQueue runs again")
+        elif requeued.reason == INADMISSIBLE and not self.facts.scheduling.uncounted:
+            for condition in (REQUEUED, QUOTA_RESERVED):
+                self.status = replace(self.status, conditions=without_condition(self.status.conditions, condition))
 
     def explain(self) -> None:
         """Say why a workload without quota has none."""
         verdict = self.facts.scheduling.verdict
-        if self.check_queue_problem() or self.check_misconfiguration() or self.check_gates():
+        if self.check_queue_problem() or self.check_devices() or self.check_misconfiguration() or self.check_gates():
             return
         if verdict is not None:
             self.pass_on(verdict)
@@ -614,6 +619,15 @@ class _Step:
             return MISCONFIGURED, f"ClusterQueue {local_queue.spec.cluster_queue} doesn't exist"
         is_active = self.facts.queues.is_cluster_queue_active
         return ("", "") if is_active else (SUSPENDED, f"ClusterQueue {queue.metadata.name} is inactive")
+
+    def check_devices(self) -> bool:
+        """Work whose devices cannot be counted does not queue (KEP 2941). Returns whether that is so."""
+        problem = self.facts.scheduling.uncounted
+        if problem:
+            told = self.facts.reasons.of(MISCONFIGURED, before=INADMISSIBLE)
+            self.put(QUOTA_RESERVED, "False", reason=told, message=problem)
+            self.put(REQUEUED, "False", reason=INADMISSIBLE, message=problem)
+        return bool(problem)
 
     def check_misconfiguration(self) -> bool:
         """Granular reasons say at once what keeps a workload from being judged; else that waits for a cycle."""

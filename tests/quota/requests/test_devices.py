@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from multikueue.api.kueue.unadmitted import INADMISSIBLE, MISCONFIGURED
-from multikueue.api.kueue.workload import QUOTA_RESERVED, workload_spec
+from multikueue.api.kueue.workload import QUOTA_RESERVED, REQUEUED, Workload, workload_spec
 from multikueue.api.meta import Object, encode
 from multikueue.quota.engine import Engine
 from multikueue.quota.requests.amounts import Accounting, Demand, Transformation, demand
@@ -251,6 +251,11 @@ def told(scene: Play, name: str) -> tuple[str, str]:
     return condition.reason, condition.message
 
 
+def only(scene: Play) -> Workload:
+    (found,) = scene.workloads.values()
+    return found
+
+
 def test_quota_of_devices_is_given_out() -> None:
     scene = play()
     scene.apply(ONE, TWO)
@@ -268,11 +273,17 @@ def test_who_names_a_template_that_is_not_there_waits_until_it_is() -> None:
         f'{CLAIM}.resourceClaimTemplateName: Not found: "ResourceClaimTemplate one of podset main is not there"',
     )
 
+    (requeued,) = (each for each in only(scene).status.conditions if each.type == REQUEUED)
+    assert (requeued.status, requeued.reason, requeued.message) == ("False", INADMISSIBLE, told(scene, "w")[1])
+    assert scene.engine.view.cluster_queue_status("cq", scene.now).pending_workloads == 0
+
     scene.apply(TWO)
-    assert scene.settle() == []
+    assert scene.engine.scheduler.cycle(scene.now).pending == []
     scene.apply(ONE)
+    assert scene.engine.scheduler.cycle(scene.now).pending == [only(scene).key]
     assert scene.settle() == ["w"]
-    assert scene.workloads[next(iter(scene.workloads))].has(QUOTA_RESERVED)
+    assert only(scene).has(QUOTA_RESERVED)
+    assert only(scene).condition(REQUEUED) is None
 
 
 def test_a_template_that_is_made_anew_is_counted_anew() -> None:
