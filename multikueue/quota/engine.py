@@ -198,11 +198,13 @@ class Engine:
         return ()
 
     def _limit_range_changed(self, seen: LimitRange, new: LimitRange | None, now: datetime) -> Concerned:  # noqa: ARG002
-        self._queues.set_limit_range(seen.key, new)
+        self._queues.counting.limits.set_range(seen.key, new)
+        self._queues.namespace_changed(seen.key.namespace)
         return ()
 
     def _runtime_class_changed(self, seen: RuntimeClass, new: RuntimeClass | None, now: datetime) -> Concerned:  # noqa: ARG002
-        self._queues.set_runtime_class(seen.metadata.name, new)
+        self._queues.counting.limits.set_class(seen.metadata.name, new)
+        self._queues.named_changed((seen.metadata.name,))
         return ()
 
     def _claim_template_changed(
@@ -211,11 +213,11 @@ class Engine:
         new: ResourceClaimTemplate | None,
         now: datetime,  # noqa: ARG002
     ) -> Concerned:
-        self._queues.named_changed(self._queues.devices.set_template(seen.key, new))
+        self._queues.named_changed(self._queues.counting.devices.set_template(seen.key, new))
         return ()
 
     def _device_class_changed(self, seen: DeviceClass, new: DeviceClass | None, now: datetime) -> Concerned:  # noqa: ARG002
-        self._queues.named_changed(self._queues.devices.set_class(seen.metadata.name, new))
+        self._queues.named_changed(self._queues.counting.devices.set_class(seen.metadata.name, new))
         return ()
 
     # --- workloads ---

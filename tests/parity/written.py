@@ -1,6 +1,7 @@
-"""Stories that are written, not drawn: what chance seldom brings about, and what releases of Kueue decide otherwise.
+"""Stories that are written, not drawn: what chance seldom brings about; one file, a story is little more than its steps.
 
-Each is a function of the prefix of all its names, as `draw` makes one of a seed.
+Some tell what releases of Kueue decide otherwise. Each is a function of the prefix of all its names, as `draw` makes one of a
+seed.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
 
-from multikueue.api.kubernetes.builtins import LimitRange, RuntimeClass
 from multikueue.api.kueue.workload import Workload, WorkloadSpec
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.cache import QuotaCache
@@ -18,9 +17,9 @@ from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue
 from multikueue.quota.queueing.pending_queue import PendingQueue
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
-from multikueue.quota.requests.amounts import AS_IT_IS, Accounting, Demand, demand
-from multikueue.quota.requests.devices import NO_CLASS, DeviceRules, Devices
-from multikueue.quota.requests.limits import LimitsByNamespace
+from multikueue.quota.requests.amounts import AS_IT_IS, Accounting, Demand
+from multikueue.quota.requests.counting import Counting
+from multikueue.quota.requests.devices import NO_CLASS, DeviceRules
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.quota.workload.outcome import Verdict
 
@@ -59,15 +58,14 @@ class QueueManager:
 
     def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS, devices: DeviceRules = NO_CLASS) -> None:
         self._cache = cache
-        self._accounting = accounting
-        self.devices = Devices(devices)
-        self._limits = LimitsByNamespace(has_pod_defaults=accounting.compatibility.has_pod_limits)
+        self.counting = Counting(accounting, devices)
         self._lines: dict[str, AnyPendingQueue] = {}
         self._routes: dict[ObjectKey, str] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, PendingWorkload]] = {}
         self._waiting: dict[ObjectKey, PendingWorkload] = {}
         self._namespaces: dict[str, dict[ObjectKey, PendingWorkload]] = {}
         self._named: dict[ObjectKey | str, dict[ObjectKey, PendingWorkload]] = {}
+        self._recounted: list[ObjectKey] = []
         self._outdated: dict[ObjectKey, None] = {}
         """Workloads whose demand may differ since something changed that it depends on, in order."""
         self._moves: dict[ObjectKey, _Move] = {}
@@ -174,19 +172,11 @@ class QueueManager:
         known = None if workload.key in self._outdated else self._waiting.get(workload.key)
         if known and known.spec is spec and known.workload.status.reclaimable_pods == reclaimed:
             return known.demand
-        namespace, count = workload.metadata.namespace, self._accounting
-        rules, devices = self._limits.of(namespace), self.devices
-        return demand(spec, reclaimed, accounting=count, rules=rules, devices=devices, namespace=namespace)
+        return self.counting.demand(workload, spec)
 
-    def set_limit_range(self, key: ObjectKey, value: LimitRange | None) -> None:
-        """A LimitRange is there, or gone (None): the demand of pending workloads in its namespace may differ now."""
-        self._limits.set_range(key, value)
-        self._outdated.update(dict.fromkeys(self._namespaces.get(key.namespace, ())))
-
-    def set_runtime_class(self, name: str, value: RuntimeClass | None) -> None:
-        """A RuntimeClass is there, or gone (None)."""
-        self._limits.set_class(name, value)
-        self.named_changed((name,))
+    def namespace_changed(self, namespace: str) -> None:
+        """The demand of pending workloads in that namespace may differ now."""
+        self._outdated.update(dict.fromkeys(self._namespaces.get(namespace, ())))
 
     def named_changed(self, names: Iterable[ObjectKey | str]) -> None:
         """The demand of pending workloads whose pods name these may differ now."""
@@ -200,20 +190,25 @@ class QueueManager:
     def is_outdated(self, key: ObjectKey) -> bool:
         return key in self._outdated
 
-    def update_outdated(self, now: datetime) -> list[ObjectKey]:
-        """Compute a batch of demands again, so that no turn of the event loop grows with their number.
+    def update_outdated(self, now: datetime) -> None:
+        """Compute a batch of demands again, so that no turn of the event loop grows with their number."""
+        for key in tuple(islice(self._outdated, OUTDATED_AT_A_TIME)):
+            self._ask_again(key, now)
 
-        Returns the keys of those that queue from now on, or not any more."""
-        return [key for key in tuple(islice(self._outdated, OUTDATED_AT_A_TIME)) if self._ask_again(key, now)]
+    def take_recounted(self) -> list[ObjectKey]:
+        """The keys of those that queue since the last call, or do not any more, as their devices were counted anew."""
+        taken, self._recounted = self._recounted, []
+        return taken
 
-    def _ask_again(self, key: ObjectKey, now: datetime) -> bool:
+    def _ask_again(self, key: ObjectKey, now: datetime) -> None:
         old = self._waiting[key]
         new = self.waiting_of(old.workload, old.spec)
         del self._outdated[key]
         if new.demand != old.demand:
             self.leave(key)
             self.add_or_update(new, now)
-        return new.uncounted != old.uncounted
+        if new.uncounted != old.uncounted:
+            self._recounted.append(key)
 
     # --- workloads ---
 

@@ -190,10 +190,10 @@ class Scheduler:
             return Cycle()
         if let_in := self._let_in(now):
             return Cycle(reserved=[let_in], heads=1)
-        recounted = self._queues.update_outdated(now)
+        self._queues.update_outdated(now)
         self._queues.wake_due(now)
         heads = list(self._take_heads(now))
-        current = _Pass(Cycle(heads=len(heads), pending=recounted))
+        current = _Pass(Cycle(heads=len(heads), pending=self._queues.take_recounted()))
         for decision in run(heads, self.rules(now)):
             self._take_up(decision, current, now)
         self._fill_back(current, now)
