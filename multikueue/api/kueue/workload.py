@@ -120,6 +120,12 @@ class PodSet(Value):
     topology_request: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class PreemptionGate(Value):
+    """One entry of spec.preemptionGates (KEP 8303)."""
+
+    name: str = ""
+
+
 class WorkloadSpec(Value):
     pod_sets: tuple[PodSet, ...] = ()
     queue_name: str = ""
@@ -127,6 +133,7 @@ class WorkloadSpec(Value):
     priority: Int64 = 0
     active: bool = True
     maximum_execution_time_seconds: Int64 | None = None
+    preemption_gates: tuple[PreemptionGate, ...] = ()
 
 
 class PodSetAssignment(Value):

@@ -12,17 +12,14 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.kueue.workload import PreemptionGateState, Workload
-from multikueue.api.meta import decoder, render_time
-from multikueue.api.values.foreign import answer_or, moment
+from multikueue.api.kueue.preemption_gates import BLOCKED, opened_at, states
+from multikueue.api.kueue.workload import Workload
+from multikueue.api.meta import render_time
 from multikueue.dispatch.group.group import Group, Remote
 
-__all__ = ["BLOCKED", "GATE", "gated", "is_open", "opening_patch", "to_open"]
+__all__ = ["GATE", "gated", "is_open", "opening_patch", "to_open"]
 
 GATE = "kueue.x-k8s.io/multikueue"
-BLOCKED = "BlockedOnPreemptionGates"
-"""The condition of a copy that could have quota by preempting, if its gate were open."""
-
 ONE_AT_A_TIME = timedelta(minutes=5)
 """How long a worker may preempt for the workload before the next one may too, as in Kueue."""
 
@@ -57,7 +54,7 @@ def is_open(remote: Remote) -> bool:
 def opening_patch(copy: Workload, now: datetime) -> Tree:
     """A merge patch of the copy's status that opens the gate."""
     state = {"name": GATE, "position": "Open", "lastTransitionTime": render_time(now)}
-    others = [each for each in _states(copy) if each.name != GATE]
+    others = [each for each in states(copy.status) if each.name != GATE]
     return {
         "metadata": {"resourceVersion": copy.metadata.resource_version},
         "status": {"preemptionGates": [*others, state]},
@@ -75,13 +72,4 @@ def _blocked_since(remote: Remote) -> datetime | None:
 
 
 def _opened_at(remote: Remote) -> datetime | None:
-    states = _states(remote.workload) if remote.workload is not None else ()
-    found = (moment(each.last_transition_time) for each in states if each.name == GATE and each.position == "Open")
-    return next(filter(None, found), None)
-
-
-def _states(copy: Workload) -> tuple[PreemptionGateState, ...]:
-    raw = copy.status.preemption_gates
-    if raw is msgspec.UNSET:
-        return ()
-    return answer_or(lambda: decoder(tuple[PreemptionGateState, ...])(raw), otherwise=())
+    return opened_at(remote.workload, GATE) if remote.workload is not None else None

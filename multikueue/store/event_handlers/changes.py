@@ -8,6 +8,7 @@ import msgspec
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.jobs.pod import POD_FINALIZER, Pod
+from multikueue.api.kueue.preemption_gates import BLOCKED
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from multikueue.api.kueue.unadmitted import NEVER_ADMITTED
 from multikueue.api.kueue.workload import (
@@ -21,7 +22,6 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import Object
 from multikueue.api.values.foreign import answer_or
-from multikueue.dispatch.copies.preemption_gates import BLOCKED
 from multikueue.dispatch.group.fit import is_suspected
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.kinds.pods.members import able

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from multikueue.api.kueue.preemption_gates import BLOCKED
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import encode, render_time
 from multikueue.dispatch.copies.actions import CreateWorkload, PatchStatus
-from multikueue.dispatch.copies.preemption_gates import BLOCKED, GATE
+from multikueue.dispatch.copies.preemption_gates import GATE
 from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.group.slices import Slice
 from multikueue.testing import NOW

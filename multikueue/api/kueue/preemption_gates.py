@@ -1,0 +1,37 @@
+"""Preemption gates of a Workload (KEP 8303): its spec names them, its status says which are open."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from multikueue.api.kueue.workload import PreemptionGateState, Workload, WorkloadStatus
+from multikueue.api.meta import decoder, encode
+from multikueue.api.values.foreign import answer_or, moment
+
+__all__ = ["BLOCKED", "opened_at", "states", "with_state"]
+
+BLOCKED = "BlockedOnPreemptionGates"
+"""The condition of a Workload that could have quota by preempting, if its gates were open."""
+
+
+def states(status: WorkloadStatus) -> tuple[PreemptionGateState, ...]:
+    """The gates in a status; none if they cannot be decoded."""
+    raw = status.preemption_gates
+    if raw is msgspec.UNSET:
+        return ()
+    return answer_or(lambda: decoder(tuple[PreemptionGateState, ...])(raw), otherwise=())
+
+
+def opened_at(workload: Workload, gate: str) -> datetime | None:
+    """Since when a gate is open; None while it is closed."""
+    found = (moment(e.last_transition_time) for e in states(workload.status) if e.name == gate and e.position == "Open")
+    return next(filter(None, found), None)
+
+
+def with_state(status: WorkloadStatus, gate: str, position: str, now: datetime) -> WorkloadStatus:
+    """The status with that gate at that position."""
+    state = PreemptionGateState(name=gate, position=position, last_transition_time=now.replace(microsecond=0))
+    others = (each for each in states(status) if each.name != gate)
+    return msgspec.structs.replace(status, preemption_gates=msgspec.Raw(encode((*others, state))))
