@@ -55,7 +55,8 @@ class Engine:
     of a workload with quota are not ready. With `should_keep_place` a workload evicted for PodsReadyTimeout keeps its
     creation as its queue time. With `has_non_preemptible` workloads that ask for it by annotation are not preempted.
     With `has_elastic_jobs` a slice of an elastic job takes the quota of the slice it replaces; with `has_copies` also
-    one of another job, since copies on a worker have no owner. With `should_check_gates` work does not queue before its
+    one of another job, since copies on a worker have no owner. With `has_variants` work has quota by its variants where
+    its ClusterQueue has a policy of Concurrent Admission. With `should_check_gates` work does not queue before its
     admission gates are open. `reasons` say why a workload has no quota.
     """
 
@@ -73,6 +74,7 @@ class Engine:
         has_non_preemptible: bool = False,
         has_elastic_jobs: bool = False,
         has_copies: bool = False,
+        has_variants: bool = False,
         should_check_gates: bool = True,
         reasons: Reasons = AS_BEFORE,
     ) -> None:
@@ -86,6 +88,7 @@ class Engine:
             slice_replacements=SliceReplacements(is_trusting=has_copies) if has_elastic_jobs else None,
             compatibility=compatibility,
             should_ignore_undeclared=should_ignore_undeclared,
+            has_variants=has_variants,
         )
         self.devices = devices
         self._queues = QueueManager(self._cache, accounting, devices)
@@ -132,12 +135,19 @@ class Engine:
                 self._queues.remove_queue(name)
         elif self._cache.set_cluster_queue(new):
             self._queues.set_queue(name, is_strict=new.spec.queueing_strategy == "StrictFIFO", now=now)
+            self._leave_to_variants(name)
             self._queues.wake(name, now)
             if is_leaving(new) or new.spec.stop_policy != "None":
                 self.scheduler.drop_assumptions(now, cluster_queue=name)
         elif before is not None and before.status.flavors_reservation != new.status.flavors_reservation:
             self._usage_told(name, now)
         return ()
+
+    def _leave_to_variants(self, name: str) -> None:
+        """Work of a ClusterQueue that now has a policy of Concurrent Admission does not queue itself any more."""
+        for waiting in tuple(self.view.waiting_in(name)) if self._cache.has_variants else ():
+            if self._cache.is_parent(waiting.workload, name):
+                self._queues.leave(waiting.key)
 
     def _usage_told(self, name: str, now: datetime) -> None:
         """The status of a ClusterQueue tells of other usage: a queue that has begun to borrow has candidates for
@@ -228,6 +238,9 @@ class Engine:
             self._remove(seen.key, now)
             return ()
         spec, admission = self._spec(new), new.status.admission
+        if self._cache.has_variants and self._cache.is_parent(new, self._place(new, spec)):
+            self._remove(new.key, now)
+            return ()
         if not spec.active or new.has(FINISHED):
             self._remove(new.key, now)
             if new.has(QUOTA_RESERVED) and not new.has(FINISHED) and not new.has(EVICTED):
@@ -239,6 +252,13 @@ class Engine:
         if self.scheduler.eviction(new.key) is None:
             self._cache.budgets.see(new, ObjectKey(new.metadata.namespace, spec.queue_name))
         return ()
+
+    def _place(self, workload: Workload, spec: WorkloadSpec) -> str | None:
+        """The ClusterQueue where it has quota, or else waits."""
+        admission = workload.status.admission
+        if admission is not None:
+            return admission.cluster_queue
+        return self._cache.catalog.place(ObjectKey(workload.metadata.namespace, spec.queue_name))
 
     def _remove(self, key: ObjectKey, now: datetime) -> None:
         self._specs.pop(key, None)

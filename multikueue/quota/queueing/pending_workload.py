@@ -25,6 +25,7 @@ class Reason(Enum):
     FAILED_AFTER_NOMINATION = "lost within the cycle, or its reservation could not be written"
     NAMESPACE_MISMATCH = "its namespace is not selected"
     PENDING_PREEMPTION = "others are on their way out for it"
+    OF_ITSELF = "it is held up itself, and others that ask for the same are not"
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -41,7 +42,9 @@ class Progress(msgspec.Struct, frozen=True):
 @dataclass(slots=True, eq=False)
 class PendingWorkload:
     """A workload without quota, as last seen. Cycles change `progress`, `verdict` and `past`, and nothing else.
-    `replaces` is the slice that it replaces, if it is a slice of an elastic job."""
+    `replaces` is the slice that it replaces, if it is a slice of an elastic job. With Concurrent Admission, `parent` is the
+    UID of the Workload that it is a variant of, `flavors` are the only ones that it may use, empty: any, and `is_gated` says
+    that it must not preempt now."""
 
     workload: Workload
     spec: WorkloadSpec
@@ -51,6 +54,9 @@ class PendingWorkload:
     verdict: Verdict | None = None
     past: list[Progress] = field(default_factory=list)
     replaces: ObjectKey | None = None
+    parent: str = ""
+    flavors: tuple[str, ...] = ()
+    is_gated: bool = False
     key: ObjectKey = field(init=False)
     local_queue: ObjectKey = field(init=False)
 
@@ -105,7 +111,7 @@ class PendingWorkload:
         """Equal for all workloads of a queue, whatever their namespace, that ask for the same amounts on the same nodes with
         the same priority. A slice that replaces another needs less than it asks for, and is equal to none."""
         fewest = tuple(pod_set.min_count for pod_set in self.spec.pod_sets)
-        return self.rank[0], self.demand.shape, fewest, self.key if self.replaces is not None else None
+        return self.rank[0], self.demand.shape, fewest, self.key if self.replaces is not None else None, self.flavors
 
     def ask(self) -> Hashable:
         """Equal for all workloads of a queue that a cycle would refuse for the same reasons. A workload with an
@@ -126,4 +132,5 @@ class PendingWorkload:
             and mine.condition(EVICTED) == its.condition(EVICTED)
             and mine.condition(REQUEUED) == its.condition(REQUEUED)
             and self.requeue_at == other.requeue_at
+            and self.is_gated == other.is_gated
         )

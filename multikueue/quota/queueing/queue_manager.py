@@ -17,6 +17,7 @@ from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue
 from multikueue.quota.queueing.pending_queue import PendingQueue
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
+from multikueue.quota.queueing.variants import variant_of
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting, Demand
 from multikueue.quota.requests.counting import Counting
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules
@@ -164,8 +165,9 @@ class QueueManager:
     def waiting_of(self, workload: Workload, spec: WorkloadSpec) -> PendingWorkload:
         """The pending workload of an object. Raises InvalidObject if a quantity cannot be parsed."""
         rank = queue_rank(workload, spec.priority, should_keep_place=self._cache.should_keep_place)
-        replaces = self._cache.replaced_by(workload)
-        return PendingWorkload(workload, spec, self._demand(workload, spec), rank, replaces=replaces)
+        asked, old = self._demand(workload, spec), self._cache.replaced_by(workload)
+        waiting = PendingWorkload(workload, spec, asked, rank, replaces=old)
+        return variant_of(waiting, self._cache.catalog) if self._cache.has_variants else waiting
 
     def _demand(self, workload: Workload, spec: WorkloadSpec) -> Demand:
         reclaimed = workload.status.reclaimable_pods
@@ -231,15 +233,13 @@ class QueueManager:
 
     def leave(self, key: ObjectKey) -> None:
         """The workload is no longer pending."""
-        waiting = self._waiting.get(key)
-        if waiting is not None:
+        if (waiting := self._waiting.get(key)) is not None:
             self.remove(key)
             self.unsettle(waiting)
 
     def unsettle(self, waiting: PendingWorkload) -> None:
         """The queue that the workload is in has changed."""
-        queue = self._cache.catalog.place(waiting.local_queue)
-        if queue is not None:
+        if (queue := self._cache.catalog.place(waiting.local_queue)) is not None:
             self._cache.unsettle(queue)
 
     def give_back(self, waiting: PendingWorkload, reason: Reason, now: datetime) -> None:

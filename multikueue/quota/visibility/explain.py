@@ -191,7 +191,8 @@ class _Inquiry:
     def __post_init__(self) -> None:
         self.rules = self.view.rules(self.now)
         searches = Searches(self.head.waiting, self.head.queue, self.rules)
-        self.assignment = assign(self.head.waiting.demand, self.head.queue, oracle=searches.oracle)
+        waiting = self.head.waiting
+        self.assignment = assign(waiting.demand, self.head.queue, oracle=searches.oracle, allowed=waiting.flavors)
 
     @property
     def node(self) -> Node:
@@ -353,7 +354,9 @@ class _Inquiry:
             )
 
     def _has_room(self) -> bool:
-        return assign(self.head.waiting.demand, self.head.queue, oracle=_no_help).mode is Mode.FIT
+        waiting = self.head.waiting
+        found = assign(waiting.demand, self.head.queue, oracle=_no_help, allowed=waiting.flavors)
+        return found.mode is Mode.FIT
 
     def _users(self) -> list[_User]:
         wanted = self._wanted()

@@ -13,11 +13,12 @@ from multikueue.api.meta import ObjectKey
 
 class Verdict(msgspec.Struct, frozen=True):
     """Why a pending workload has no quota, and what it asked for: the text and figures of its status. `reason` is that
-    of QuotaReserved=False."""
+    of QuotaReserved=False. `is_gated`: a preemption gate keeps it from what it needs."""
 
     message: str
     resource_requests: tuple[PodSetRequest, ...] = ()
     reason: str = PENDING
+    is_gated: bool = False
 
 
 class Cause(Enum):
@@ -27,6 +28,8 @@ class Cause(Enum):
     RECLAIM = "InCohortReclamation"
     RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
     FAIR_SHARING = "InCohortFairSharing"
+    MIGRATION = "FlavorMigration"
+    """No preemption: a variant makes room for one of its siblings (KEP 8691)."""
 
 
 class Eviction(msgspec.Struct, frozen=True):
