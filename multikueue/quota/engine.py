@@ -90,7 +90,7 @@ class Engine:
             should_ignore_undeclared=should_ignore_undeclared,
             has_variants=has_variants,
         )
-        self.devices = devices
+        self.devices, self.has_variants = devices, has_variants
         self._queues = QueueManager(self._cache, accounting, devices)
         self.scheduler = Scheduler(self._cache, self._queues, fair_sharing, reasons)
         self.view = QuotaView(self._cache, self._queues, self.scheduler)

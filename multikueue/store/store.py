@@ -62,6 +62,7 @@ class Store(State):
             adapters=adapters,
             should_wait_for_pods=should_wait_for_pods,
             has_elastic_jobs=has_elastic_jobs,
+            has_variants=engine.has_variants,
             wins_by=wins_by,
         )
         self.engine, self._queues = engine, queues

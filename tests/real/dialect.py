@@ -63,9 +63,7 @@ Cases that later releases judge otherwise than the one that is played:
 DEFINED = {
     r"^workloads\..*\.(podSets|podSetAssignments|podSetUpdates|reclaimablePods|resourceRequests) maxItems$": "0.18.0",
     r"^workloads\..*\.podsetSliceRequiredTopologyConstraints\b": "0.17.0",
-    r"^workloads\..*\.preemptionGates\b": "0.17.0",
     r"^workloads\..* selectable$": "0.18.0",
-    r"^clusterqueues\..*\.concurrentAdmissionPolicy\b": "0.18.0",
     r"^localqueues\..*\.(flavors|flavorUsage|flavorsUsage|flavorsReservation)(\[\]\.resources)? maxItems$": "0.18.0",
     r"^resourceflavors\..* \.spec rules$": "0.18.0",
     r"^multikueueconfigs\..*\.clusters (rules|x-kubernetes-list-type)$": "0.19.0",

@@ -95,6 +95,8 @@ EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 DEACTIVATED = "Deactivated"
 OUT_OF_TIME = "MaximumExecutionTimeExceeded"
 PODS_READY_TIMEOUT = "PodsReadyTimeout"
+FLAVOR_MIGRATION = "FlavorMigration"
+"""A variant is evicted for a sibling with a preferred flavor (KEP 8691)."""
 
 CheckState = Literal["Pending", "Ready", "Retry", "Rejected"]
 
@@ -193,8 +195,8 @@ class SchedulingStats(Value):
     evictions: tuple[EvictionCount, ...] = ()
 
 
-class PreemptionGateState(Value):
-    """One entry of status.preemptionGates (KEP 8303)."""
+class PreemptionGateState(Value, omit_defaults=False):
+    """One entry of status.preemptionGates (KEP 8303). The API requires all fields."""
 
     name: str = ""
     position: str = "Closed"

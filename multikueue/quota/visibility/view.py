@@ -81,6 +81,15 @@ class QuotaView:
         """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
         return self._cache.catalog.required_checks(cluster_queue, flavors)
 
+    def checks_of_variant(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
+        """The checks that a variant with these flavors needs (KEP 8691)."""
+        return self._cache.catalog.own_checks(cluster_queue, flavors)
+
+    def checks_of_parent(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
+        """The checks that are left to a parent whose variant has these flavors: those that dispatch."""
+        catalog = self._cache.catalog
+        return tuple(name for name in catalog.required_checks(cluster_queue, flavors) if catalog.is_dispatching(name))
+
     def quotas(self, cluster_queue: str) -> Mapping[FlavorResource, CellQuota]:
         """The quotas of a ClusterQueue."""
         return self._cache.forest.quotas(cluster_queue)

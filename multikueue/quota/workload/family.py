@@ -170,6 +170,8 @@ def _wanted(variant: Workload, family: Family, policy: ConcurrentAdmissionPolicy
     """Whether a variant shall be active, and why; None: as it is."""
     if not _is_usable(family.parent):
         return False, f'its parent Workload "{family.parent.key}" takes no quota now'
+    if _is_ending(family.parent):
+        return None
     admitted = _admitted(family)
     if admitted is None:
         return None if _is_given_up(variant) else (True, "no other Variant being admitted")
@@ -186,14 +188,18 @@ def _wanted(variant: Workload, family: Family, policy: ConcurrentAdmissionPolicy
 
 
 def _is_usable(parent: Workload) -> bool:
-    """Whether variants may have quota for the parent: neither is it to end for a cause of its own, nor in its back-off."""
+    """Whether variants may have quota for the parent: it is active, and not in its back-off."""
     if not workload_spec(parent).active:
         return False
-    evicted, state = parent.condition(EVICTED), parent.status.requeue_state
-    if parent.has(QUOTA_RESERVED):
-        is_leaving = evicted is not None and evicted.status == "True"
-        return not is_leaving or (evicted is not None and evicted.reason in (VARIANT_EVICTED, NO_VARIANT))
-    return state is None or state.requeue_at is None
+    state = parent.status.requeue_state
+    return parent.has(QUOTA_RESERVED) or state is None or state.requeue_at is None
+
+
+def _is_ending(parent: Workload) -> bool:
+    """Whether the parent is evicted for a cause of its own. Until nothing of it runs, its quota stays where it is."""
+    evicted = parent.condition(EVICTED)
+    is_evicted = parent.has(QUOTA_RESERVED) and evicted is not None and evicted.status == "True"
+    return is_evicted and evicted is not None and evicted.reason not in (VARIANT_EVICTED, NO_VARIANT)
 
 
 def _is_given_up(variant: Workload) -> bool:

@@ -56,8 +56,10 @@ def name_of(change: Change[Any], _state: State) -> Iterable[str]:
 # A Workload.
 
 
-def slices_beside(change: Change[Workload], state: State) -> Iterable[Key]:
-    return state.slices.beside(change.seen) if state.slices is not None else ()
+def workloads_beside(change: Change[Workload], state: State) -> Iterable[Key]:
+    """The other slices of its job, and the rest of its family."""
+    slices = state.slices.beside(change.seen) if state.slices is not None else ()
+    return slices if state.families is None else (*slices, *state.families.beside(change.seen))
 
 
 def jobs_of(change: Change[Workload], state: State) -> Iterator[Key]:

@@ -96,7 +96,11 @@ def _in_cluster_queues(names: Callable[[Change[T], State], Iterable[str]]) -> tu
 WORKLOAD: Table[Workload] = (
     Row(
         None,
-        (To("admission", concerned.once), To("workloads", concerned.itself), To("workloads", concerned.slices_beside)),
+        (
+            To("admission", concerned.once),
+            To("workloads", concerned.itself),
+            To("workloads", concerned.workloads_beside),
+        ),
     ),
     Row(changes.workload_for_its_job, (To("jobs", concerned.jobs_of),)),
     Row(None, (To("cluster_queues", concerned.cluster_queues_of), To("local_queues", concerned.local_queues_of))),

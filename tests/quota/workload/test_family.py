@@ -170,8 +170,15 @@ ACTIVITY: dict[str, tuple[Family, list[str]]] = {
         family(parent=PARENT.requeue_state(1, at=NOW)),
         ["-reserved", "-demand", "-spot"],
     ),
-    "a parent that a check evicts lets its variant go": (
-        family(admitted("spot"), parent=PARENT.reserved(flavors={"cpu": "spot"}).evicted("AdmissionCheck")),
+    "a parent that a check evicts keeps its quota until nothing of it runs": (
+        family(
+            admitted("spot"),
+            parent=PARENT.reserved(flavors={"cpu": "spot"}).evicted("AdmissionCheck").requeue_state(1, at=NOW),
+        ),
+        [],
+    ),
+    "then its variant goes, too": (
+        family(admitted("spot"), parent=PARENT.unreserved().evicted("AdmissionCheck").requeue_state(1, at=NOW)),
         ["-reserved", "-demand", "-spot"],
     ),
     "a parent that lost its variant waits for the next": (

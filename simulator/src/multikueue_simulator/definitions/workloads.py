@@ -188,7 +188,7 @@ _STATUS = of(
     nominatedClusterNames=array(text(256), kind="atomic", most=20),
     clusterName=text(256),
     unhealthyNodes=array(record(needs=("name",), name=text(63)), keys=("name",), most=8),
-    preemptionGates=None,
+    preemptionGates=array(of(workload.PreemptionGateState)),
 )
 
 _COLUMNS = (
