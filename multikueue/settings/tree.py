@@ -501,6 +501,10 @@ class Quota(_Group):
     """Whether jobs with the annotation `multikueue.dev/non-preemptible: "true"` keep their quota against all others:
     whoever may submit jobs may then hold quota for as long as they run."""
 
+    concurrent_admission: bool = False
+    """Whether work of a ClusterQueue with a `concurrentAdmissionPolicy` tries each of its flavors by a Workload of its own,
+    runs on the first that it gets, and moves to a preferred one (docs/quota.md): Kueue's feature gate ConcurrentAdmission."""
+
     requeue_first: Live[Span] = timedelta(minutes=1)
     """Wait of an evicted workload before its first new attempt; doubles with each further one."""
 

@@ -34,6 +34,7 @@ from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.copy_retention import copy_retention_problem
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.jobs import release
+from multikueue.controllers.workloads.variants import in_family
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.decide import Decision, decide, nominate, plan
 from multikueue.dispatch.group import fit
@@ -136,7 +137,9 @@ class Workloads(msgspec.Struct, frozen=True):
             should_check_gates=store.engine.should_check_gates,
             reasons=store.engine.reasons,
         )
-        return lifecycle.step(local, facts)
+        return lifecycle.step(
+            local, facts if store.families is None else in_family(facts, local, store, store.families)
+        )
 
     def _job_facts(self, local: Workload, job: AnyJob | None, group: Group, now: datetime) -> lifecycle.JobFacts:
         store = self.context.store
