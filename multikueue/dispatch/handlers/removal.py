@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from multikueue.api.kueue.concurrent_admission import parent_of
+from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.copies.plan import Absent, Alone, Desired
 from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.group.phases import View
@@ -37,7 +39,13 @@ def _kept_uids(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> frozenset[
 
 
 def _uids(remote: Remote) -> frozenset[str]:
-    return frozenset(item.metadata.uid for item in (remote.workload, remote.job) if item is not None)
+    return frozenset(item.metadata.uid for item in (_copy(remote), remote.job) if item is not None)
+
+
+def _copy(remote: Remote) -> Workload | None:
+    """Its copy; but a variant is the worker's: its Kueue gave it all labels of the copy, ours too (KEP 8691)."""
+    copy = remote.workload
+    return None if copy is None or (copy.metadata.owner_references and parent_of(copy) is not None) else copy
 
 
 def job_removal(remote: Remote, why: str) -> Iterator[Desired]:
