@@ -130,7 +130,7 @@ class State:
         self.fleets: dict[tuple[str, str, str], Fleet] = {}
         """Computed by `Views`: the fleets by MultiKueueConfig, kind and namespace, until a part of one changes."""
         self.placements = Placements(lambda key: queues.add("workloads", key), now)
-        self.jobs = JobCaches(adapters, indexes={CONTROLLER: controllers})
+        self.jobs = JobCaches(adapters, indexes={CONTROLLER: controllers}, should_pack=True)
         self.nesting = Nesting(adapters, self.jobs, self._is_admitted)
         self.runtimes = Runtimes(adapters, self.jobs, lambda key: queues.add("jobs", key))
         slicing: dict[str, Indexer[Workload]] = {"replaces": replaced} if has_elastic_jobs else {}
@@ -142,7 +142,8 @@ class State:
                 "parked": _parked,
                 "worker": _worker_names,
                 **slicing,
-            }
+            },
+            is_over=lambda workload: workload.has(FINISHED),
         )
         self.ceilings = Ceilings()
         self.plans = Plans(self.workloads)
@@ -172,7 +173,7 @@ class State:
 
     def may_be_on(self, name: str) -> bool:
         """Whether a workload may have left something on a worker that has not been seen since this process began."""
-        return any(not local.has(FINISHED) and may_be_on(local, name) for local in self.workloads)
+        return any(may_be_on(local, name) for local in self.workloads.going_on() if not local.has(FINISHED))
 
     def has_workload(self, key: ObjectKey, /) -> bool:
         """Whether there is such a workload, even if it cannot be decoded."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from multikueue.api.kinds import JOBS
 from multikueue.api.kubernetes.printed import WORKLOAD_ANNOTATION
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.workload import Workload, WorkloadSpec
@@ -97,3 +98,26 @@ def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() ->
         meta = job("job").queue("main").version(version).value.metadata
         store.jobs.upsert(msgspec.structs.replace(marked, metadata=meta))
         assert grouped(store).may_copy_job is expected
+
+
+def test_what_has_ended_is_packed_and_wakes_nobody_when_it_is_seen_again() -> None:
+    store, noted = stored()
+    over, end = job("job").queue("main").complete().version(2).build(), local().finished().version(2).build()
+    store.jobs.upsert(over)
+    store.workloads.upsert(end)
+    noted.keys.clear()
+
+    store.jobs.of(JOBS).replace([over], 3)
+    store.workloads.replace([end], 3)
+
+    assert noted.keys == []
+    assert not [*store.workloads.going_on(), *store.jobs.of(JOBS).going_on()]
+    assert (store.workloads.get(KEY), store.local_job(end)) == (end, over)
+
+
+def test_a_workload_that_has_ended_is_nowhere_any_more() -> None:
+    store, _ = stored()
+    store.workloads.upsert(local().nominated("w1").version(2).build())
+    assert store.may_be_on("w1")
+    store.workloads.upsert(local().nominated("w1").finished().version(3).build())
+    assert not store.may_be_on("w1")

@@ -48,12 +48,12 @@ class Enqueuer:
 
 def look_at_all(store: Store) -> None:
     """Queues every key: of the objects on the manager cluster, and of workloads that only workers have."""
-    for workload in store.workloads:
-        store.look_at("workloads", workload.key)
+    for local in store.workloads.all_keys():
+        store.look_at("workloads", local)
     for key in chain.from_iterable(worker.held() for worker in store.workers.values()):
         store.look_at("workloads", key)
-    for job in store.jobs:
-        store.look_at("jobs", store.adapters.key_of(job))
+    for job in store.jobs.all_keys():
+        store.look_at("jobs", job)
     for check in store.checks:
         store.look_at("checks", check.metadata.name)
     for flavor in store.flavors:

@@ -239,8 +239,8 @@ class Strategies:
         self.known.pop(key, None)
         for check in self.store.checks:
             self.store.look_at("checks", check.metadata.name)
-        for workload in self.store.workloads:
-            self.wake(workload.key)
+        for local in self.store.workloads.all_keys():
+            self.wake(local)
 
     def _keep(self, key: tuple[str, str], found: LoadedStrategy | str) -> LoadedStrategy | str:
         if len(self.known) >= _KNOWN:

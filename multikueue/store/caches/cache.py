@@ -11,6 +11,7 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.unreadable import why_unreadable
 from multikueue.errors import InvariantBroken
 from multikueue.store.caches.orphans import Orphans
+from multikueue.store.caches.packing import Kept, never
 
 T = TypeVar("T", bound=Object)
 
@@ -51,6 +52,7 @@ class Cache(Generic[T]):
       and its next version, or the next list, is another attempt.
     - A list covers one namespace, or all (""): a client that lists some namespaces has a collection for each.
     - With `orphans`, the cache keeps only some of the unknown objects at a time.
+    - An object that `is_over` is kept packed: each question unpacks it.
     """
 
     def __init__(
@@ -59,10 +61,11 @@ class Cache(Generic[T]):
         *,
         indexes: Mapping[str, Indexer[T]] | None = None,
         orphans: Orphans[T] | None = None,
+        is_over: Callable[[T], bool] = never,
     ) -> None:
         self._orphans = orphans
         self.unreadable: dict[ObjectKey, str] = {}
-        self._objects: dict[ObjectKey, T] = {}
+        self._objects: Kept[T] = Kept(is_over)
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._lists: dict[str, _Told[T]] = {"": _Told()}
         self._listeners: list[Listener[T]] = [on_change]
@@ -73,7 +76,15 @@ class Cache(Generic[T]):
         return len(self._objects)
 
     def __iter__(self) -> Iterator[T]:
-        return iter(tuple(self._objects.values()))
+        return self._objects.values()
+
+    def all_keys(self) -> tuple[ObjectKey, ...]:
+        """The keys of all objects, for which none is unpacked."""
+        return tuple(self._objects)
+
+    def going_on(self) -> Iterator[T]:
+        """The objects that are not packed: all that are not over, and few others."""
+        return self._objects.going_on()
 
     def observe(self, listener: Listener[T]) -> None:
         """Call `listener` with each real change too, after `on_change`."""

@@ -51,6 +51,10 @@ class Groups(Cache[PodGroup]):
         self._gather_all()
         return super().__iter__()
 
+    def all_keys(self) -> tuple[ObjectKey, ...]:
+        self._gather_all()
+        return super().all_keys()
+
     def get(self, key: ObjectKey) -> PodGroup | None:
         if key in self._stale:
             self._gather(key)

@@ -13,12 +13,14 @@ from multikueue.api.jobs.pod import Pod
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import POD_GROUPS, PODS
 from multikueue.api.meta import ObjectKey
+from multikueue.api.values.foreign import answer_or
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.workloads import by_label
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.caches.cache import Cache, Indexer, Listener, ignore
 from multikueue.store.caches.groups import Groups, group_key
 from multikueue.store.caches.orphans import Orphans
+from multikueue.store.caches.packing import never
 
 __all__ = ["JobCaches"]
 
@@ -28,6 +30,11 @@ Opened = Callable[[Kind[Any], Cache[Any]], None]
 
 def _none() -> None:
     """No limit of orphans."""
+
+
+def _has_ended(adapter: Adapter, job: AnyJob) -> bool:
+    """Not if its status is too malformed to say."""
+    return answer_or(lambda: adapter.finished(job) is not None, otherwise=False)
 
 
 class _LabelsOnly(Cache[AnyJob]):
@@ -45,7 +52,8 @@ class JobCaches:
 
     `on_change` gets each real change, with the adapter of the kind, as in `Cache`. Changes of a group of Pods arrive
     when the group is read. `are_copies`: the jobs of a worker, whose annotations always count. `orphans` makes the limit of
-    a new cache, if it has one.
+    a new cache, if it has one. With `should_pack`, jobs that have ended are kept packed, but for Pods: their group holds
+    them anyway, and is made of all of them each time one changes.
     """
 
     def __init__(
@@ -56,8 +64,9 @@ class JobCaches:
         indexes: Mapping[str, Indexer[AnyJob]] | None = None,
         are_copies: bool = False,
         orphans: Callable[[], Orphans[Any] | None] = _none,
+        should_pack: bool = False,
     ) -> None:
-        self._orphans = orphans
+        self._orphans, self._should_pack = orphans, should_pack
         self._adapters, self._on_change, self._copies = adapters, on_change, are_copies
         self._indexes: dict[str, Indexer[Any]] = dict(indexes or {})
         self._caches: dict[str, Cache[Any]] = {}
@@ -73,6 +82,10 @@ class JobCaches:
     def __len__(self) -> int:
         return sum(map(len, self._caches.values()))
 
+    def all_keys(self) -> tuple[JobKey, ...]:
+        """The keys of all jobs, for which none is unpacked."""
+        return tuple(JobKey(kind, *key) for kind, cache in tuple(self._caches.items()) for key in cache.all_keys())
+
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
         """The open kinds, without groups of Pods, which no API has."""
@@ -87,7 +100,10 @@ class JobCaches:
         on_change = partial(self._on_change, self._adapters.named(kind.name))
         should_read_all = self._copies or self._adapters.has_identifier_annotations
         cache_type: type[Cache[Any]] = Cache if should_read_all else _LabelsOnly
-        cache = cache_type(on_change, indexes=indexes, orphans=self._orphans())
+        is_over = (
+            partial(_has_ended, self._adapters.named(kind.name)) if self._should_pack and kind is not PODS else never
+        )
+        cache = cache_type(on_change, indexes=indexes, orphans=self._orphans(), is_over=is_over)
         for listener in self._observers:
             cache.observe(listener)
         self._caches[kind.name] = cache

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from multikueue.api.jobs.job import AnyJob, JobKey
-from multikueue.api.kinds import JOBS
+from multikueue.api.jobs.pod import GROUP_LABEL, Pod
+from multikueue.api.kinds import JOBS, POD_GROUPS, PODS
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.store.caches.jobs import JobCaches
 from multikueue.store.workers.worker import prebuilt_key
 from multikueue.testing import job
@@ -119,3 +122,30 @@ def test_before_kueue_0_18_an_annotation_names_no_workload_of_a_job_at_home(*, i
 
     assert found.metadata.annotations == {"note": "x"}
     assert there.first("workload", ObjectKey("default", "by-annotation")) is seen
+
+
+def test_jobs_that_have_ended_are_packed_where_they_are_to_be() -> None:
+    over, running = job("over").complete().build(), job("running").running().build()
+    for should_pack, left in ((True, [running]), (False, [over, running])):
+        jobs = JobCaches(BATCH_ONLY, should_pack=should_pack)
+        jobs.upsert(over)
+        jobs.upsert(running)
+        assert list(jobs.of(JOBS).going_on()) == left
+        assert list(jobs) == [over, running]
+        assert jobs.all_keys() == (JobKey("Job.batch", "default", "over"), JobKey("Job.batch", "default", "running"))
+
+
+def test_pods_that_have_ended_stay_whole_as_their_group_holds_them() -> None:
+    jobs = JobCaches(Adapters((PLAIN_POD,)), should_pack=True)
+    jobs.open(PODS)
+    over = Pod(metadata=ObjectMeta(name="p", labels={GROUP_LABEL: "g"}), status=msgspec.Raw(b'{"phase":"Succeeded"}'))
+    jobs.upsert(over)
+    assert list(jobs.of(PODS).going_on()) == [over]
+    assert {key.kind for key in jobs.all_keys()} == {PODS.name, POD_GROUPS.name}
+
+
+def test_a_job_whose_status_is_too_odd_to_tell_stays_whole() -> None:
+    jobs = JobCaches(BATCH_ONLY, should_pack=True)
+    odd = msgspec.structs.replace(job("odd").build(), status=msgspec.Raw(b'{"conditions": 7}'))
+    jobs.upsert(odd)
+    assert list(jobs.of(JOBS).going_on()) == [odd]

@@ -1,0 +1,94 @@
+"""Objects that nothing more is expected of, kept as compressed text: they take next to nothing, and lose nothing."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from multikueue.api.meta import Object, ObjectKey, decoder, encode
+
+__all__ = ["Kept", "Packing", "never"]
+
+T = TypeVar("T", bound=Object)
+
+_MOST_BRACKETS = 500
+"""An object with more may be nested too deeply to be decoded from a deeper call than it was at first."""
+
+_FASTEST, _WINDOW, _MEMORY = 1, 14, 7
+"""zlib's level, the text it looks back on (16 KiB) and what it works in: with more, it spends most of its time on clearing
+that."""
+
+
+class Packing(Generic[T]):
+    """Packs and unpacks the objects of one collection. The first one is the pattern of all: what others share with it,
+    such as the template of a team's jobs, need not be in their text."""
+
+    def __init__(self) -> None:
+        self._kind: type[T] | None = None
+        self._pattern = b""
+
+    def packed(self, item: T) -> bytes | None:
+        """The object as text; None if it is no object to be packed."""
+        text = encode(item)
+        if text.count(b"{") + text.count(b"[") > _MOST_BRACKETS:
+            return None
+        if self._kind is None:
+            self._kind, self._pattern = type(item), text[-(2**_WINDOW) :]
+        if type(item) is not self._kind:
+            return None
+        how = zlib.compressobj(_FASTEST, zlib.DEFLATED, -_WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, self._pattern)
+        return how.compress(text) + how.flush()
+
+    def unpacked(self, text: bytes) -> T:
+        """An object equal to the one that was packed."""
+        assert self._kind is not None
+        return decoder(self._kind)(zlib.decompressobj(-_WINDOW, self._pattern).decompress(text))
+
+
+def never(_item: object) -> bool:
+    """No object is over."""
+    return False
+
+
+class Kept(Generic[T]):
+    """Objects by key. One that `is_over` is kept packed and unpacked for each question: few ask, and nothing of it is
+    lost."""
+
+    def __init__(self, is_over: Callable[[T], bool] = never) -> None:
+        self._is_over = is_over
+        self._packing: Packing[T] = Packing()
+        self._items: dict[ObjectKey, T | bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._items
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return iter(self._items)
+
+    def __getitem__(self, key: ObjectKey) -> T:
+        return self._whole(self._items[key])
+
+    def __setitem__(self, key: ObjectKey, item: T) -> None:
+        self._items[key] = (self._packing.packed(item) if self._is_over(item) else None) or item
+
+    def __delitem__(self, key: ObjectKey) -> None:
+        del self._items[key]
+
+    def get(self, key: ObjectKey) -> T | None:
+        found = self._items.get(key)
+        return self._packing.unpacked(found) if isinstance(found, bytes) else found
+
+    def values(self) -> Iterator[T]:
+        """All objects that there are now, each unpacked in its turn."""
+        return map(self._whole, tuple(self._items.values()))
+
+    def going_on(self) -> Iterator[T]:
+        """The objects that are not packed."""
+        return (item for item in tuple(self._items.values()) if not isinstance(item, bytes))
+
+    def _whole(self, kept: T | bytes) -> T:
+        return self._packing.unpacked(kept) if isinstance(kept, bytes) else kept
