@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -64,12 +64,17 @@ class InProcessClient:
         label_selector: str = "",
         page: int = 500,
         is_wanted: Callable[[T], bool] = is_any,
+        into: MutableMapping[ObjectKey, T] | None = None,
     ) -> Page[T]:
         try:
             found = await self._pages(kind, namespace, label_selector, page)
         except Expired:
             found = await self._pages(kind, namespace, label_selector, 0)
-        return replace(found, items=tuple(filter(is_wanted, found.items)))
+        wanted = tuple(filter(is_wanted, found.items))
+        if into is None:
+            return replace(found, items=wanted)
+        into.update((item.key, item) for item in wanted)
+        return replace(found, items=())
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
         query = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})

@@ -80,15 +80,15 @@ def _play(state: State, number: int) -> Held:
     made = 0.0
     for kind, cache, body in pages:
         cache.expect_list()
-        items: list[Any] = []
+        listed = cache.gathering()
         for first in range(0, number, PAGE):
             making = time.process_time()
             page = _page(kind, [body(n, state) for n in range(first, min(number, first + PAGE))])
             made += time.process_time() - making
-            items += list_of(kind)(page).items
-        for _ in cache.replacing(items, number):
+            listed.update((item.key, item) for item in list_of(kind)(page).items)
+        for _ in cache.replacing(listed.values(), number):
             pass
-        del items
+        del listed
     used = time.process_time() - began - made
     after = _resident()
     assert len(store.workloads) == len(store.jobs.of(JOBS)) == number

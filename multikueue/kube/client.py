@@ -7,7 +7,7 @@ import io
 import random
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -298,16 +298,19 @@ class Client:
         label_selector: str = "",
         page: int = 500,
         is_wanted: Callable[[T], bool] = is_any,
+        into: MutableMapping[ObjectKey, T] | None = None,
     ) -> Page[T]:
         """The whole collection (of one namespace, if given), fetched in pages, consistent as of its resource version.
 
         If the continue token expires meanwhile, the rest comes in one piece. Objects that do not fit the kind are
         reported to `on_garbage` and left out; those that are not `is_wanted` are left out page by page.
         """
+        items: MutableMapping[ObjectKey, T] = {} if into is None else into
         try:
-            return await self._pages(kind, namespace, label_selector, page, is_wanted)
+            found = await self._pages(kind, namespace, label_selector, page, is_wanted, items)
         except Expired:
-            return await self._pages(kind, namespace, label_selector, 0, is_wanted)
+            found = await self._pages(kind, namespace, label_selector, 0, is_wanted, items)
+        return found if into is not None else msgspec.structs.replace(found, items=tuple(items.values()))
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
         """The object as made. If its answer is lost (ClusterUnreachable) it may exist: a second try tells."""
@@ -447,10 +450,17 @@ class Client:
         return item
 
     async def _pages(
-        self, kind: Kind[T], namespace: str, label_selector: str, size: int, is_wanted: Callable[[T], bool]
+        self,
+        kind: Kind[T],
+        namespace: str,
+        label_selector: str,
+        size: int,
+        is_wanted: Callable[[T], bool],
+        items: MutableMapping[ObjectKey, T],
     ) -> Page[T]:
-        """The collection in pages of `size` objects (0: all in one), with fewer where objects are large."""
-        items: dict[ObjectKey, T] = {}
+        """The collection in pages of `size` objects (0: all in one), with fewer where objects are large: the objects
+        are in `items`, in place of what was there."""
+        items.clear()
         garbage: dict[ObjectKey, str] = {}
         cont, limit, objects, length = "", size, 0, 0
         for _ in range(_MOST_PAGES):
@@ -467,13 +477,13 @@ class Client:
                 limit = min(size, 2 * limit)
             objects += part.objects
             self._check_collection(kind, objects, length)
-            items |= part.items
+            items.update(part.items)
             for stub, why in part.garbage:
                 self.report_undecodable(kind, stub, why)
                 if stub.key is not None:
                     garbage[stub.key] = why
             if not part.cont:
-                return Page(tuple(items.values()), part.resource_version, garbage)
+                return Page((), part.resource_version, garbage)
             if part.cont == cont:
                 raise ClusterUnreachable(self.cluster, f"list {kind.plural}: the next page is the same page for ever")
             cont = part.cont

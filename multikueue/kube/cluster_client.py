@@ -7,7 +7,7 @@ changes its credentials or probes it (`controllers.workers.connection.connection
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -63,11 +63,12 @@ class ClusterClient(Protocol):
         label_selector: str = "",
         page: int = 500,
         is_wanted: Callable[[T], bool] = is_any,
+        into: MutableMapping[ObjectKey, T] | None = None,
     ) -> Page[T]:
         """The whole collection (of one namespace, if given), consistent as of its resource version.
 
         An object that is not `is_wanted` is left out, so that it takes memory with its page only. The question may come
-        twice.
+        twice. The objects go `into` a mapping, if there is one, page by page, and then the answer has none.
         """
 
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from datetime import timedelta
 from typing import Generic, NoReturn, Protocol, TypeVar
 
@@ -33,7 +33,7 @@ from multikueue.errors import (
     NotFound,
     ServerError,
 )
-from multikueue.kube.cluster_client import Lines, Page, WatchingClient
+from multikueue.kube.cluster_client import Lines, WatchingClient
 from multikueue.kube.decode import (
     UNREADABLE,
     Stub,
@@ -95,7 +95,10 @@ class Sink(Protocol[T]):
     def expect_list(self, namespace: str, /) -> None:
         """A list request is sent: changes from other sources from now on may be newer than the list."""
 
-    def replacing(self, items: Sequence[T], version: int, namespace: str, /) -> Iterator[None]:
+    def gathering(self) -> MutableMapping[ObjectKey, T]:
+        """An empty mapping for the objects of a list, until all of them are there."""
+
+    def replacing(self, items: Collection[T], version: int, namespace: str, /) -> Iterator[None]:
         """Replace the collection by `items`, as of the resource version: missing objects are deleted.
 
         The sink works in steps, so that other tasks run in between. Of several items with one key the last counts."""
@@ -222,32 +225,31 @@ class Reflector(Generic[T]):
         self._route, self._version = self._client.route, ""
         self._left_out, self._is_asked_anew = 0, False
         self._sink.expect_list(self._namespace)
+        listed = self._sink.gathering()
         page = await self._client.list(
             self._kind,
             namespace=self._namespace,
             label_selector=self._label_selector,
             page=self._page,
             is_wanted=self._is_wanted,
+            into=listed,
         )
         # An object that cannot be decoded keeps its last cached version: it is not deleted.
-        kept = tuple(old for key in page.undecodable if (old := self._sink.get(key)) is not None)
+        listed.update((key, old) for key in page.undecodable if (old := self._sink.get(key)) is not None)
         version = page.resource_version
         before = self._unreadable()  # they stay so until they are read: what is neither there nor set aside is gone
         self._sink.unreadable.update(page.undecodable)
-        for _ in self._sink.replacing((*page.items, *kept), version_of(version), self._namespace):
+        for _ in self._sink.replacing(listed.values(), version_of(version), self._namespace):
             await anyio.lowlevel.checkpoint()
-        self._forget_gone(before, page)
+        self._forget_gone(before.keys() - page.undecodable.keys(), listed)
         new = dict(self._unreadable().items() - page.undecodable.items())
-        found = {item.key: item for item in page.items if item.key in new} if new else {}
         for key, why in new.items():
-            self._client.report_undecodable(self._kind, found.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
+            self._client.report_undecodable(self._kind, listed.get(key) or Stub(StubMeta(key.name, key.namespace)), why)
         self._version, self._taken, self._listed_at = version, 0, anyio.current_time()
         self.synced.set()
 
-    def _forget_gone(self, before: Mapping[ObjectKey, str], page: Page[T]) -> None:
+    def _forget_gone(self, doubted: Iterable[ObjectKey], listed: Mapping[ObjectKey, T]) -> None:
         """Of what was set aside before a list: what the list does not have, and what the sink has taken from it."""
-        doubted = before.keys() - page.undecodable.keys()
-        listed = {item.key: item for item in page.items if item.key in doubted} if doubted else {}
         for key in doubted:
             if key not in listed or self._sink.get(key) == listed[key]:
                 self._sink.unreadable.pop(key, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -51,7 +51,10 @@ class Seen:
     def expect_list(self, _namespace: str, /) -> None:
         self.expected += 1
 
-    def replacing(self, items: Sequence[Job], version: int, _namespace: str, /) -> Iterator[None]:
+    def gathering(self) -> MutableMapping[ObjectKey, Job]:
+        return {}
+
+    def replacing(self, items: Collection[Job], version: int, _namespace: str, /) -> Iterator[None]:
         yield
         self.versions = {item.key.name: item.version for item in items}
         self.kept = {item.key: item for item in items if item.key.name != self.refusing}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
@@ -40,7 +40,10 @@ class _Changes(Generic[T]):
     def expect_list(self, _namespace: str, /) -> None:
         """Nothing to do: no other source changes these objects."""
 
-    def replacing(self, items: Sequence[T], _version: int, _namespace: str, /) -> Iterator[None]:
+    def gathering(self) -> MutableMapping[ObjectKey, T]:
+        return {}
+
+    def replacing(self, items: Collection[T], _version: int, _namespace: str, /) -> Iterator[None]:
         there = {item.key for item in items}
         for item in [item for key, item in self._known.items() if key not in there]:
             self.remove(item)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -76,7 +76,7 @@ class Cache(Generic[T]):
         return len(self._objects)
 
     def __iter__(self) -> Iterator[T]:
-        return self._objects.values()
+        return self._objects.all_now()
 
     def all_keys(self) -> tuple[ObjectKey, ...]:
         """The keys of all objects, for which none is unpacked."""
@@ -91,7 +91,7 @@ class Cache(Generic[T]):
         self._listeners.append(listener)
 
     def get(self, key: ObjectKey) -> T | None:
-        return self._objects.get(key)
+        return self._objects.find(key)
 
     def by(self, index: str, value: Hashable) -> tuple[T, ...]:
         """The objects whose index function named `value`, in the order they came."""
@@ -126,7 +126,7 @@ class Cache(Generic[T]):
                 _note(told.news, item)
         if is_late:
             return self._is_gone(key)
-        old = self._objects.get(key)
+        old = self._objects.find(key)
         if old is None or old.version < version:
             self._attempt(key, old, item)
         return None
@@ -144,7 +144,7 @@ class Cache(Generic[T]):
         self._gone[item.metadata.uid] = None
         if len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
-        old = self._objects.get(item.key)
+        old = self._objects.find(item.key)
         if old is not None and old.metadata.uid == item.metadata.uid:
             self._drop(old)
         self._is_gone(item.key)
@@ -154,36 +154,40 @@ class Cache(Generic[T]):
         if self._orphans is not None and key not in self._objects:
             self._orphans.gone(key)
 
+    def gathering(self) -> MutableMapping[ObjectKey, T]:
+        """Keeps the objects of a list as this cache does, until it has all of them."""
+        return self._objects.another()
+
     def expect_list(self, namespace: str = "", /) -> None:
         """A list is requested: events that arrive before its answer may be newer than the list."""
         self._collection(namespace).news = {}
         if self._orphans is not None:
-            self._orphans.expect_list(namespace, self._objects.get)
+            self._orphans.expect_list(namespace, self._objects.find)
 
-    def replace(self, items: Sequence[T], version: int = 0, namespace: str = "", /) -> None:
+    def replace(self, items: Collection[T], version: int = 0, namespace: str = "", /) -> None:
         """Apply a list as of `version`: missing objects are deleted, unless they came after it."""
         for _ in self.replacing(items, version, namespace):
             pass
 
-    def replacing(self, items: Sequence[T], version: int = 0, namespace: str = "", /) -> Iterator[None]:
+    def replacing(self, items: Collection[T], version: int = 0, namespace: str = "", /) -> Iterator[None]:
         """As `replace`, in steps, so that the caller can give other tasks a turn at each. Meanwhile the cache looks as
         if a watch had reported some of the changes, deletions first; other events apply as always."""
         told = self._collection(namespace)
         news = told.news = told.news or {}
         told.newest = max((version, *(came.version for came in news.values() if came is not None)))
         try:
-            listed: dict[ObjectKey, T] = {}
-            for item in items:
-                listed[item.key] = item
-                if len(listed) % STEP == 0:
+            listed: set[ObjectKey] = set()
+            for number, item in enumerate(items, 1):
+                listed.add(item.key)
+                if number % STEP == 0:
                     yield
             for number, key in enumerate(tuple(self._objects), 1):
                 if key not in listed and namespace in ("", key.namespace):
                     self._miss(key, news.get(key), version)
                 if number % STEP == 0:
                     yield
-            for number, (key, item) in enumerate(listed.items(), 1):
-                came = news.get(key, item)
+            for number, item in enumerate(items, 1):
+                came = news.get(item.key, item)
                 if came is None:
                     self.upsert(item)
                 else:
@@ -199,7 +203,7 @@ class Cache(Generic[T]):
         """The object is missing in a list of that version."""
         if came is not None and came.version > version:
             self._take(came)
-        elif (old := self._objects.get(key)) is not None:
+        elif (old := self._objects.find(key)) is not None:
             self._drop(old)
 
     def _collection(self, namespace: str) -> _Told[T]:
@@ -212,7 +216,7 @@ class Cache(Generic[T]):
 
     def _take(self, item: T) -> None:
         self._gone.pop(item.metadata.uid, None)
-        old = self._objects.get(item.key)
+        old = self._objects.find(item.key)
         if old != item:
             self._attempt(item.key, old, item)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Generic, TypeVar
 
 from multikueue.api.meta import Object, ObjectKey, decoder, encode
@@ -27,9 +27,12 @@ class Packing(Generic[T]):
     def __init__(self) -> None:
         self._kind: type[T] | None = None
         self._pattern = b""
+        self._latest: tuple[T, bytes] | None = None
 
     def packed(self, item: T) -> bytes | None:
         """The object as text; None if it is no object to be packed."""
+        if self._latest is not None and self._latest[0] is item:
+            return self._latest[1]
         text = encode(item)
         if text.count(b"{") + text.count(b"[") > _MOST_BRACKETS:
             return None
@@ -43,7 +46,9 @@ class Packing(Generic[T]):
     def unpacked(self, text: bytes) -> T:
         """An object equal to the one that was packed."""
         assert self._kind is not None
-        return decoder(self._kind)(zlib.decompressobj(-_WINDOW, self._pattern).decompress(text))
+        item = decoder(self._kind)(zlib.decompressobj(-_WINDOW, self._pattern).decompress(text))
+        self._latest = item, text
+        return item
 
 
 def never(_item: object) -> bool:
@@ -51,19 +56,19 @@ def never(_item: object) -> bool:
     return False
 
 
-class Kept(Generic[T]):
+class Kept(MutableMapping[ObjectKey, T]):
     """Objects by key. One that `is_over` is kept packed and unpacked for each question: few ask, and nothing of it is
-    lost."""
+    lost. Who shares a `packing` can take packed objects over from each other at little cost."""
 
-    def __init__(self, is_over: Callable[[T], bool] = never) -> None:
+    def __init__(self, is_over: Callable[[T], bool] = never, packing: Packing[T] | None = None) -> None:
         self._is_over = is_over
-        self._packing: Packing[T] = Packing()
+        self._packing: Packing[T] = packing or Packing()
         self._items: dict[ObjectKey, T | bytes] = {}
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def __contains__(self, key: ObjectKey) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self._items
 
     def __iter__(self) -> Iterator[ObjectKey]:
@@ -78,11 +83,15 @@ class Kept(Generic[T]):
     def __delitem__(self, key: ObjectKey) -> None:
         del self._items[key]
 
-    def get(self, key: ObjectKey) -> T | None:
+    def find(self, key: ObjectKey) -> T | None:
         found = self._items.get(key)
         return self._packing.unpacked(found) if isinstance(found, bytes) else found
 
-    def values(self) -> Iterator[T]:
+    def another(self) -> Kept[T]:
+        """An empty one that shares what this one packs with."""
+        return Kept(self._is_over, self._packing)
+
+    def all_now(self) -> Iterator[T]:
         """All objects that there are now, each unpacked in its turn."""
         return map(self._whole, tuple(self._items.values()))
 

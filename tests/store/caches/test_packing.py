@@ -15,7 +15,7 @@ from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import Object, encode
 from multikueue.kube.decode import object_of
 from multikueue.store.caches.cache import Cache, Indexer
-from multikueue.store.caches.packing import Packing
+from multikueue.store.caches.packing import Kept, Packing
 from multikueue.testing import job, workload
 from tests.api.values.trees import OBJECTS
 
@@ -208,3 +208,22 @@ def test_a_cache_that_packs_holds_and_tells_what_one_that_does_not_does(steps: l
     assert {value: caches[0].by("team", value) for value in caches[0].named("team")} == {
         value: caches[1].by("team", value) for value in caches[1].named("team")
     }
+
+
+def test_the_objects_of_a_list_are_packed_while_it_is_gathered() -> None:
+    cache = packing(Told())
+    listed = cache.gathering()
+    listed.update((item.key, item) for item in (ended("a"), ended("b"), workload("c").build()))
+    assert isinstance(listed, Kept)
+    assert [item.metadata.name for item in listed.going_on()] == ["c"]
+    cache.replace(listed.values(), 3)
+    assert set(cache.all_keys()) == set(listed)
+    assert [item.metadata.name for item in cache.going_on()] == ["c"]
+    assert cache.get(ended("b").key) == ended("b")
+
+
+def test_what_was_just_unpacked_is_not_compressed_again() -> None:
+    store: Packing[Object] = Packing()
+    text = store.packed(ended())
+    assert text is not None
+    assert store.packed(store.unpacked(text)) is text
