@@ -94,9 +94,9 @@ CASES = (
     Case("logs w", NO_LIST_NEEDS, 77, 485),
     Case("get jobs", NO_LIST_NEEDS, 80, 490),
     Case("queues list", NO_LIST_NEEDS, 63, 475),
-    Case("objects unreadable", (*NO_COMMAND_NEEDS, "multikueue.settings"), 215, 640),
+    Case("objects unreadable", (*NO_COMMAND_NEEDS, "multikueue.settings"), 217, 640),
     Case("strategies list", ("aiohttp", "multikueue.settings", *NO_COMMAND_NEEDS), 19, 310),
-    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 230, 607),
+    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 232, 609),
 )
 
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from multikueue.api.meta import Object, ObjectKey, decoder, encode
 
-__all__ = ["Kept", "Packing", "never"]
+__all__ = ["Packing", "PackingMap", "never"]
 
 T = TypeVar("T", bound=Object)
 
@@ -56,7 +56,7 @@ def never(_item: object) -> bool:
     return False
 
 
-class Kept(MutableMapping[ObjectKey, T]):
+class PackingMap(MutableMapping[ObjectKey, T]):
     """Objects by key. One that `is_over` is kept packed and unpacked for each question: few ask, and nothing of it is
     lost. Who shares a `packing` can take packed objects over from each other at little cost."""
 
@@ -87,9 +87,9 @@ class Kept(MutableMapping[ObjectKey, T]):
         found = self._items.get(key)
         return self._packing.unpacked(found) if isinstance(found, bytes) else found
 
-    def another(self) -> Kept[T]:
+    def another(self) -> PackingMap[T]:
         """An empty one that shares what this one packs with."""
-        return Kept(self._is_over, self._packing)
+        return PackingMap(self._is_over, self._packing)
 
     def all_now(self) -> Iterator[T]:
         """All objects that there are now, each unpacked in its turn."""

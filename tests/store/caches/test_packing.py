@@ -15,7 +15,7 @@ from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import Object, encode
 from multikueue.kube.decode import object_of
 from multikueue.store.caches.cache import Cache, Indexer
-from multikueue.store.caches.packing import Kept, Packing
+from multikueue.store.caches.packing import Packing, PackingMap
 from multikueue.testing import job, workload
 from tests.api.values.trees import OBJECTS
 
@@ -214,7 +214,7 @@ def test_the_objects_of_a_list_are_packed_while_it_is_gathered() -> None:
     cache = packing(Told())
     listed = cache.gathering()
     listed.update((item.key, item) for item in (ended("a"), ended("b"), workload("c").build()))
-    assert isinstance(listed, Kept)
+    assert isinstance(listed, PackingMap)
     assert [item.metadata.name for item in listed.going_on()] == ["c"]
     cache.replace(listed.values(), 3)
     assert set(cache.all_keys()) == set(listed)
