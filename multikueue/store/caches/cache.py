@@ -11,7 +11,7 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.unreadable import why_unreadable
 from multikueue.errors import InvariantBroken
 from multikueue.store.caches.orphans import Orphans
-from multikueue.store.caches.packing import PackingMap, never
+from multikueue.store.caches.packing import PackingMap, WholeMap, never
 
 T = TypeVar("T", bound=Object)
 
@@ -65,7 +65,7 @@ class Cache(Generic[T]):
     ) -> None:
         self._orphans = orphans
         self.unreadable: dict[ObjectKey, str] = {}
-        self._objects: PackingMap[T] = PackingMap(is_over)
+        self._objects: PackingMap[T] | WholeMap[T] = WholeMap() if is_over is never else PackingMap(is_over)
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._lists: dict[str, _Told[T]] = {"": _Told()}
         self._listeners: list[Listener[T]] = [on_change]

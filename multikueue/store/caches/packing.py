@@ -8,12 +8,15 @@ from typing import Generic, TypeVar
 
 from multikueue.api.meta import Object, ObjectKey, decoder, encode
 
-__all__ = ["Packing", "PackingMap", "never"]
+__all__ = ["Packing", "PackingMap", "WholeMap", "never"]
 
 T = TypeVar("T", bound=Object)
 
 _MOST_BRACKETS = 500
 """An object with more may be nested too deeply to be decoded from a deeper call than it was at first."""
+
+NEWEST = 256
+"""How many objects that were over last are still whole: what has just ended is asked for until all of it is tidied up."""
 
 _FASTEST, _WINDOW, _MEMORY = 1, 14, 7
 """zlib's level, the text it looks back on (16 KiB) and what it works in: with more, it spends most of its time on clearing
@@ -29,10 +32,12 @@ class Packing(Generic[T]):
         self._pattern = b""
         self._latest: tuple[T, bytes] | None = None
 
+    def text_of(self, item: T) -> bytes | None:
+        """The text that this very object was unpacked from, if it was the latest."""
+        return self._latest[1] if self._latest is not None and self._latest[0] is item else None
+
     def packed(self, item: T) -> bytes | None:
         """The object as text; None if it is no object to be packed."""
-        if self._latest is not None and self._latest[0] is item:
-            return self._latest[1]
         text = encode(item)
         if text.count(b"{") + text.count(b"[") > _MOST_BRACKETS:
             return None
@@ -56,14 +61,30 @@ def never(_item: object) -> bool:
     return False
 
 
-class PackingMap(MutableMapping[ObjectKey, T]):
-    """Objects by key. One that `is_over` is kept packed and unpacked for each question: few ask, and nothing of it is
-    lost. Who shares a `packing` can take packed objects over from each other at little cost."""
+class WholeMap(dict[ObjectKey, T]):
+    """Objects by key, none of which is ever packed: what is asked most often costs no call in Python."""
 
-    def __init__(self, is_over: Callable[[T], bool] = never, packing: Packing[T] | None = None) -> None:
+    find = dict.get
+
+    def all_now(self) -> Iterator[T]:
+        """All objects that there are now."""
+        return iter(tuple(self.values()))
+
+    going_on = all_now
+
+    def another(self) -> WholeMap[T]:
+        return WholeMap()
+
+
+class PackingMap(MutableMapping[ObjectKey, T]):
+    """Objects by key. One that `is_over` is kept packed, but for the newest, and unpacked for each question: few ask, and
+    nothing of it is lost. Who shares a `packing` can take packed objects over from each other at little cost."""
+
+    def __init__(self, is_over: Callable[[T], bool], packing: Packing[T] | None = None) -> None:
         self._is_over = is_over
         self._packing: Packing[T] = packing or Packing()
         self._items: dict[ObjectKey, T | bytes] = {}
+        self._newest: dict[ObjectKey, None] = {}
 
     def __len__(self) -> int:
         return len(self._items)
@@ -75,12 +96,27 @@ class PackingMap(MutableMapping[ObjectKey, T]):
         return iter(self._items)
 
     def __getitem__(self, key: ObjectKey) -> T:
-        return self._whole(self._items[key])
+        kept = self._items[key]
+        return self._packing.unpacked(kept) if isinstance(kept, bytes) else kept
 
     def __setitem__(self, key: ObjectKey, item: T) -> None:
-        self._items[key] = (self._packing.packed(item) if self._is_over(item) else None) or item
+        self._newest.pop(key, None)
+        if not self._is_over(item):
+            self._items[key] = item
+        elif text := self._packing.text_of(item):
+            self._items[key] = text
+        else:
+            self._items[key], self._newest[key] = item, None
+            if len(self._newest) > NEWEST:
+                self._pack(next(iter(self._newest)))
+
+    def _pack(self, key: ObjectKey) -> None:
+        del self._newest[key]
+        item = self[key]
+        self._items[key] = self._packing.packed(item) or item
 
     def __delitem__(self, key: ObjectKey) -> None:
+        self._newest.pop(key, None)
         del self._items[key]
 
     def find(self, key: ObjectKey) -> T | None:

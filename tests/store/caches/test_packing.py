@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from multikueue.api.jobs.job import AnyJob, Job, job_type
 from multikueue.api.jobs.stateful_set import StatefulSet
 from multikueue.api.kueue.workload import FINISHED, Workload
-from multikueue.api.meta import Object, encode
+from multikueue.api.meta import Object, ObjectKey, encode
 from multikueue.kube.decode import object_of
 from multikueue.store.caches.cache import Cache, Indexer
 from multikueue.store.caches.packing import Packing, PackingMap
@@ -222,8 +222,32 @@ def test_the_objects_of_a_list_are_packed_while_it_is_gathered() -> None:
     assert cache.get(ended("b").key) == ended("b")
 
 
-def test_what_was_just_unpacked_is_not_compressed_again() -> None:
-    store: Packing[Object] = Packing()
-    text = store.packed(ended())
-    assert text is not None
-    assert store.packed(store.unpacked(text)) is text
+def test_what_was_just_unpacked_is_not_compressed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.store.caches.packing.NEWEST", 1)
+    first: PackingMap[Workload] = PackingMap(lambda each: each.has(FINISHED))
+    for name in ("a", "b"):
+        first[ObjectKey("default", name)] = workload(name).finished().build()
+    second = first.another()
+    second.update(first.items())
+    assert [each.metadata.name for each in second.going_on()] == ["b"]
+
+
+def test_what_was_over_last_stays_whole_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.store.caches.packing.NEWEST", 2)
+    items: PackingMap[Workload] = PackingMap(lambda each: each.has(FINISHED))
+
+    def whole() -> list[str]:
+        return [each.metadata.name for each in items.going_on()]
+
+    for name in ("a", "b", "c"):
+        items[ObjectKey("default", name)] = workload(name).finished().build()
+    assert whole() == ["b", "c"]
+    items[ObjectKey("default", "b")] = workload("b").finished().build()
+    items[ObjectKey("default", "d")] = workload("d").build()
+    assert whole() == ["b", "c", "d"]
+    del items[ObjectKey("default", "b")]
+    items[ObjectKey("default", "c")] = workload("c").build()
+    for name in ("e", "f", "g"):
+        items[ObjectKey("default", name)] = workload(name).finished().build()
+    assert whole() == ["c", "d", "f", "g"]
+    assert [each.metadata.name for each in items.values()] == ["a", "c", "d", "e", "f", "g"]
