@@ -80,6 +80,9 @@ The manager's own API server has no such limit: it is trusted."""
 
 _LARGEST_ERROR = 2**20
 _MOST_PAGES = 10_000
+_GATHERED = 100
+"""Objects of a page that are put where they belong between two turns of other tasks."""
+
 _PIECE = 2**18
 """Bytes of the pieces in which aiohttp sends a stream. A longer body is a stream: a connection has a buffer for TLS as long
 as it lives, of the size of the largest piece."""
@@ -477,7 +480,10 @@ class Client:
                 limit = min(size, 2 * limit)
             objects += part.objects
             self._check_collection(kind, objects, length)
-            items.update(part.items)
+            for number, (key, item) in enumerate(part.items.items(), 1):
+                items[key] = item
+                if number % _GATHERED == 0:
+                    await anyio.lowlevel.checkpoint()
             for stub, why in part.garbage:
                 self.report_undecodable(kind, stub, why)
                 if stub.key is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from datetime import timedelta
 from typing import Generic, NoReturn, Protocol, TypeVar
 
@@ -98,7 +98,7 @@ class Sink(Protocol[T]):
     def gathering(self) -> MutableMapping[ObjectKey, T]:
         """An empty mapping for the objects of a list, until all of them are there."""
 
-    def replacing(self, items: Collection[T], version: int, namespace: str, /) -> Iterator[None]:
+    def replacing(self, items: Mapping[ObjectKey, T], version: int, namespace: str, /) -> Iterator[None]:
         """Replace the collection by `items`, as of the resource version: missing objects are deleted.
 
         The sink works in steps, so that other tasks run in between. Of several items with one key the last counts."""
@@ -239,7 +239,7 @@ class Reflector(Generic[T]):
         version = page.resource_version
         before = self._unreadable()  # they stay so until they are read: what is neither there nor set aside is gone
         self._sink.unreadable.update(page.undecodable)
-        for _ in self._sink.replacing(listed.values(), version_of(version), self._namespace):
+        for _ in self._sink.replacing(listed, version_of(version), self._namespace):
             await anyio.lowlevel.checkpoint()
         self._forget_gone(before.keys() - page.undecodable.keys(), listed)
         new = dict(self._unreadable().items() - page.undecodable.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -54,11 +54,11 @@ class Seen:
     def gathering(self) -> MutableMapping[ObjectKey, Job]:
         return {}
 
-    def replacing(self, items: Collection[Job], version: int, _namespace: str, /) -> Iterator[None]:
+    def replacing(self, items: Mapping[ObjectKey, Job], version: int, _namespace: str, /) -> Iterator[None]:
         yield
-        self.versions = {item.key.name: item.version for item in items}
-        self.kept = {item.key: item for item in items if item.key.name != self.refusing}
-        self.unreadable |= {item.key: "refused" for item in items if item.key.name == self.refusing}
+        self.versions = {key.name: item.version for key, item in items.items()}
+        self.kept = {key: item for key, item in items.items() if key.name != self.refusing}
+        self.unreadable |= {key: "refused" for key in items if key.name == self.refusing}
         self.told.append(f"replace {version}")
 
     def should_keep(self, item: Job, /) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -113,7 +113,7 @@ async def test_a_list_forgets_of_the_unreadable_only_what_it_does_not_have_or_ca
     during: list[set[str]] = []
 
     class Watched(Seen):
-        def replacing(self, items: Collection[Job], version: int, namespace: str, /) -> Iterator[None]:
+        def replacing(self, items: Mapping[ObjectKey, Job], version: int, namespace: str, /) -> Iterator[None]:
             during.append({key.name for key in self.unreadable})
             yield from super().replacing(items, version, namespace)
 

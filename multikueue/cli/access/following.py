@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
@@ -43,11 +43,10 @@ class _Changes(Generic[T]):
     def gathering(self) -> MutableMapping[ObjectKey, T]:
         return {}
 
-    def replacing(self, items: Collection[T], _version: int, _namespace: str, /) -> Iterator[None]:
-        there = {item.key for item in items}
-        for item in [item for key, item in self._known.items() if key not in there]:
+    def replacing(self, items: Mapping[ObjectKey, T], _version: int, _namespace: str, /) -> Iterator[None]:
+        for item in [item for key, item in self._known.items() if key not in items]:
             self.remove(item)
-        for item in items:
+        for item in items.values():
             self.upsert(item)
         return iter(())
 

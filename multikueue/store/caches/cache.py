@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -164,30 +164,25 @@ class Cache(Generic[T]):
         if self._orphans is not None:
             self._orphans.expect_list(namespace, self._objects.find)
 
-    def replace(self, items: Collection[T], version: int = 0, namespace: str = "", /) -> None:
+    def replace(self, items: Iterable[T], version: int = 0, namespace: str = "", /) -> None:
         """Apply a list as of `version`: missing objects are deleted, unless they came after it."""
-        for _ in self.replacing(items, version, namespace):
+        for _ in self.replacing({item.key: item for item in items}, version, namespace):
             pass
 
-    def replacing(self, items: Collection[T], version: int = 0, namespace: str = "", /) -> Iterator[None]:
+    def replacing(self, listed: Mapping[ObjectKey, T], version: int = 0, namespace: str = "", /) -> Iterator[None]:
         """As `replace`, in steps, so that the caller can give other tasks a turn at each. Meanwhile the cache looks as
         if a watch had reported some of the changes, deletions first; other events apply as always."""
         told = self._collection(namespace)
         news = told.news = told.news or {}
         told.newest = max((version, *(came.version for came in news.values() if came is not None)))
         try:
-            listed: set[ObjectKey] = set()
-            for number, item in enumerate(items, 1):
-                listed.add(item.key)
-                if number % STEP == 0:
-                    yield
             for number, key in enumerate(tuple(self._objects), 1):
                 if key not in listed and namespace in ("", key.namespace):
                     self._miss(key, news.get(key), version)
                 if number % STEP == 0:
                     yield
-            for number, item in enumerate(items, 1):
-                came = news.get(item.key, item)
+            for number, (key, item) in enumerate(listed.items(), 1):
+                came = news.get(key, item)
                 if came is None:
                     self.upsert(item)
                 else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -43,10 +43,8 @@ class _LabelsOnly(Cache[AnyJob]):
     def upsert(self, item: AnyJob) -> None:
         super().upsert(by_label(item))
 
-    def replacing(self, items: Collection[AnyJob], version: int = 0, namespace: str = "", /) -> Iterator[None]:
-        labelled = self.gathering()
-        labelled.update((item.key, by_label(item)) for item in items)
-        return super().replacing(labelled.values(), version, namespace)
+    def _take(self, item: AnyJob) -> None:
+        super()._take(by_label(item))
 
 
 class JobCaches:

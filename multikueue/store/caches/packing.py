@@ -6,11 +6,17 @@ import zlib
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Generic, TypeVar
 
+import msgspec
+from msgspec.structs import astuple
+
 from multikueue.api.meta import Object, ObjectKey, decoder, encode
 
 __all__ = ["Packing", "PackingMap", "WholeMap", "never"]
 
 T = TypeVar("T", bound=Object)
+
+_LONGEST = 2**13
+"""Bytes of an object that may be packed. Nearly all have less, and a list with nothing but larger ones would take seconds."""
 
 _MOST_BRACKETS = 500
 """An object with more may be nested too deeply to be decoded from a deeper call than it was at first."""
@@ -38,8 +44,10 @@ class Packing(Generic[T]):
 
     def packed(self, item: T) -> bytes | None:
         """The object as text; None if it is no object to be packed."""
+        if any(isinstance(each, msgspec.Raw) and len(each) > _LONGEST for each in astuple(item)):
+            return None
         text = encode(item)
-        if text.count(b"{") + text.count(b"[") > _MOST_BRACKETS:
+        if len(text) > _LONGEST or text.count(b"{") + text.count(b"[") > _MOST_BRACKETS:
             return None
         if self._kind is None:
             self._kind, self._pattern = type(item), text[-(2**_WINDOW) :]
@@ -118,6 +126,10 @@ class PackingMap(MutableMapping[ObjectKey, T]):
     def __delitem__(self, key: ObjectKey) -> None:
         self._newest.pop(key, None)
         del self._items[key]
+
+    def clear(self) -> None:
+        self._items.clear()
+        self._newest.clear()
 
     def find(self, key: ObjectKey) -> T | None:
         found = self._items.get(key)

@@ -251,3 +251,25 @@ def test_what_was_over_last_stays_whole_for_a_while(monkeypatch: pytest.MonkeyPa
         items[ObjectKey("default", name)] = workload(name).finished().build()
     assert whole() == ["c", "d", "f", "g"]
     assert [each.metadata.name for each in items.values()] == ["a", "c", "d", "e", "f", "g"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"spec": {"a": "b" * 2**13}}, {"more": {"a": "b" * 2**13}}], ids=["spec", "elsewhere"]
+)
+def test_a_long_object_stays_whole(fields: Any) -> None:
+    """To pack a list of nothing but long ones would take seconds."""
+    packing: Packing[Object] = Packing()
+    assert packing.packed(of_server(Gadget, **fields)) is None
+    assert packing.packed(of_server(Gadget, spec={"a": "b"})) is not None
+
+
+def test_a_list_that_is_begun_anew_leaves_nothing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.store.caches.packing.NEWEST", 1)
+    items: PackingMap[Workload] = PackingMap(lambda each: each.has(FINISHED))
+    for name in ("a", "b", "c"):
+        items[ObjectKey("default", name)] = workload(name).finished().build()
+    items.clear()
+    assert (len(items), list(items.going_on())) == (0, [])
+    for name in ("d", "e"):
+        items[ObjectKey("default", name)] = workload(name).finished().build()
+    assert [each.metadata.name for each in items.going_on()] == ["e"]
