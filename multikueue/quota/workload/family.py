@@ -25,6 +25,7 @@ from multikueue.api.kueue.queues import ClusterQueueSpec, ConcurrentAdmissionPol
 from multikueue.api.kueue.workload import (
     ADMITTED,
     DEACTIVATED,
+    DEACTIVATION_TARGET,
     EVICTED,
     FINISHED,
     QUOTA_RESERVED,
@@ -203,8 +204,11 @@ def _is_ending(parent: Workload) -> bool:
 
 
 def _is_given_up(variant: Workload) -> bool:
-    """Whether it was deactivated for a cause, such as a check that says Rejected: made active again, it would only repeat."""
+    """Whether it is deactivated for a cause, such as a check that says Rejected: made active again, it would only repeat.
+    Its eviction is written after it is inactive; until then the target says so."""
     evicted = variant.condition(EVICTED)
+    if variant.has(DEACTIVATION_TARGET):
+        return True
     return evicted is not None and evicted.status == "True" and evicted.reason.startswith(f"{DEACTIVATED}DueTo")
 
 

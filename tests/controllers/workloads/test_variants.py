@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 ON = Quota(concurrent_admission=True)
 FLAVORS = ("reserved", "spot")
 TRY = {"mode": "TryPreferredFlavors"}
+SINCE = "2026-01-01T11:00:00Z"
 SECONDS = timedelta(seconds=5)
 
 
@@ -278,6 +279,37 @@ async def test_one_of_its_variants_preempts_at_a_time() -> None:
     assert flavor_of(world) == ""
     assert world.status("second")["admission"]["podSetAssignments"][0]["flavors"] == {"cpu": "spot"}
     assert "PreemptionUngatedVariant" in [reason for reason, _ in world.said()]
+    assert world.errors == []
+
+
+def with_check(world: Table, *, reserved: int, spot: int) -> None:
+    """The reserved flavor has a check of another controller, too."""
+    status = {
+        "conditions": [
+            {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": SINCE}
+        ]
+    }
+    check = {"metadata": {"name": "prov", "generation": 1}, "spec": {"controllerName": "x/y"}, "status": status}
+    world.manager.put(kinds.ADMISSION_CHECKS, check)
+    checks = [{"name": "mk"}, {"name": "prov", "onFlavors": ["reserved"]}]
+    set_quota(world, reserved=reserved, spot=spot, admissionChecksStrategy={"admissionChecks": checks})
+
+
+def named(world: Table, flavor: str) -> ObjectKey:
+    """The key of a variant."""
+    return ObjectKey(NAMESPACE, variants(world)[flavor]["metadata"]["name"])
+
+
+@pytest.mark.parametrize(("spot", "other"), [(5, "Admitted"), (0, "waits")])
+async def test_a_variant_whose_check_says_rejected_ends_at_once_and_the_others_go_on(spot: int, other: str) -> None:
+    world = concurrent(reserved=5, spot=spot)
+    with_check(world, reserved=5, spot=spot)
+    world.submit()
+    await world.settle()
+    said = [{"name": "prov", "state": "Rejected", "message": "no", "lastTransitionTime": SINCE}]
+    world.manager.change(kinds.WORKLOADS, named(world, "reserved"), {"status": {"admissionChecks": said}})
+    await world.settle()
+    assert states(world) == {"reserved": "off", "spot": other}
     assert world.errors == []
 
 

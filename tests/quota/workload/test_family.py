@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.concurrent_admission import GATE, PARENT_LABEL, flavor_of
 from multikueue.api.kueue.preemption_gates import BLOCKED, with_state
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import DEACTIVATION_TARGET, Workload
 from multikueue.quota.workload.family import (
     Action,
     Create,
@@ -159,6 +159,15 @@ ACTIVITY: dict[str, tuple[Family, list[str]]] = {
     "quota alone is no admission": (family(variant("reserved").reserved(flavors={"cpu": "reserved"})), []),
     "one that a check rejected stays as it is": (
         family(variant("reserved").inactive().evicted("DeactivatedDueToAdmissionCheck").unreserved()),
+        [],
+    ),
+    "one that a check rejects is not made active before it is evicted": (
+        family(
+            variant("reserved")
+            .reserved(flavors={"cpu": "reserved"})
+            .inactive()
+            .condition(DEACTIVATION_TARGET, reason="AdmissionCheck")
+        ),
         [],
     ),
     "one that its sibling ended comes again": (
