@@ -95,6 +95,8 @@ class Engine:
         self.scheduler = Scheduler(self._cache, self._queues, fair_sharing, reasons)
         self.view = QuotaView(self._cache, self._queues, self.scheduler)
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
+        self._unfinished: dict[ObjectKey, tuple[Workload, bool]] = {}
+        """Kept with variants only: Workloads as last seen, each with whether it was a parent."""
         self._handlers: Mapping[type[Object], Callable[[Any, Any, datetime], Concerned]] = {
             Namespace: self._namespace_changed,
             LimitRange: self._limit_range_changed,
@@ -128,26 +130,28 @@ class Engine:
 
     def _cluster_queue_changed(self, seen: ClusterQueue, new: ClusterQueue | None, now: datetime) -> Concerned:
         name = seen.metadata.name
-        before = self._cache.catalog.queues.get(name)
+        before, had_policy = self._cache.catalog.queues.get(name), self._cache.has_policy(name)
         if new is None:
             self.scheduler.drop_assumptions(now, cluster_queue=name)
             if self._cache.remove_cluster_queue(name):
                 self._queues.remove_queue(name)
         elif self._cache.set_cluster_queue(new):
             self._queues.set_queue(name, is_strict=new.spec.queueing_strategy == "StrictFIFO", now=now)
-            self._leave_to_variants(name)
             self._queues.wake(name, now)
             if is_leaving(new) or new.spec.stop_policy != "None":
                 self.scheduler.drop_assumptions(now, cluster_queue=name)
         elif before is not None and before.status.flavors_reservation != new.status.flavors_reservation:
             self._usage_told(name, now)
+        if self._cache.has_policy(name) != had_policy:
+            self._see_families_again(now)
         return ()
 
-    def _leave_to_variants(self, name: str) -> None:
-        """Work of a ClusterQueue that now has a policy of Concurrent Admission does not queue itself any more."""
-        for waiting in tuple(self.view.waiting_in(name)) if self._cache.has_variants else ():
-            if self._cache.is_parent(waiting.workload, name):
-                self._queues.leave(waiting.key)
+    def _see_families_again(self, now: datetime) -> None:
+        """Whether a Workload is a parent depends on its queues: one that has become a parent leaves its place to its variants,
+        and one that is none any more queues, or has quota, by itself."""
+        for workload, was_parent in tuple(self._unfinished.values()):
+            if self._is_parent(workload, self._spec(workload)) != was_parent:
+                self._workload_changed(workload, workload, now)
 
     def _usage_told(self, name: str, now: datetime) -> None:
         """The status of a ClusterQueue tells of other usage: a queue that has begun to borrow has candidates for
@@ -169,12 +173,15 @@ class Engine:
         return forest.queues_of({before, forest.root_of_cohort(name)}) if is_news else ()
 
     def _local_queue_changed(self, seen: LocalQueue, new: LocalQueue | None, now: datetime) -> Concerned:
+        before = self._cache.catalog.place(seen.key)
         if new is not None:
             self._cache.set_local_queue(new)
             is_open = new.spec.stop_policy == "None" and not is_leaving(new)
             self._route(new.key, new.spec.cluster_queue if is_open else None, now)
         elif self._cache.remove_local_queue(seen.key):
             self._route(seen.key, None, now)
+        if self._cache.catalog.place(seen.key) != before:
+            self._see_families_again(now)
         return ()
 
     def _route(self, key: ObjectKey, queue: str | None, now: datetime) -> None:
@@ -235,10 +242,11 @@ class Engine:
     def _workload_changed(self, seen: Workload, new: Workload | None, now: datetime) -> Concerned:
         """Steps that may raise come first: a failed event changes nothing (quota-engine 4.4 end)."""
         if new is None:
+            self._unfinished.pop(seen.key, None)
             self._remove(seen.key, now)
             return ()
         spec, admission = self._spec(new), new.status.admission
-        if self._cache.has_variants and self._cache.is_parent(new, self._place(new, spec)):
+        if self._cache.has_variants and self._is_left_to_variants(new, spec):
             self._remove(new.key, now)
             return ()
         if not spec.active or new.has(FINISHED):
@@ -252,6 +260,20 @@ class Engine:
         if self.scheduler.eviction(new.key) is None:
             self._cache.budgets.see(new, ObjectKey(new.metadata.namespace, spec.queue_name))
         return ()
+
+    def _is_left_to_variants(self, workload: Workload, spec: WorkloadSpec) -> bool:
+        """Whether its variants have quota for it. A parent that got quota before it was one keeps that as its own until it
+        gives it up: its job runs."""
+        is_parent = self._is_parent(workload, spec)
+        if workload.has(FINISHED):
+            self._unfinished.pop(workload.key, None)
+        else:
+            self._unfinished[workload.key] = workload, is_parent
+        has_own = workload.has(QUOTA_RESERVED) and self._cache.reservations.get(workload.key) is not None
+        return is_parent and not has_own
+
+    def _is_parent(self, workload: Workload, spec: WorkloadSpec) -> bool:
+        return self._cache.is_parent(workload, self._place(workload, spec))
 
     def _place(self, workload: Workload, spec: WorkloadSpec) -> str | None:
         """The ClusterQueue where it has quota, or else waits."""

@@ -280,13 +280,15 @@ class QuotaCache:
 
     # --- parents and variants (KEP 8691) ---
 
+    def has_policy(self, queue: str | None) -> bool:
+        """Whether work of that ClusterQueue has variants."""
+        known = self.catalog.queues.get(queue) if self.has_variants and queue is not None else None
+        return known is not None and policy_of(known.spec) is not None
+
     def is_parent(self, workload: Workload, queue: str | None) -> bool:
         """Whether variants have quota in that ClusterQueue for the workload, which itself does not queue. An elastic job,
         whose slices replace each other, has no variants."""
-        known = self.catalog.queues.get(queue) if queue is not None else None
-        if known is None or policy_of(known.spec) is None:
-            return False
-        return parent_of(workload) is None and not is_elastic(workload)
+        return self.has_policy(queue) and parent_of(workload) is None and not is_elastic(workload)
 
     def variant(self, workload: Workload) -> Variant | None:
         """The family of a variant; None without Concurrent Admission."""

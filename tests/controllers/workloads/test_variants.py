@@ -376,6 +376,32 @@ async def test_without_the_policy_it_queues_by_itself_again() -> None:
     assert world.errors == []
 
 
+async def test_without_the_policy_what_runs_keeps_its_quota_and_others_wait() -> None:
+    world = await running(reserved=1, spot=0)
+    set_quota(world, reserved=1, spot=0, concurrentAdmissionPolicy=None)
+    world.submit("second")
+    await later(world)
+    assert (world.runs_on(), flavor_of(world), variants(world)) == (["w1"], "reserved", {})
+    assert world.status("second").get("admission") is None
+    assert world.errors == []
+
+
+async def test_a_queue_that_is_made_again_gives_quota_to_variants_only() -> None:
+    world = await begun(reserved=0, spot=0)
+    key = ObjectKey(NAMESPACE, "main")
+    old = world.manager.find(kinds.LOCAL_QUEUES, key)
+    assert old is not None
+    world.manager.drop(kinds.LOCAL_QUEUES, key)
+    await later(world)
+    set_quota(world, reserved=1, spot=0)
+    await later(world)
+    world.manager.put(kinds.LOCAL_QUEUES, {"metadata": {"name": "main", "namespace": NAMESPACE}, "spec": old["spec"]})
+    await later(world)
+    assert states(world) == {"reserved": "Admitted", "spot": "off"}
+    assert (flavor_of(world), world.engine.view.queue_usage("cq").reserving) == ("reserved", 1)
+    assert world.errors == []
+
+
 async def later(world: Table, *, minutes: int = 0) -> None:
     world.time += timedelta(minutes=minutes) if minutes else SECONDS
     for key in [ObjectKey(NAMESPACE, w["metadata"]["name"]) for w in world.manager.all(kinds.WORKLOADS)]:

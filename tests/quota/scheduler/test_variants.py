@@ -69,6 +69,64 @@ def test_work_that_waited_before_the_queue_had_a_policy_does_not_queue_any_more(
     assert world.engine.view.pending_in("cq") == ()
 
 
+LOCAL = local_queue("lq", "cq").build()
+
+
+def test_what_waited_for_its_queue_to_come_is_a_parent_there() -> None:
+    world = play()
+    world.engine.observe(LOCAL, None, world.now)
+    world.submit(wants("wl", cpu=1))
+    world.apply(LOCAL)
+    assert world.engine.view.pending_workload(key_of("wl")) is None
+    assert world.run() == []
+
+
+def test_a_parent_that_loses_its_queue_queues_by_itself_in_another_one() -> None:
+    world = play()
+    world.apply(cluster_queue("plain").quota("reserved", cpu=4).build())
+    world.submit(wants("wl", cpu=1))
+    world.engine.observe(LOCAL, None, world.now)
+    world.apply(local_queue("lq", "plain").build())
+    assert world.run() == ["wl"]
+
+
+def test_many_parents_stay_out_of_the_queue_while_they_move_to_it() -> None:
+    world = play()
+    world.engine.observe(LOCAL, None, world.now)
+    world.submit(*(wants(f"wl-{n}", cpu=1) for n in range(600)))
+    world.apply(LOCAL)
+    assert world.run() == []
+    assert world.engine.view.pending_in("cq") == ()
+
+
+def test_without_the_policy_a_parent_queues_by_itself() -> None:
+    world = play()
+    world.submit(wants("wl", cpu=1))
+    world.apply(QUEUE.build())
+    assert world.run() == ["wl"]
+
+
+def test_without_the_policy_a_parent_that_runs_has_its_quota_by_itself() -> None:
+    world = play()
+    spot = variant("spot").reserved(flavors={"cpu": "spot"}).admitted().build()
+    world.submit(wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted())
+    world.see(spot)
+    world.apply(QUEUE.build())
+    world.engine.observe(spot, None, world.now)
+    assert world.used(flavor="spot") == "3"
+
+
+def test_what_runs_when_its_queue_gets_a_policy_has_its_own_quota_until_it_gives_that_up() -> None:
+    world = play(QUEUE)
+    running = wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted()
+    world.submit(running)
+    world.apply(CONCURRENT.build())
+    world.submit(running.evicted("ConcurrentAdmission"))
+    assert world.used(flavor="spot") == "3"
+    world.submit(wants("wl", cpu=3))
+    assert world.used(flavor="spot") == "0"
+
+
 def test_the_quota_of_a_parent_counts_once() -> None:
     world = play()
     world.submit(
