@@ -56,6 +56,13 @@ class Families(msgspec.Struct, frozen=True):
         yield from (key for key in keys if key != workload.key)
 
     def _queue_spec(self, parent: Workload) -> ClusterQueueSpec | None:
-        local = self.local_queues.get(queue_of(parent))
-        queue = self.cluster_queues.get(ObjectKey("", local.spec.cluster_queue)) if local is not None else None
+        """That of the ClusterQueue where it has quota, whatever becomes of its LocalQueue; or else waits."""
+        name = self._place(parent)
+        queue = self.cluster_queues.get(ObjectKey("", name)) if name is not None else None
         return queue.spec if queue is not None else None
+
+    def _place(self, parent: Workload) -> str | None:
+        if parent.status.admission is not None:
+            return parent.status.admission.cluster_queue
+        local = self.local_queues.get(queue_of(parent))
+        return local.spec.cluster_queue if local is not None else None

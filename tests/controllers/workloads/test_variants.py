@@ -376,6 +376,27 @@ async def test_without_the_policy_it_queues_by_itself_again() -> None:
     assert world.errors == []
 
 
+async def test_what_loses_its_local_queue_gives_its_quota_away_only_once_it_has_stopped() -> None:
+    world = await running(reserved=0, spot=1)
+    set_quota(world, reserved=0, spot=1, preemption={"withinClusterQueue": "LowerPriority"})
+    world.manager.put(
+        kinds.LOCAL_QUEUES, {"metadata": {"name": "other", "namespace": NAMESPACE}, "spec": {"clusterQueue": "cq"}}
+    )
+    world.manager.drop(kinds.LOCAL_QUEUES, ObjectKey(NAMESPACE, "main"))
+    world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 9})
+    urgent = job_body("urgent", queue="other")
+    urgent["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
+    world.manager.put(kinds.JOBS, urgent)
+    await later(world)
+    assert (world.condition("Evicted") or {})["reason"] == "VariantEvicted"
+    assert (world.runs_on(), world.status("urgent").get("admission")) == (["w1"], None)
+    world.evict("w1")
+    await later(world)
+    assert (world.runs_on(), flavor_of(world)) == ([], "")
+    assert world.status("urgent").get("admission") is not None
+    assert world.errors == []
+
+
 async def test_without_the_policy_what_runs_keeps_its_quota_and_others_wait() -> None:
     world = await running(reserved=1, spot=0)
     set_quota(world, reserved=1, spot=0, concurrentAdmissionPolicy=None)

@@ -53,6 +53,13 @@ def test_while_its_queues_are_unknown_nothing_is_said() -> None:
     assert families(PARENT, SPOT, queue=None).of(PARENT.build()) is None
 
 
+def test_what_has_quota_keeps_its_family_without_its_local_queue() -> None:
+    known = families(PARENT, SPOT)
+    known.local_queues.remove(local_queue("lq", "cq").build())
+    assert known.of(PARENT.build()) is None
+    assert known.of(PARENT.reserved(flavors={"cpu": "spot"}).build()) is not None
+
+
 def test_a_variant_whose_parent_is_gone_is_an_orphan() -> None:
     assert families(SPOT).is_orphan(SPOT.build())
     assert families(SPOT).of(SPOT.build()) is None
