@@ -37,6 +37,7 @@ from multikueue.api.kueue.workload import (
 )
 
 __all__ = [
+    "NO_VARIANT",
     "ONE_AT_A_TIME",
     "VARIANT_EVICTED",
     "Action",

@@ -250,14 +250,23 @@ async def test_what_its_worker_evicts_waits_with_all_its_variants_and_comes_agai
     assert world.errors == []
 
 
-async def test_what_is_preempted_gives_its_quota_to_others_and_waits() -> None:
+async def preempted() -> Table:
     world = await begun(reserved=0, spot=1)
     set_quota(world, reserved=0, spot=1, preemption={"withinClusterQueue": "LowerPriority"})
+    submit_urgent(world)
+    await later(world)
+    return world
+
+
+def submit_urgent(world: Table, queue: str = "main") -> None:
     world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 9})
-    urgent = job_body("urgent")
+    urgent = job_body("urgent", queue=queue)
     urgent["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
     world.manager.put(kinds.JOBS, urgent)
-    await later(world)
+
+
+async def test_what_is_preempted_gives_its_quota_to_others_and_waits() -> None:
+    world = await preempted()
     assert [c["reason"] for c in world.status()["conditions"] if c["type"] == "Evicted"] == ["VariantEvicted"]
     assert world.status("urgent")["admission"]["podSetAssignments"][0]["flavors"] == {"cpu": "spot"}
     assert flavor_of(world) == ""
@@ -270,10 +279,7 @@ async def test_one_of_its_variants_preempts_at_a_time() -> None:
     world.submit("second")
     await world.settle()
     set_quota(world, reserved=1, spot=1, preemption={"withinClusterQueue": "LowerPriority"})
-    world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 9})
-    urgent = job_body("urgent")
-    urgent["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
-    world.manager.put(kinds.JOBS, urgent)
+    submit_urgent(world)
     await later(world)
     assert world.status("urgent")["admission"]["podSetAssignments"][0]["flavors"] == {"cpu": "reserved"}
     assert flavor_of(world) == ""
@@ -383,10 +389,7 @@ async def test_what_loses_its_local_queue_gives_its_quota_away_only_once_it_has_
         kinds.LOCAL_QUEUES, {"metadata": {"name": "other", "namespace": NAMESPACE}, "spec": {"clusterQueue": "cq"}}
     )
     world.manager.drop(kinds.LOCAL_QUEUES, ObjectKey(NAMESPACE, "main"))
-    world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 9})
-    urgent = job_body("urgent", queue="other")
-    urgent["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
-    world.manager.put(kinds.JOBS, urgent)
+    submit_urgent(world, "other")
     await later(world)
     assert (world.condition("Evicted") or {})["reason"] == "VariantEvicted"
     assert (world.runs_on(), world.status("urgent").get("admission")) == (["w1"], None)
@@ -394,6 +397,14 @@ async def test_what_loses_its_local_queue_gives_its_quota_away_only_once_it_has_
     await later(world)
     assert (world.runs_on(), flavor_of(world)) == ([], "")
     assert world.status("urgent").get("admission") is not None
+    assert world.errors == []
+
+
+async def test_without_the_policy_what_was_preempted_queues_by_itself_again() -> None:
+    world = await preempted()
+    set_quota(world, reserved=5, spot=5, concurrentAdmissionPolicy=None)
+    await later(world)
+    assert flavor_of(world) == "reserved"
     assert world.errors == []
 
 

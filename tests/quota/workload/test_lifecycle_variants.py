@@ -54,6 +54,12 @@ def test_a_parent_is_evicted_when_its_variant_is() -> None:
     assert (reason(value, EVICTED), value.has(ADMITTED)) == ("VariantEvicted", True)
 
 
+@pytest.mark.parametrize("why", ["VariantEvicted", "ConcurrentAdmission"])
+def test_a_parent_that_has_lost_its_variant_may_queue_by_itself_if_ever_it_has_to(why: str) -> None:
+    value = after(workload().admitted().evicted(why))
+    assert (value.has(QUOTA_RESERVED), value.has(REQUEUED)) == (False, True)
+
+
 def test_a_migration_evicts_a_variant_for_its_sibling_and_is_no_preemption() -> None:
     value = after(VARIANT.admitted(), preemption=MIGRATION, is_holding=True)
     assert (reason(value, EVICTED), value.condition(PREEMPTED)) == ("FlavorMigration", None)
