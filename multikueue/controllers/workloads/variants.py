@@ -5,6 +5,7 @@ Their statuses, and the parent's, are written by the main reconcile, from facts 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import singledispatchmethod
 from hashlib import sha1
@@ -27,9 +28,10 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.errors import AlreadyExists, Conflict, NotFound
+from multikueue.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from multikueue.jobs.framework.workloads import LONGEST_NAME, member_reference
 from multikueue.quota.workload.family import (
+    Action,
     Create,
     Delete,
     Family,
@@ -98,9 +100,19 @@ class Variants(msgspec.Struct, frozen=True):
                 await self._remove(local)
         elif family is not None:
             is_gated = store.engine.should_check_gates and bool(admission_gates(local.metadata))
-            for action in tuple(actions(family, is_gated=is_gated)):
-                await self._perform(action, family)
+            await self._perform_all(tuple(actions(family, is_gated=is_gated)), family)
         return DONE
+
+    async def _perform_all(self, found: Iterable[Action], family: Family) -> None:
+        """One that is refused does not keep the others from being done; then it is raised, to be tried again."""
+        refused: ApiError | None = None
+        for action in found:
+            try:
+                await self._perform(action, family)
+            except (AlreadyExists, Conflict, Forbidden, Invalid) as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
 
     @singledispatchmethod
     async def _perform(self, action: object, family: Family) -> None:
@@ -119,12 +131,10 @@ class Variants(msgspec.Struct, frozen=True):
         except AlreadyExists:
             found = await self.context.manager.get(WORKLOADS, key)
             owner = parent_of(found)
-            if (
-                owner is None
-                or owner.uid != family.parent.metadata.uid
-                or found.metadata.deletion_timestamp is not None
-            ):
-                raise Conflict(409, "Conflict", f"a Workload {key} is another's, or being deleted") from None
+            if owner is None or owner.uid != family.parent.metadata.uid:
+                raise
+            if found.metadata.deletion_timestamp is not None:
+                raise Conflict(409, "Conflict", f"the Workload {key} is being deleted") from None
             store.workloads.upsert(found)
             return
         self._tell(family.parent, "CreatedVariant", f'Variant Workload "{key}" created')

@@ -31,6 +31,7 @@ from multikueue.api.kueue.workload import (
     QUOTA_RESERVED,
     Admission,
     Finish,
+    PriorityClassRef,
     Workload,
     WorkloadSpec,
     workload_spec,
@@ -161,11 +162,19 @@ def _changes(family: Family, policy: ConcurrentAdmissionPolicy) -> Iterator[Acti
     mine = workload_spec(family.parent)
     for variant in family.variants:
         its = workload_spec(variant)
-        if (its.priority, its.priority_class_ref) != (mine.priority, mine.priority_class_ref):
+        is_news = (its.priority, its.priority_class_ref) != (mine.priority, mine.priority_class_ref)
+        if is_news and _may_take(mine.priority_class_ref, variant, its.priority_class_ref):
             yield Reprioritize(variant)
         wanted = _wanted(variant, family, policy)
         if wanted is not None and wanted[0] != its.active:
             yield SetActive(variant, *wanted)
+
+
+def _may_take(new: PriorityClassRef | None, variant: Workload, old: PriorityClassRef | None) -> bool:
+    """While quota is reserved, the API server lets one WorkloadPriorityClass follow another, and nothing else."""
+    if new == old or not variant.has(QUOTA_RESERVED):
+        return True
+    return all(each is not None and each.kind == "WorkloadPriorityClass" for each in (new, old))
 
 
 def _wanted(variant: Workload, family: Family, policy: ConcurrentAdmissionPolicy) -> tuple[bool, str] | None:

@@ -10,6 +10,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kueue.concurrent_admission import FLAVORS_ANNOTATION, GATE, PARENT_LABEL
 from multikueue.api.meta import ObjectKey
+from multikueue.errors import AlreadyExists
 from multikueue.settings import Quota
 from tests.controllers.table import NAMESPACE, Body, Table, job_body, table
 
@@ -316,6 +317,32 @@ async def test_a_variant_whose_check_says_rejected_ends_at_once_and_the_others_g
     world.manager.change(kinds.WORKLOADS, named(world, "reserved"), {"status": {"admissionChecks": said}})
     await world.settle()
     assert states(world) == {"reserved": "off", "spot": other}
+    assert world.errors == []
+
+
+async def test_a_variant_whose_name_is_taken_does_not_keep_the_others_from_coming() -> None:
+    world = await begun(reserved=0, spot=5)
+    taken = named(world, "reserved")
+    for flavor in FLAVORS:
+        world.manager.drop(kinds.WORKLOADS, named(world, flavor))
+    spec = {"queueName": "nope", "podSets": world.workload()["spec"]["podSets"]}
+    world.manager.put(kinds.WORKLOADS, {"metadata": {"name": taken.name, "namespace": NAMESPACE}, "spec": spec})
+    await world.settle()
+    assert states(world) == {"spot": "Admitted"}
+    assert {type(error) for error in world.errors} == {AlreadyExists}
+
+
+async def test_a_class_that_a_variant_with_quota_cannot_take_reaches_the_others() -> None:
+    world = concurrent(reserved=5, spot=0)
+    with_check(world, reserved=5, spot=0)
+    world.submit()
+    await world.settle()
+    assert states(world) == {"reserved": "QuotaReserved", "spot": "waits"}
+    world.manager.put(kinds.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 9})
+    labels = {"kueue.x-k8s.io/priority-class": "high"}
+    world.manager.change(kinds.JOBS, ObjectKey(NAMESPACE, "job"), {"metadata": {"labels": labels}})
+    await world.settle()
+    assert {flavor: v["spec"].get("priority", 0) for flavor, v in variants(world).items()} == {"reserved": 0, "spot": 9}
     assert world.errors == []
 
 

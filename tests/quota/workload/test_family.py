@@ -129,6 +129,24 @@ def test_variants_follow_the_priority_of_their_parent() -> None:
     assert words(found) == [f"priority of {flavor}" for flavor in FLAVORS]
 
 
+CLASSES = {
+    "none stays none": ("", "", ["priority of reserved"]),
+    "one follows another": ("low", "high", ["priority of reserved"]),
+    "one does not come": ("", "high", []),
+    "one does not go": ("low", "", []),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), CLASSES.values(), ids=CLASSES.keys())
+def test_with_quota_a_variant_follows_a_class_only_where_the_api_server_lets_it(
+    old: str, new: str, expected: list[str]
+) -> None:
+    others = [variant(flavor).priority(7, workload_class=new) for flavor in ("demand", "spot")]
+    one = variant("reserved").priority(1, workload_class=old).reserved(flavors={"cpu": "reserved"})
+    found = family(one, *others, parent=PARENT.priority(7, workload_class=new))
+    assert words(tuple(actions(found))) == expected
+
+
 # Which may have quota.
 
 ACTIVITY: dict[str, tuple[Family, list[str]]] = {
