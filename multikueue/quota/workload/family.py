@@ -64,7 +64,8 @@ ONE_AT_A_TIME = timedelta(minutes=5)
 
 
 class Family(msgspec.Struct, frozen=True):
-    """A parent, and its variants from the most preferred flavor on. Without a policy there shall be none."""
+    """A parent, and its variants from the most preferred flavor on; of one flavor, those with quota first. Without a policy
+    there shall be none."""
 
     parent: Workload
     variants: tuple[Workload, ...]
@@ -75,6 +76,11 @@ class Family(msgspec.Struct, frozen=True):
         """The place of its flavor among those of the ClusterQueue; behind all if it is not one of them."""
         name = flavor_of(variant)
         return self.flavors.index(name) if name in self.flavors else len(self.flavors)
+
+    def rank(self, variant: Workload) -> tuple[int, bool, bool, str]:
+        has_quota = variant.has(QUOTA_RESERVED)
+        is_admitted = has_quota and variant.has(ADMITTED)
+        return self.place(variant), not is_admitted, not has_quota, variant.metadata.name
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -114,8 +120,7 @@ def family_of(parent: Workload, variants: Iterable[Workload], queue: ClusterQueu
     flavors = flavors_in_order(queue)
     there = (each for each in variants if each.metadata.deletion_timestamp is None)
     family = Family(parent, tuple(there), flavors, policy_of(queue))
-    in_order = sorted(family.variants, key=lambda each: (family.place(each), each.metadata.name))
-    return msgspec.structs.replace(family, variants=tuple(in_order))
+    return msgspec.structs.replace(family, variants=tuple(sorted(family.variants, key=family.rank)))
 
 
 # Which variants there are, and which may have quota.
@@ -128,14 +133,26 @@ def actions(family: Family, *, is_gated: bool = False) -> Iterator[Action]:
         return
     if family.policy is not None and parent.metadata.labels.get(PARENT_LABEL) != "true":
         yield Mark()
-    stale = {each.key: why for each in family.variants if (why := _why_stale(each, family))}
-    yield from (Delete(each, stale[each.key]) for each in family.variants if each.key in stale)
+    stale = {each.variant.key: each for each in _stale(family)}
+    yield from stale.values()
     left = tuple(each for each in family.variants if each.key not in stale)
     if family.policy is None:
         return
     there = set(map(flavor_of, left))
     yield from (Create(name) for name in family.flavors if name not in there and not is_gated)
     yield from _changes(msgspec.structs.replace(family, variants=left), family.policy)
+
+
+def _stale(family: Family) -> Iterator[Delete]:
+    """The variants that are none of the family any more. Of each flavor one is left: that with quota, if any."""
+    kept: set[str] = set()
+    for each in family.variants:
+        if why := _why_stale(each, family):
+            yield Delete(each, why)
+        elif flavor_of(each) in kept:
+            yield Delete(each, f'another one is there for flavor "{flavor_of(each)}"')
+        else:
+            kept.add(flavor_of(each))
 
 
 def _why_stale(variant: Workload, family: Family) -> str:

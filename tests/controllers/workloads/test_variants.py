@@ -374,6 +374,18 @@ async def test_a_variant_that_somebody_deletes_is_made_again_and_the_job_starts_
     assert world.errors == []
 
 
+async def test_a_second_variant_of_its_flavor_goes_and_the_job_runs_on() -> None:
+    world = await running(reserved=0)
+    one = variants(world)["spot"]
+    by_hand = {"name": "aaa"} | {k: one["metadata"][k] for k in ("namespace", "annotations", "ownerReferences")}
+    world.manager.put(kinds.WORKLOADS, {"metadata": by_hand, "spec": world.workload()["spec"]})
+    await later(world)
+    assert states(world) == {"reserved": "waits", "spot": "Admitted"}
+    assert world.manager.find(kinds.WORKLOADS, ObjectKey(NAMESPACE, "aaa")) is None
+    assert (world.runs_on(), world.condition("Evicted")) == (["w1"], None)
+    assert world.errors == []
+
+
 async def test_variants_go_with_their_job() -> None:
     world = await begun()
     name = world.workload()["metadata"]["name"]

@@ -113,6 +113,28 @@ def test_without_a_policy_all_variants_go() -> None:
     assert words(found) == ["delete spot"]
 
 
+def twins(flavor: str) -> Family:
+    """A family with a variant that is made by hand, whose name comes first, beside one with quota."""
+    by_hand = replace(variant(flavor).build(), metadata=replace(variant(flavor).build().metadata, name="a"))
+    others = [variant(each).build() for each in FLAVORS if each != flavor]
+    return family_of(
+        PARENT.reserved(flavors={"cpu": flavor}).build(),
+        [by_hand, admitted(flavor).build(), *others],
+        QUEUE.concurrently().build().spec,
+    )
+
+
+def test_of_two_for_one_flavor_the_one_without_quota_goes() -> None:
+    found = tuple(actions(twins("spot")))
+    assert [each.variant.metadata.name for each in found if isinstance(each, Delete)] == ["a"]
+    assert len(found) == 1
+
+
+def test_the_parent_has_the_quota_of_the_one_that_has_it() -> None:
+    assert holder(twins("spot")) == admitted("spot").build()
+    assert loss_of(twins("spot")) is None
+
+
 OTHER = {"more pods": PARENT.count(2), "another queue": PARENT.queue("other")}
 
 
