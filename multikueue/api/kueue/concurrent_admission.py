@@ -38,9 +38,9 @@ _MOST_FLAVORS = 16
 
 
 def parent_of(workload: Workload) -> OwnerReference | None:
-    """The parent of a variant; None: it is no variant."""
+    """The parent of a variant, which controls it; None: it is no variant."""
     for owner in workload.metadata.owner_references:
-        if owner.kind == "Workload" and owner.api_version.startswith("kueue.x-k8s.io/"):
+        if owner.controller and owner.kind == "Workload" and owner.api_version.startswith("kueue.x-k8s.io/"):
             return owner
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from multikueue.api.kueue.concurrent_admission import (
     FLAVORS_ANNOTATION,
@@ -67,3 +68,10 @@ def test_the_workload_of_a_job_has_none() -> None:
 
 def test_several_flavors_may_be_allowed() -> None:
     assert allowed_flavors(workload("wl").annotations({FLAVORS_ANNOTATION: "a, b,"}).build()) == ("a", "b")
+
+
+def test_only_who_controls_a_workload_is_its_parent() -> None:
+    variant = workload("wl-spot").variant("wl", "spot").build()
+    (owner,) = variant.metadata.owner_references
+    metadata = replace(variant.metadata, owner_references=(replace(owner, controller=False),))
+    assert parent_of(replace(variant, metadata=metadata)) is None
