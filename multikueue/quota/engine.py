@@ -15,6 +15,7 @@ import msgspec
 from multikueue.api.kubernetes.builtins import DeviceClass, LimitRange, Namespace, ResourceClaimTemplate, RuntimeClass
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.concurrent_admission import parent_of
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from multikueue.api.kueue.slices import job_of, replaced_key
 from multikueue.api.kueue.workload import (
@@ -39,6 +40,7 @@ from multikueue.quota.requests.amounts import AS_IT_IS, Accounting
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules
 from multikueue.quota.scheduler.scheduler import Scheduler
 from multikueue.quota.visibility.view import QuotaView
+from multikueue.quota.workload.family import NO_VARIANT
 from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 
 Concerned = Iterable[str]
@@ -244,6 +246,8 @@ class Engine:
         if new is None:
             self._unfinished.pop(seen.key, None)
             self._remove(seen.key, now)
+            if self._cache.has_variants:
+                self._hold_instead(seen, now)
             return ()
         spec, admission = self._spec(new), new.status.admission
         if self._cache.has_variants and self._is_left_to_variants(new, spec):
@@ -262,15 +266,30 @@ class Engine:
         return ()
 
     def _is_left_to_variants(self, workload: Workload, spec: WorkloadSpec) -> bool:
-        """Whether its variants have quota for it. A parent that got quota before it was one keeps that as its own until it
-        gives it up: its job runs."""
+        """Whether its variants have quota for it. A parent that got quota before it was one, or whose variant is gone, has that
+        as its own until it gives it up: its job runs."""
         is_parent = self._is_parent(workload, spec)
         if workload.has(FINISHED):
             self._unfinished.pop(workload.key, None)
         else:
             self._unfinished[workload.key] = workload, is_parent
-        has_own = workload.has(QUOTA_RESERVED) and self._cache.reservations.get(workload.key) is not None
-        return is_parent and not has_own
+        evicted, known = workload.condition(EVICTED), self._cache.reservations.get(workload.key)
+        is_alone = known is not None or (
+            evicted is not None and (evicted.status, evicted.reason) == ("True", NO_VARIANT)
+        )
+        return is_parent and not (workload.has(QUOTA_RESERVED) and is_alone)
+
+    def _hold_instead(self, variant: Workload, now: datetime) -> None:
+        """A variant was deleted. A parent that has its quota keeps that as its own until it gives it up: its job runs."""
+        owner, admission = parent_of(variant), variant.status.admission
+        if owner is None or admission is None:
+            return
+        parent, is_parent = self._unfinished.get(ObjectKey(variant.metadata.namespace, owner.name), (variant, False))
+        if not is_parent or parent.metadata.uid != owner.uid or not parent.has(QUOTA_RESERVED):
+            return
+        held, mine = self._cache.reservations.in_queue(admission.cluster_queue), self._cache.variant(variant)
+        if parent.status.admission == admission and all(each.variant != mine for each in held):
+            self._hold(parent, self._spec(parent), admission, now)
 
     def _is_parent(self, workload: Workload, spec: WorkloadSpec) -> bool:
         return self._cache.is_parent(workload, self._place(workload, spec))

@@ -374,6 +374,23 @@ async def test_a_variant_that_somebody_deletes_is_made_again_and_the_job_starts_
     assert world.errors == []
 
 
+async def test_the_quota_of_a_variant_that_somebody_deletes_is_free_only_once_the_job_has_stopped() -> None:
+    world = await running(reserved=1, spot=0)
+    gone = named(world, "reserved")
+    world.submit("second")
+    await later(world)
+    world.manager.drop(kinds.WORKLOADS, gone)
+    await later(world)
+    assert (world.runs_on(), world.status("second").get("admission")) == (["w1"], None)
+    assert world.engine.view.queue_usage("cq").reserving == 1
+    world.evict("w1")
+    for _ in range(2):  # quota is looked at again a second after it is free
+        await later(world)
+    assert world.runs_on() == []
+    assert world.engine.view.queue_usage("cq").reserving == 1
+    assert world.errors == []
+
+
 async def test_a_second_variant_of_its_flavor_goes_and_the_job_runs_on() -> None:
     world = await running(reserved=0)
     one = variants(world)["spot"]

@@ -127,6 +127,40 @@ def test_what_runs_when_its_queue_gets_a_policy_has_its_own_quota_until_it_gives
     assert world.used(flavor="spot") == "0"
 
 
+def test_a_variant_that_is_deleted_leaves_its_quota_to_its_parent_until_that_gives_it_up() -> None:
+    world = play()
+    running = wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted()
+    spot = variant("spot").reserved(flavors={"cpu": "spot"}).admitted().build()
+    world.submit(running)
+    world.see(spot)
+    world.engine.observe(spot, None, world.now)
+    world.submit(running.evicted("ConcurrentAdmission"))
+    assert world.used(flavor="spot") == "3"
+    world.submit(wants("wl", cpu=3))
+    assert world.used(flavor="spot") == "0"
+
+
+def test_after_a_restart_a_parent_without_its_variant_still_has_its_quota_until_it_gives_that_up() -> None:
+    world = play()
+    world.submit(wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted().evicted("ConcurrentAdmission"))
+    assert world.used(flavor="spot") == "3"
+    world.submit(wants("wl", cpu=3))
+    assert world.used(flavor="spot") == "0"
+
+
+@pytest.mark.parametrize("name", ["reserved", "spot"])
+def test_a_variant_that_is_deleted_beside_the_one_that_runs_leaves_nothing(name: str) -> None:
+    world = play()
+    other = wants("other", cpu=3).variant("wl", name).reserved(flavors={"cpu": name}).build()
+    world.submit(
+        wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted(),
+        variant("spot").reserved(flavors={"cpu": "spot"}).admitted(),
+    )
+    world.see(other)
+    world.engine.observe(other, None, world.now)
+    assert (world.used(flavor="reserved"), world.used(flavor="spot")) == ("0", "3")
+
+
 def test_the_quota_of_a_parent_counts_once() -> None:
     world = play()
     world.submit(
