@@ -7,6 +7,7 @@ that gives out quota, and a read-only view. `Engine.observe` is the only entry p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,6 +31,7 @@ from multikueue.api.kueue.workload import (
     workload_spec,
 )
 from multikueue.api.meta import Object, ObjectKey
+from multikueue.errors import InvalidObject
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.catalog import is_leaving
 from multikueue.quota.cache.consumed_resources import UsageDecay
@@ -150,10 +152,12 @@ class Engine:
 
     def _see_families_again(self, now: datetime) -> None:
         """Whether a Workload is a parent depends on its queues: one that has become a parent leaves its place to its variants,
-        and one that is none any more queues, or has quota, by itself."""
+        and one that is none any more queues, or has quota, by itself. One that cannot be decoded is refused at its next event,
+        and keeps no other from being seen."""
         for workload, was_parent in tuple(self._unfinished.values()):
             if self._is_parent(workload, self._spec(workload)) != was_parent:
-                self._workload_changed(workload, workload, now)
+                with suppress(msgspec.ValidationError, InvalidObject):
+                    self._workload_changed(workload, workload, now)
 
     def _usage_told(self, name: str, now: datetime) -> None:
         """The status of a ClusterQueue tells of other usage: a queue that has begun to borrow has candidates for

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.concurrent_admission import FLAVORS_ANNOTATION, GATE
 from multikueue.api.kueue.preemption_gates import with_state
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import Admission, PodSetAssignment, Workload
 from multikueue.quota.engine import Engine
 from multikueue.testing import (
     ClusterQueueBuilder,
@@ -101,6 +101,16 @@ def test_many_parents_stay_out_of_the_queue_while_they_move_to_it() -> None:
 
 def test_without_the_policy_a_parent_queues_by_itself() -> None:
     world = play()
+    world.submit(wants("wl", cpu=1))
+    world.apply(QUEUE.build())
+    assert world.run() == ["wl"]
+
+
+def test_without_the_policy_a_parent_whose_quota_cannot_be_read_is_in_nobodys_way() -> None:
+    world = play()
+    usage = PodSetAssignment(name="main", flavors={"cpu": "spot"}, resource_usage={"cpu": "one"}, count=1)
+    odd = wants("odd", cpu=1).reserved().build()
+    world.see(replace(odd, status=replace(odd.status, admission=Admission("cq", (usage,)))))
     world.submit(wants("wl", cpu=1))
     world.apply(QUEUE.build())
     assert world.run() == ["wl"]
