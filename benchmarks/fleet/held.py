@@ -86,7 +86,7 @@ def _play(state: State, number: int) -> Held:
             page = _page(kind, [body(n, state) for n in range(first, min(number, first + PAGE))])
             made += time.process_time() - making
             listed.update((item.key, item) for item in list_of(kind)(page).items)
-        for _ in cache.replacing(listed.values(), number):
+        for _ in cache.replacing(listed, number):
             pass
         del listed
     used = time.process_time() - began - made
