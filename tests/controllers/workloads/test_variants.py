@@ -1,4 +1,4 @@
-"""Concurrent Admission, whole: a job with a variant for each flavor, dispatched to a worker by the one that is admitted."""
+"""Concurrent Admission, whole: variants of a job, dispatched by the one that is admitted; one file, one kind of life."""
 
 from __future__ import annotations
 
