@@ -125,7 +125,7 @@ class Play:
         name = queue.spec.cluster_queue if queue else ""
         reservation = self.engine.scheduler.reservation(key)
         admission = reservation or value.status.admission
-        flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else set()
+        flavors = admission.flavors if admission else set()
         facts = facts_of(
             self.now,
             reservation=reservation,

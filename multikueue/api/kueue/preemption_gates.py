@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -10,10 +11,18 @@ from multikueue.api.kueue.workload import PreemptionGateState, Workload, Workloa
 from multikueue.api.meta import decoder, encode
 from multikueue.api.values.foreign import answer_or, moment
 
-__all__ = ["BLOCKED", "opened_at", "states", "with_state"]
+__all__ = ["BLOCKED", "ONE_AT_A_TIME", "opened_at", "states", "turn_left", "with_state"]
 
 BLOCKED = "BlockedOnPreemptionGates"
 """The condition of a Workload that could have quota by preempting, if its gates were open."""
+
+ONE_AT_A_TIME = timedelta(minutes=5)
+"""How long one worker, or one variant, may preempt for a workload before the next one may too, as in Kueue."""
+
+
+def turn_left(opened: Iterable[datetime], now: datetime) -> timedelta:
+    """How long those whose gates were opened then have their turn yet; not positive once it is the next one's."""
+    return max((min(at, now) + ONE_AT_A_TIME - now for at in opened), default=timedelta())
 
 
 def states(status: WorkloadStatus) -> tuple[PreemptionGateState, ...]:

@@ -153,6 +153,11 @@ class Admission(Value):
     cluster_queue: str = ""
     pod_set_assignments: tuple[PodSetAssignment, ...] = ()
 
+    @property
+    def flavors(self) -> set[str]:
+        """The names of all flavors in it."""
+        return {name for each in self.pod_set_assignments for name in each.flavors.values()}
+
 
 class AdmissionCheckState(Value):
     """One entry of status.admissionChecks. The API requires the fields without default even when empty."""

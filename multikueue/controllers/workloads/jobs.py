@@ -167,15 +167,7 @@ class Jobs(msgspec.Struct, frozen=True):
 
     @_perform.register
     async def _delete(self, action: DeleteWorkload, _job: AnyJob) -> None:
-        seen = self.context.store.workloads.get(action.key)
-        try:
-            left = await self.context.manager.delete(WORKLOADS, action.key, uid=action.uid)
-        except NotFound:
-            left = None
-        if left is not None:
-            self.context.store.workloads.upsert(left)
-        elif seen is not None and seen.metadata.uid == action.uid:
-            self.context.store.workloads.remove(seen)
+        await delete_workload(self.context, action.key, action.uid)
 
     @_perform.register
     async def _release(self, action: RemoveFinalizer, _job: AnyJob) -> None:
@@ -217,6 +209,20 @@ async def delete_job(context: ReconcileContext, job: AnyJob) -> None:
         with suppress(NotFound):
             left = await context.manager.delete(kind, part.key, uid=part.metadata.uid)
             context.store.jobs.upsert(left) if left is not None else context.store.jobs.remove(part)
+
+
+async def delete_workload(context: ReconcileContext, key: ObjectKey, uid: str) -> None:
+    """Deletes a Workload, unless another one has its name by now, and applies the answer."""
+    workloads = context.store.workloads
+    seen = workloads.get(key)
+    try:
+        left = await context.manager.delete(WORKLOADS, key, uid=uid)
+    except NotFound:
+        left = None
+    if left is not None:
+        workloads.upsert(left)
+    elif seen is not None and seen.metadata.uid == uid:
+        workloads.remove(seen)
 
 
 async def release(context: ReconcileContext, key: ObjectKey) -> None:

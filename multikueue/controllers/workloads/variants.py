@@ -28,6 +28,7 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.workloads.jobs import delete_workload
 from multikueue.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from multikueue.jobs.framework.workloads import LONGEST_NAME, member_reference
 from multikueue.quota.workload.family import (
@@ -79,7 +80,7 @@ def _place(facts: Facts, local: Workload, store: Store) -> tuple[str, set[str]]:
     """Its ClusterQueue, and its flavors if it has quota there."""
     admission = facts.scheduling.reservation or local.status.admission
     if admission is not None:
-        return admission.cluster_queue, {f for a in admission.pod_set_assignments for f in a.flavors.values()}
+        return admission.cluster_queue, admission.flavors
     queue = store.local_queues.get(queue_of(local))
     return queue.spec.cluster_queue if queue is not None else "", set()
 
@@ -97,7 +98,7 @@ class Variants(msgspec.Struct, frozen=True):
         family = families.of(local)
         if parent_of(local) is not None:
             if families.is_orphan(local):
-                await self._remove(local)
+                await delete_workload(self.context, key, local.metadata.uid)
         elif family is not None:
             is_gated = store.engine.should_check_gates and bool(admission_gates(local.metadata))
             await self._perform_all(tuple(actions(family, is_gated=is_gated)), family)
@@ -141,7 +142,7 @@ class Variants(msgspec.Struct, frozen=True):
 
     @_perform.register
     async def _delete(self, action: Delete, family: Family) -> None:
-        await self._remove(action.variant)
+        await delete_workload(self.context, action.variant.key, action.variant.metadata.uid)
         self._tell(family.parent, "DeletedVariant", f'Variant Workload "{action.variant.key}" deleted; {action.why}')
 
     @_perform.register
@@ -166,17 +167,6 @@ class Variants(msgspec.Struct, frozen=True):
         patch = body | {"metadata": version | body.get("metadata", {})}
         with suppress(NotFound):
             store.workloads.upsert(await self.context.manager.merge_patch(WORKLOADS, workload.key, patch))
-
-    async def _remove(self, variant: Workload) -> None:
-        store = self.context.store
-        try:
-            left = await self.context.manager.delete(WORKLOADS, variant.key, uid=variant.metadata.uid)
-        except NotFound:
-            left = None
-        if left is not None:
-            store.workloads.upsert(left)
-        else:
-            store.workloads.remove(variant)
 
     def _tell(self, about: Workload, reason: str, message: str) -> None:
         self.context.recorder.emit(WORKLOADS, about, type_="Normal", reason=reason, message=message)

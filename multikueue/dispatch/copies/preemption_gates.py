@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.kueue.preemption_gates import BLOCKED, opened_at, states
+from multikueue.api.kueue.preemption_gates import BLOCKED, ONE_AT_A_TIME, opened_at, states, turn_left
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import render_time
 from multikueue.dispatch.group.group import Group, Remote
@@ -20,8 +20,6 @@ from multikueue.dispatch.group.group import Group, Remote
 __all__ = ["GATE", "gated", "is_open", "opening_patch", "to_open"]
 
 GATE = "kueue.x-k8s.io/multikueue"
-ONE_AT_A_TIME = timedelta(minutes=5)
-"""How long a worker may preempt for the workload before the next one may too, as in Kueue."""
 
 Tree = dict[str, Any]
 
@@ -41,7 +39,7 @@ def to_open(group: Group, now: datetime) -> tuple[str, timedelta | None]:
     if group.opening in closed:
         return group.opening, ONE_AT_A_TIME
     opened = [at for r in _copies(group) if (at := _opened_at(r)) is not None]
-    left = max((min(at, now) + ONE_AT_A_TIME - now for at in opened), default=timedelta())
+    left = turn_left(opened, now)
     if left > timedelta():
         return "", left
     return min(closed, key=lambda cluster: closed[cluster]), ONE_AT_A_TIME

@@ -20,7 +20,7 @@ from multikueue.api.kueue.concurrent_admission import (
     policy_of,
     stays,
 )
-from multikueue.api.kueue.preemption_gates import BLOCKED, opened_at
+from multikueue.api.kueue.preemption_gates import BLOCKED, ONE_AT_A_TIME, opened_at, turn_left
 from multikueue.api.kueue.queues import ClusterQueueSpec, ConcurrentAdmissionPolicy
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -39,7 +39,6 @@ from multikueue.api.kueue.workload import (
 
 __all__ = [
     "NO_VARIANT",
-    "ONE_AT_A_TIME",
     "VARIANT_EVICTED",
     "Action",
     "Create",
@@ -58,9 +57,6 @@ __all__ = [
 
 VARIANT_EVICTED, NO_VARIANT = "VariantEvicted", "ConcurrentAdmission"
 """Reasons of the eviction of a parent: the variant whose quota it has was evicted, or is gone."""
-
-ONE_AT_A_TIME = timedelta(minutes=5)
-"""How long one variant may preempt before the next one may too, as in Kueue."""
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -261,7 +257,7 @@ def holder(family: Family) -> Workload | None:
     admission = family.parent.status.admission
     if admission is None:
         return None
-    flavors = {name for each in admission.pod_set_assignments for name in each.flavors.values()}
+    flavors = admission.flavors
     if not flavors:
         return _admitted(family)
     return next((each for each in family.variants if flavor_of(each) in flavors), None)
@@ -289,5 +285,5 @@ def gate_to_open(family: Family, now: datetime) -> tuple[Workload | None, timede
     blocked = [each for each in waiting if each.has(BLOCKED) and opened_at(each, GATE) is None]
     if not blocked:
         return None, None
-    left = max((min(at, now) + ONE_AT_A_TIME - now for at in opened), default=timedelta())
+    left = turn_left(opened, now)
     return (None, left) if left > timedelta() else (blocked[0], ONE_AT_A_TIME)

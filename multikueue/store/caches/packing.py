@@ -104,8 +104,7 @@ class PackingMap(MutableMapping[ObjectKey, T]):
         return iter(self._items)
 
     def __getitem__(self, key: ObjectKey) -> T:
-        kept = self._items[key]
-        return self._packing.unpacked(kept) if isinstance(kept, bytes) else kept
+        return self._whole(self._items[key])
 
     def __setitem__(self, key: ObjectKey, item: T) -> None:
         self._newest.pop(key, None)

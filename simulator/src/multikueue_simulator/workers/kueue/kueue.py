@@ -202,7 +202,7 @@ class SimulatedKueue:
         reservation = engine.scheduler.reservation(workload.key)
         admission = reservation or workload.status.admission
         name = local_queue.spec.cluster_queue if local_queue else ""
-        flavors = {f for a in admission.pod_set_assignments for f in a.flavors.values()} if admission else ()
+        flavors = admission.flavors if admission else ()
         refusal = self._behaviour.refusal(workload)
         return lifecycle.Facts(
             now=self._now(),
