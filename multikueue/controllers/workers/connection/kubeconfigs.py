@@ -174,8 +174,15 @@ class Kubeconfigs:
     def _profiles_state(self, is_healthy: bool, why: str) -> None:
         if why != self._profiles_trouble:
             log.info("watch.stands" if is_healthy else "watch.broken", kind=CLUSTER_PROFILES.plural, why=why)
-        self._profiles_trouble = why
+            self._profiles_trouble = why
+            self._look_at_profiles()  # what was refused says why
         self._profiles_seen.set()
+
+    def _look_at_profiles(self) -> None:
+        for cluster in self.store.clusters:
+            profile = cluster.spec.cluster_source.cluster_profile_ref
+            if profile is not None:
+                self.store.source_changed("ClusterProfile", profile.name)
 
 
 def _from_file(location: str, directory: Path | None) -> bytes:

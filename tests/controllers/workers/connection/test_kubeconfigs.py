@@ -35,6 +35,7 @@ from multikueue.settings import (
 )
 from tests.controllers.table import table
 from tests.kube.server import client_of, lists, refuses, streams
+from tests.store.known import stored
 
 pytestmark = pytest.mark.anyio
 
@@ -42,13 +43,13 @@ NAMESPACE = "kueue-system"
 PREFIX = "load client config failed: "
 
 
-def cluster(**source: Any) -> MultiKueueCluster:
-    body = {"metadata": {"name": "w1"}, "spec": {"clusterSource": source}}
+def cluster(name: str = "w1", **source: Any) -> MultiKueueCluster:
+    body = {"metadata": {"name": name, "uid": name}, "spec": {"clusterSource": source}}
     return msgspec.convert(body, MultiKueueCluster)
 
 
-def at(path: Path | str) -> MultiKueueCluster:
-    return cluster(kubeConfig={"location": str(path), "locationType": "Path"})
+def at(path: Path | str, *, name: str = "w1") -> MultiKueueCluster:
+    return cluster(name, kubeConfig={"location": str(path), "locationType": "Path"})
 
 
 def of_profile(name: str) -> MultiKueueCluster:
@@ -371,6 +372,16 @@ async def test_a_manager_cluster_without_the_kind_says_so_and_gets_it_later(monk
                 await anyio.sleep(0.005)
         assert (await access(made, of_profile("p"))).credentials.server == "https://h"
         tasks.cancel_scope.cancel()
+
+
+def test_clusters_of_profiles_are_looked_at_again_when_the_trouble_with_profiles_changes() -> None:
+    store, noted = stored()
+    store.clusters.replace((of_profile("p"), at("/k", name="w2")))
+    made = Kubeconfigs(store, InForce(Settings()), NAMESPACE)
+    for is_healthy, why, expected in ((False, "429", True), (False, "429", False), (True, "", True), (True, "", False)):
+        noted.keys.clear()
+        made._profiles_state(is_healthy, why)
+        assert noted.keys == ["cluster w1"] * expected
 
 
 async def test_profiles_are_not_watched_where_nobody_names_one() -> None:
