@@ -73,7 +73,7 @@ async def measure(setting: Setting) -> Result:
         result.lines.append(beside("a stream: the ceiling, jobs/s", "script", None, ours=None, script=ceiling))
         for share in SHARES:
             rate = ceiling * share / 100
-            found = {name: await _flow(enter(bed), rate, 60 * minutes, setting) for name, enter in SIDES.items()}
+            found = {name: await _flow(enter(bed), share, rate, 60 * minutes, setting) for name, enter in SIDES.items()}
             result.plot("latency-by-load", share, **{name: each.latency(0.95) for name, each in found.items()})
             result.lines += lines(found, f"a stream at {share} % of the ceiling")
     return result
@@ -89,14 +89,15 @@ async def _ceiling(bed: Testbed, setting: Setting) -> float:
     return rate
 
 
-async def _flow(side: Side, rate: float, seconds: float, setting: Setting) -> Flow:
+async def _flow(side: Side, share: int, rate: float, seconds: float, setting: Setting) -> Flow:
+    """Names have the share: the last Workload of a stream may outlast the side that made it."""
     jobs = max(2, round(rate * seconds))
     async with _watched(side, setting) as driver:
         setting.say(f"{side.name}: {rate:.2f} jobs/s for {seconds:.0f} s")
         moments: list[Moment] = []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_sample, side, driver, moments)
-            await driver.stream([f"stream-{number:06}" for number in range(jobs)], rate=rate)
+            await driver.stream([f"stream-{share}-{number:06}" for number in range(jobs)], rate=rate)
             tasks.cancel_scope.cancel()
         await driver.reached(Stage.FINISHED, jobs, patience=PATIENCE_SECONDS)
         times = driver.times
