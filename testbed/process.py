@@ -21,9 +21,13 @@ __all__ = ["RARE_COLLECTIONS", "Process", "ProgramError"]
 
 POLL_SECONDS = 0.02
 
-RARE_COLLECTIONS = {"GOGC": "400"}
+_SHARE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+"""Bytes of memory that an API server may take before it collects more often: there are four or more on a machine."""
+
+RARE_COLLECTIONS = {"GOGC": "400", "GOMEMLIMIT": str(_SHARE)}
 """For etcd and the API servers, which share few cores with all else: their heaps are small beside a machine's memory, and
-collecting them as often as Go does by itself takes a third of their time. Measured programs keep their own setting."""
+collecting them as often as Go does by itself takes a third of their time. With tens of thousands of objects they are not
+small any more. Measured programs keep their own setting."""
 
 # Linux kills a child with PR_SET_PDEATHSIG when the *thread* that started it ends, so all children come from one
 # thread that never ends: the main thread may not be there (a loop in a worker thread), and anyio's worker
