@@ -50,10 +50,18 @@ def flavor(name: str = FLAVOR) -> Object:
     return _object(kinds.RESOURCE_FLAVORS, name, spec={})
 
 
-def cluster_queue(name: str, *, cpu: int, checks: Sequence[str] = ()) -> Object:
-    """A ClusterQueue for all namespaces, with this quota of CPUs in the only flavor."""
-    quota = {"name": FLAVOR, "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}
-    spec: Object = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]}
+def cluster_queue(
+    name: str, *, cpu: int, checks: Sequence[str] = (), more: Mapping[str, int] | None = None, migration: str = ""
+) -> Object:
+    """A ClusterQueue for all namespaces, with this quota of CPUs in its flavor, and of less preferred ones in `more`.
+    `migration` is the mode of its policy of Concurrent Admission, if it has one."""
+    quotas = [
+        {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(cpus)}]}
+        for flavor, cpus in ({FLAVOR: cpu} | dict(more or {})).items()
+    ]
+    spec: Object = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": quotas}]}
+    if migration:
+        spec["concurrentAdmissionPolicy"] = {"migration": {"mode": migration}}
     if checks:
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check} for check in checks]}
     return _object(kinds.CLUSTER_QUEUES, name, spec=spec)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from anyio.abc import TaskGroup
@@ -44,6 +44,7 @@ __all__ = [
     "PLACEMENT",
     "ClusterHandle",
     "Layout",
+    "Migration",
     "Share",
     "Worker",
     "World",
@@ -65,6 +66,9 @@ class Share:
     cpu: int
 
 
+Migration = Literal["RetainFirstAdmission", "TryPreferredFlavors"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The clusters and queues. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the
@@ -76,6 +80,10 @@ class Layout:
     """The namespace of the kubeconfigs."""
     placement: tuple[str, ...] = ()
     """The workers in the decision of an OCM Placement; empty: no Placement."""
+    flavors: tuple[Share, ...] = ()
+    """Flavors of the first queue besides its own, which are less preferred."""
+    migration: Migration | None = None
+    """The policy of Concurrent Admission of the first queue; None: without."""
     core: bool = False
     """Whether a Kueue on the manager cluster owns jobs and quota."""
     pods: bool = False
@@ -190,20 +198,31 @@ class World:
             self._apply_worker_fixtures(worker, share)
         make = self.manager.create
         make(kinds.NAMESPACES, objects.namespace(self.layout.secrets))
-        make(kinds.RESOURCE_FLAVORS, objects.flavor())
+        for flavor in (objects.FLAVOR, *(share.name for share in self.layout.flavors)):
+            make(kinds.RESOURCE_FLAVORS, objects.flavor(flavor))
         for name in self.workers:
             self.trust(name, token(name))
             make(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(name))
         make(kinds.MULTIKUEUE_CONFIGS, objects.multikueue_config(clusters=tuple(self.workers)))
         make(kinds.ADMISSION_CHECKS, objects.admission_check(annotations=annotations))
         for queue in self.layout.queues:
-            make(kinds.CLUSTER_QUEUES, objects.cluster_queue(queue.name, cpu=queue.cpu, checks=(objects.CHECK,)))
+            make(kinds.CLUSTER_QUEUES, self.queue_body(queue.name))
             make(kinds.LOCAL_QUEUES, objects.local_queue(queue.name, NAMESPACE, cluster_queue=queue.name))
         if self.layout.placement:
             self.manager.cluster.install(definitions.ocm())
             make(kinds.PLACEMENTS, objects.placement(PLACEMENT, NAMESPACE))
             make(kinds.PLACEMENT_DECISIONS, objects.placement_decision(PLACEMENT, NAMESPACE))
             self.decide(self.layout.placement)
+
+    def queue_body(self, name: str, *, cpu: int | None = None) -> Object:
+        """A ClusterQueue of the manager as planned, or with another quota of its own flavor."""
+        first, planned = self.layout.queues[0].name, {queue.name: queue.cpu for queue in self.layout.queues}
+        found = planned[name] if cpu is None else cpu
+        if name != first:
+            return objects.cluster_queue(name, cpu=found, checks=(objects.CHECK,))
+        more = {share.name: share.cpu for share in self.layout.flavors}
+        migration = self.layout.migration or ""
+        return objects.cluster_queue(name, cpu=found, checks=(objects.CHECK,), more=more, migration=migration)
 
     def decide(self, clusters: Sequence[str]) -> None:
         """Set the decisions of OCM's placement controller."""

@@ -191,6 +191,10 @@ class Invariants:
 
     def _local_workload(self, write: Write) -> None:
         new, old = write.new, write.old
+        if seen.is_variant(new):  # nothing is dispatched for it: only its parent has attempts
+            if write.change.type != DELETED and _mark(new) and not _mark(old):
+                self._within_quota(write)
+            return
         uid = new["metadata"]["uid"]
         self._job_of.setdefault(uid, seen.owner_uid(new))
         before, after = _mark(old), "" if write.change.type == DELETED else _mark(new)
@@ -251,23 +255,30 @@ class Invariants:
 
     def _within_quota(self, write: Write) -> None:
         """Reservations stay within quota. As in Kueue, a deactivated workload does not count, even if its job still
-        runs; so it must go even if it is reactivated at once. Finished pods do not count either."""
-        used: Counter[str] = Counter()
-        for workload in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
-            if seen.is_true(workload, QUOTA_RESERVED) and not self._gives_up(workload, write.at):
-                admission = workload["status"].get("admission") or {}
-                over = {pods["name"]: pods["count"] for pods in workload["status"].get("reclaimablePods") or ()}
-                for assigned in admission.get("podSetAssignments") or ():
-                    usage, count = (assigned.get("resourceUsage") or {}).get("cpu", "0"), assigned.get("count") or 1
-                    left = count - min(count, over.get(assigned["name"], 0))
-                    used[admission["clusterQueue"]] += _milli(usage) * left // count
+        runs; so it must go even if it is reactivated at once. Finished pods do not count either. A parent has the quota
+        of its variant, so that both count once."""
+        used: Counter[tuple[str, str]] = Counter()
+        for (_, name, flavor), milli in self._held(write.at).items():
+            used[name, flavor] += milli
         for queue in self.world.manager.all(kinds.CLUSTER_QUEUES):
-            name = queue["metadata"]["name"]
             if self._changed_of_late(queue):
                 continue
-            quota = _milli(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"])
-            if used[name] > quota:
-                self.broken("quota", write.at, f"{name} has {quota} milli-CPU, and {used[name]} of them are given out")
+            name = queue["metadata"]["name"]
+            for quotas in queue["spec"]["resourceGroups"][0]["flavors"]:
+                quota, given = _milli(quotas["resources"][0]["nominalQuota"]), used[name, quotas["name"]]
+                if given > quota:
+                    where = f"flavor {quotas['name']} of {name}"
+                    self.broken("quota", write.at, f"{where} has {quota} milli-CPU, and {given} of them are given out")
+
+    def _held(self, now: float) -> dict[tuple[str, str, str], int]:
+        """Milli-CPU by family, ClusterQueue and flavor."""
+        held: dict[tuple[str, str, str], int] = {}
+        for workload in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
+            if seen.is_true(workload, QUOTA_RESERVED) and not self._gives_up(workload, now):
+                for place, milli in _usage(workload).items():
+                    mine = (seen.family(workload), *place)
+                    held[mine] = max(held.get(mine, 0), milli)
+        return held
 
     def _gives_up(self, workload: Object, now: float) -> bool:
         """Whether other workloads may use the quota of a workload. A Kueue may have given it away even before a
@@ -280,7 +291,8 @@ class Invariants:
         return seen.is_true(workload, EVICTED) or self.plan.layout.core or self._unaware(off, now)
 
     def _changed_of_late(self, queue: Object) -> bool:
-        return bool(queue["metadata"].get("generation", 1) > 1)
+        by_policies = self.injector.switches if queue["metadata"]["name"] == self.plan.layout.queues[0].name else 0
+        return bool(queue["metadata"].get("generation", 1) > 1 + by_policies)
 
     def _win(self, write: Write, attempt: str) -> None:
         check, before = _check(write.new), _check(write.old)
@@ -527,6 +539,18 @@ def _cluster(workload: Object | None) -> str:
     """The MultiKueueCluster that won the workload; empty without a winner."""
     name: str = ((workload or {}).get("status") or {}).get("clusterName") or ""
     return name
+
+
+def _usage(workload: Object) -> Counter[tuple[str, str]]:
+    """Milli-CPU of a workload's pods that are not over, by ClusterQueue and flavor."""
+    status, used = workload["status"], Counter[tuple[str, str]]()
+    admission = status.get("admission") or {}
+    over = {pods["name"]: pods["count"] for pods in status.get("reclaimablePods") or ()}
+    for assigned in admission.get("podSetAssignments") or ():
+        usage, count = (assigned.get("resourceUsage") or {}).get("cpu", "0"), assigned.get("count") or 1
+        flavor, left = (assigned.get("flavors") or {}).get("cpu", ""), count - min(count, over.get(assigned["name"], 0))
+        used[admission["clusterQueue"], flavor] += _milli(usage) * left // count
+    return used
 
 
 def _milli(text: str) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from fakekube.network.link import State, Weather
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import beset
+from multikueue_simulator.simulation.plan.families import with_families
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan, Replica, Timing
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Share
 
@@ -41,7 +42,7 @@ JOBS_WITHIN = 30.0
 
 def drawn(seed: int) -> Plan:
     """The plan of a seed, always the same."""
-    return _with_what_fits_nowhere(beset(_Draft(seed).plan()))
+    return with_families(_with_what_fits_nowhere(beset(_Draft(seed).plan())))
 
 
 def _with_what_fits_nowhere(plan: Plan) -> Plan:
