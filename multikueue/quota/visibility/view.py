@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
+from multikueue.api.kueue.concurrent_admission import parent_of
 from multikueue.api.kueue.queues import ClusterQueue, CohortStatus, FairSharingStatus, LocalQueue, QueueStatus
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache import status
@@ -51,6 +52,14 @@ class QuotaView:
     def pending_workload(self, key: ObjectKey) -> PendingWorkload | None:
         """A pending workload, whether it is in a queue or not."""
         return self._queues.get(key)
+
+    def variants_of(self, key: ObjectKey) -> tuple[PendingWorkload, ...]:
+        """The variants that a parent waits by (KEP 8691), that for the most preferred flavor first; none if one is
+        admitted, as the parent has its quota then."""
+        for name in filter(self._cache.has_policy, self._cache.catalog.queues):
+            if found := tuple(each for each in self.waiting_in(name) if _parent(each) == key):
+                return () if any(self._cache.admitted_siblings(found[0].parent, name)) else found
+        return ()
 
     def head(self, waiting: PendingWorkload, cluster_queue: str) -> Head:
         """A workload as a cycle would see it at the head of that ClusterQueue, which must be known."""
@@ -187,3 +196,8 @@ class QuotaView:
         """The cohorts above a ClusterQueue, the nearest first."""
         node = None if self._cache.forest.stale else self._cache.forest.queue(cluster_queue)
         return tuple(cohort.name for cohort in node.ancestors()) if node is not None else ()
+
+
+def _parent(waiting: PendingWorkload) -> ObjectKey | None:
+    owner = parent_of(waiting.workload)
+    return ObjectKey(waiting.key.namespace, owner.name) if owner is not None else None
