@@ -18,13 +18,14 @@ Key = ObjectKey | JobKey | str
 
 
 class WorkQueues(Protocol):
-    """Work queues of keys to reconcile. Each call only adds a key; nothing is called back."""
+    """Work queues of keys to reconcile. Each call only adds a key; nothing is called back. News go before what is only looked
+    at again."""
 
-    def add(self, queue: Queue, key: Key, /) -> None: ...
+    def add(self, queue: Queue, key: Key, /, *, is_news: bool = True) -> None: ...
 
 
 class NoQueues:
     """Work queues of a read-only process: every key is dropped."""
 
-    def add(self, queue: Queue, key: Key, /) -> None:
+    def add(self, queue: Queue, key: Key, /, *, is_news: bool = True) -> None:
         """Drops the key."""

@@ -92,9 +92,9 @@ class Store(State):
 
     # The manager cluster.
 
-    def look_at(self, queue: Queue, key: Key = "") -> None:
+    def look_at(self, queue: Queue, key: Key = "", *, is_news: bool = True) -> None:
         """Reconcile a key for a reason that no object shows."""
-        self._queues.add(queue, key)
+        self._queues.add(queue, key, is_news=is_news)
 
     @contextmanager
     def writing(self, key: ObjectKey | JobKey) -> Iterator[Callable[[Workload | AnyJob], None]]:

@@ -34,7 +34,7 @@ class Noted:
         self.keys: list[str] = []
         self.admissions = 0
 
-    def add(self, queue: Queue, key: Key, /) -> None:
+    def add(self, queue: Queue, key: Key, /, *, is_news: bool = True) -> None:
         self.admissions += queue == "admission"
         if queue not in ("admission", "local_queues"):
             self.keys.append(f"{WORDS[queue]} {key if isinstance(key, str) else key.name}")

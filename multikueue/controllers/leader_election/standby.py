@@ -6,13 +6,17 @@ it waits, and be out of date when they are needed. Instead it queues every key o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
 from typing import Any
 
+from multikueue.api.kueue.workload import FINISHED
+from multikueue.api.meta import ObjectKey
 from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import WorkQueues
+from multikueue.runtime import QueuePriority
 from multikueue.store.queues import Queue
 from multikueue.store.store import Store
 
@@ -35,7 +39,7 @@ class Enqueuer:
     admission: SchedulerLoop
     is_acting: bool = True
 
-    def add(self, queue: Queue, key: Any, /) -> None:
+    def add(self, queue: Queue, key: Any, /, *, is_news: bool = True) -> None:
         if not (self.is_acting or queue == "clusters"):
             return
         if queue == "admission":
@@ -43,17 +47,20 @@ class Enqueuer:
         elif queue in STATUSES:
             getattr(self.queues, queue).add_after(key, STATUS_DELAY)
         else:
-            getattr(self.queues, queue).add(key)
+            getattr(self.queues, queue).add(key, QueuePriority.LIVE if is_news else QueuePriority.RESYNC)
 
 
 def look_at_all(store: Store) -> None:
-    """Queues every key: of the objects on the manager cluster, and of workloads that only workers have."""
-    for local in store.workloads.all_keys():
-        store.look_at("workloads", local)
-    for key in chain.from_iterable(worker.held() for worker in store.workers.values()):
+    """Queues every key: of the objects on the manager cluster, and of workloads that only workers have. Workloads and jobs go
+    behind what happens meanwhile, but for what ended while nobody looked: others wait for its quota."""
+    for key in _ended(store):
         store.look_at("workloads", key)
+    for local in store.workloads.all_keys():
+        store.look_at("workloads", local, is_news=False)
+    for key in chain.from_iterable(worker.held() for worker in store.workers.values()):
+        store.look_at("workloads", key, is_news=False)
     for job in store.jobs.all_keys():
-        store.look_at("jobs", job)
+        store.look_at("jobs", job, is_news=False)
     for check in store.checks:
         store.look_at("checks", check.metadata.name)
     for flavor in store.flavors:
@@ -68,3 +75,12 @@ def look_at_all(store: Store) -> None:
     for cohort in store.cohorts:
         store.look_at("cohorts", cohort.metadata.name)
     store.look_at("admission")
+
+
+def _ended(store: Store) -> Iterator[ObjectKey]:
+    """The workloads that are over on a worker, and not here."""
+    for worker in store.workers.values():
+        for copy in worker.workloads:
+            local = store.workloads.get(copy.key) if copy.has(FINISHED) else None
+            if local is not None and not local.has(FINISHED):
+                yield copy.key

@@ -7,7 +7,9 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import WorkQueues
-from multikueue.testing import workload
+from multikueue.quota.engine import Engine
+from multikueue.store.store import Store
+from multikueue.testing import NOW, workload
 from tests.store.known import stored
 
 pytestmark = pytest.mark.anyio
@@ -52,3 +54,22 @@ async def test_who_takes_over_looks_at_everything_once() -> None:
         "workload wl",
     ]
     assert noted.admissions
+
+
+async def test_what_ended_while_nobody_looked_goes_before_what_is_only_looked_at_again() -> None:
+    queues = WorkQueues()
+    store = Store(Engine(), Enqueuer(queues, SchedulerLoop()), lambda: NOW)
+    for name, is_over in (("over", False), ("over-here-too", True), ("runs", False)):
+        local = workload(name).condition("Finished", "True" if is_over else "False")
+        copy = workload(name).origin().condition("Finished", "False" if name == "runs" else "True")
+        store.workloads.upsert(local.build())
+        store.worker("w1").workloads.upsert(copy.build())
+    for _ in range(len(queues.workloads)):
+        queues.workloads.done(await queues.workloads.get())
+
+    look_at_all(store)
+
+    queues.workloads.add(ObjectKey("default", "news"))
+    taken = [(await queues.workloads.get()).name for _ in range(len(queues.workloads))]
+    assert taken[:2] == ["over", "news"]
+    assert sorted(taken[2:]) == ["over-here-too", "runs"]
