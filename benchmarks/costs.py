@@ -58,7 +58,7 @@ class Asked:
 
     keys: set[tuple[str, object]] = field(default_factory=set)
 
-    def add(self, queue: Queue, key: Key, /, *, is_news: bool = True) -> None:
+    def add(self, queue: Queue, key: Key, /, **_order: bool) -> None:
         if queue != "admission":
             self.keys.add((queue, key))
 

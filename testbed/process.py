@@ -22,7 +22,7 @@ __all__ = ["RARE_COLLECTIONS", "Process", "ProgramError"]
 POLL_SECONDS = 0.02
 
 _SHARE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 5
-"""Bytes of memory that an API server may take before it collects more often. Only that of the manager cluster grows so large."""
+"""Bytes of memory that an API server may take before it collects more often. Only that of a manager cluster grows so."""
 
 RARE_COLLECTIONS = {"GOGC": "400", "GOMEMLIMIT": str(_SHARE)}
 """For etcd and the API servers, which share few cores with all else: their heaps are small beside a machine's memory, and
