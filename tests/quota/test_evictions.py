@@ -225,6 +225,25 @@ def test_heads_that_lose_by_what_they_would_have_evicted_are_counted() -> None:
     assert play.engine.scheduler.cycle(play.now).skips == {"b": 1}
 
 
+@pytest.mark.parametrize("fair", [False, True], ids=["by priority", "fair"])
+def test_two_heads_do_not_both_get_the_room_of_one_beside_a_victim_that_still_runs(fair: bool) -> None:
+    """Kueue reckons with the victim's quota for both, as somebody waits for it in the same cycle."""
+    play = Play(
+        *(queue(name, cpu).build() for name, cpu in (("a", limits(4, borrowing=0)), ("b", 0), ("c", 2), ("d", 4))),
+        *(local_queue(name, name).build() for name in "abc"),
+        engine=Engine(fair_sharing=FairPreemption() if fair else None),
+    )
+    play.submit(wants("low", queue="a", cpu=4).priority(-1), wants("other", queue="b", cpu=2))
+    settle(play)
+    play.submit(wants("high", queue="a", cpu=1).priority(1))
+    settle(play)
+    assert EVICTED in conditions(play.workloads[key_of("low")])
+    play.submit(wants("x", queue="c", cpu=3), wants("y", queue="b", cpu=4))
+    settle(play)
+    held = {key.name for key, each in play.workloads.items() if each.has(QUOTA_RESERVED)}
+    assert held - {"low", "other"} in ({"x"}, {"y"})
+
+
 def test_workloads_of_a_held_queue_are_no_victims() -> None:
     play = Play(
         queue("a", 4).build(),

@@ -41,7 +41,10 @@ def workload(*conditions: Object, **status: Any) -> Object:
 
 
 def reserved(*conditions: Object, cpu: str = "1", **status: Any) -> Object:
-    admission = {"clusterQueue": "main", "podSetAssignments": [{"name": "main", "resourceUsage": {"cpu": cpu}}]}
+    admission = {
+        "clusterQueue": "main",
+        "podSetAssignments": [{"name": "main", "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": cpu}}],
+    }
     return workload(condition("QuotaReserved"), *conditions, admission=admission, **status)
 
 
