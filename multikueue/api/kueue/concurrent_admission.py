@@ -10,7 +10,7 @@ from multikueue.api.kueue.queues import (
     ConcurrentAdmissionPolicy,
 )
 from multikueue.api.kueue.workload import Workload
-from multikueue.api.meta import OwnerReference
+from multikueue.api.meta import ObjectKey, OwnerReference
 
 __all__ = [
     "FLAVORS_ANNOTATION",
@@ -20,6 +20,7 @@ __all__ = [
     "flavor_of",
     "flavors_in_order",
     "last_acceptable_flavor",
+    "parent_key",
     "parent_of",
     "policy_of",
     "stays",
@@ -43,6 +44,12 @@ def parent_of(workload: Workload) -> OwnerReference | None:
         if owner.controller and owner.kind == "Workload" and owner.api_version.startswith("kueue.x-k8s.io/"):
             return owner
     return None
+
+
+def parent_key(workload: Workload) -> ObjectKey | None:
+    """The key of the parent of a variant; another Workload may have it by now. None: it is no variant."""
+    owner = parent_of(workload)
+    return ObjectKey(workload.metadata.namespace, owner.name) if owner is not None else None
 
 
 def allowed_flavors(workload: Workload) -> tuple[str, ...]:

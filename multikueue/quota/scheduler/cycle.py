@@ -6,8 +6,9 @@ other flavors. The cycle changes usage for its own arithmetic and rolls it back;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -240,28 +241,20 @@ class _Round:
     def _can_fit(self, entry: _Entry) -> bool:
         """Whether there is room once the targets of this cycle are gone; and now, for who waits for nobody. Kueue does not
         ask for the latter: there two heads may get the room of one beside targets that still run."""
-        may_wait = bool(entry.targets) or not self.preemptors
-        return self._fits_later(entry) and (may_wait or self._fits_now(entry))
+        leaving = (target.simulate_removal for target in (*self.leaving.values(), *entry.targets))
+        if entry.targets or not self.preemptors:
+            return self._has_room(entry, leaving)
+        waiting = (partial(each.node.remove, each.usage) for each in self.preemptors)
+        return self._has_room(entry, leaving) and self._has_room(entry, waiting)
 
-    def _fits_later(self, entry: _Entry) -> bool:
+    def _has_room(self, entry: _Entry, removals: Iterable[Callable[[UndoLog], None]]) -> bool:
+        """Whether there is room without what the removals take away, each from the tree as it is."""
         mark = self.log.mark()
-        for target in (*self.leaving.values(), *entry.targets):
-            target.simulate_removal(self.log)
-        fits = _has_room(entry)
+        for remove in removals:
+            remove(self.log)
+        fits = all(amount <= entry.node.available(fr) for fr, amount in entry.usage.items())
         self.log.roll_back(mark)
         return fits
-
-    def _fits_now(self, entry: _Entry) -> bool:
-        mark = self.log.mark()
-        for preemptor in self.preemptors:
-            preemptor.node.remove(preemptor.usage, self.log)
-        fits = _has_room(entry)
-        self.log.roll_back(mark)
-        return fits
-
-
-def _has_room(entry: _Entry) -> bool:
-    return all(amount <= entry.node.available(fr) for fr, amount in entry.usage.items())
 
 
 def _blocked(entry: _Entry) -> Amounts:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from multikueue.api.kueue.concurrent_admission import parent_of
+from multikueue.api.kueue.concurrent_admission import parent_key
 from multikueue.api.kueue.queues import ClusterQueue, CohortStatus, FairSharingStatus, LocalQueue, QueueStatus
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache import status
@@ -57,7 +57,7 @@ class QuotaView:
         """The variants that a parent waits by (KEP 8691), that for the most preferred flavor first; none if one is
         admitted, as the parent has its quota then."""
         for name in filter(self._cache.has_policy, self._cache.catalog.queues):
-            if found := tuple(each for each in self.waiting_in(name) if _parent(each) == key):
+            if found := tuple(each for each in self.waiting_in(name) if parent_key(each.workload) == key):
                 return () if any(self._cache.admitted_siblings(found[0].parent, name)) else found
         return ()
 
@@ -196,8 +196,3 @@ class QuotaView:
         """The cohorts above a ClusterQueue, the nearest first."""
         node = None if self._cache.forest.stale else self._cache.forest.queue(cluster_queue)
         return tuple(cohort.name for cohort in node.ancestors()) if node is not None else ()
-
-
-def _parent(waiting: PendingWorkload) -> ObjectKey | None:
-    owner = parent_of(waiting.workload)
-    return ObjectKey(waiting.key.namespace, owner.name) if owner is not None else None

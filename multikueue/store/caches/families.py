@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from multikueue.api.kueue.concurrent_admission import parent_of, policy_of
+from multikueue.api.kueue.concurrent_admission import parent_key, parent_of, policy_of
 from multikueue.api.kueue.queues import ClusterQueue, ClusterQueueSpec, LocalQueue
 from multikueue.api.kueue.slices import is_elastic
 from multikueue.api.kueue.workload import Workload, queue_of
@@ -37,21 +37,20 @@ class Families(msgspec.Struct, frozen=True):
 
     def parent(self, variant: Workload) -> Workload | None:
         """The parent of a variant; None if it is gone."""
-        owner = parent_of(variant)
-        found = self.workloads.get(ObjectKey(variant.metadata.namespace, owner.name)) if owner is not None else None
+        owner, key = parent_of(variant), parent_key(variant)
+        found = self.workloads.get(key) if key is not None else None
         return found if found is not None and owner is not None and found.metadata.uid == owner.uid else None
 
     def is_orphan(self, variant: Workload) -> bool:
         """Whether its parent is gone. One that cannot be read is not."""
-        owner = parent_of(variant)
-        is_unread = owner is not None and ObjectKey(variant.metadata.namespace, owner.name) in self.workloads.unreadable
-        return owner is not None and self.parent(variant) is None and not is_unread
+        key = parent_key(variant)
+        return key is not None and self.parent(variant) is None and key not in self.workloads.unreadable
 
     def beside(self, workload: Workload) -> Iterator[ObjectKey]:
         """The rest of its family."""
-        owner = parent_of(workload)
-        if owner is not None:
-            yield ObjectKey(workload.metadata.namespace, owner.name)
+        owner, parent = parent_of(workload), parent_key(workload)
+        if parent is not None:
+            yield parent
         keys = self.workloads.keys_by("owner", owner.uid if owner is not None else workload.metadata.uid)
         yield from (key for key in keys if key != workload.key)
 

@@ -488,7 +488,7 @@ def test_once_those_have_ended_it_fits_and_asking_changes_nothing(
 # --- Concurrent Admission ----------------------------------------------------------------------------------------------
 
 
-def concurrent(*waiting: int) -> Play:
+def concurrent(*, reserved: int, spot: int) -> Play:
     """A parent `w` that asks for that much by a variant for each flavor, in a queue of 4 CPUs in two flavors, where
     `others` have 3 of the first."""
     cq = cluster_queue("cq").quota("reserved", cpu=4).quota("spot", cpu=4).concurrently()
@@ -497,17 +497,14 @@ def concurrent(*waiting: int) -> Play:
     made.submit(wants("others-reserved", cpu=3).variant("others", "reserved"))
     made.run()
     made.submit(
-        *(
-            wants(f"w-{name}", cpu=cpu).variant("w", name)
-            for name, cpu in zip(("reserved", "spot"), waiting, strict=False)
-        )
+        wants("w-reserved", cpu=reserved).variant("w", "reserved"), wants("w-spot", cpu=spot).variant("w", "spot")
     )
     made.run()
     return made
 
 
 def test_a_parent_waits_by_its_variants() -> None:
-    found = why(concurrent(2, 5), "w")
+    found = why(concurrent(reserved=2, spot=5), "w")
     assert found.workload == "default/w"
     assert [(lack.flavor, lack.missing, bool(lack.problem)) for lack in found.lacks] == [
         ("reserved", "1", False),
@@ -517,6 +514,6 @@ def test_a_parent_waits_by_its_variants() -> None:
 
 
 def test_a_parent_whose_variant_is_admitted_waits_for_nothing() -> None:
-    scene = concurrent(2, 4)
+    scene = concurrent(reserved=2, spot=4)
     assert explain(scene.engine.view, key_of("w"), scene.now) is None
     assert why(scene, "w-reserved").lacks

@@ -180,9 +180,8 @@ class Kubeconfigs:
 
     def _look_at_profiles(self) -> None:
         for cluster in self.store.clusters:
-            profile = cluster.spec.cluster_source.cluster_profile_ref
-            if profile is not None:
-                self.store.source_changed("ClusterProfile", profile.name)
+            if cluster.spec.cluster_source.cluster_profile_ref is not None:
+                self.store.look_at("clusters", cluster.metadata.name)
 
 
 def _from_file(location: str, directory: Path | None) -> bytes:

@@ -25,6 +25,7 @@ __all__ = [
     "FLAVOR",
     "admission_check",
     "cluster_queue",
+    "concurrent_admission_policy",
     "decisions",
     "flavor",
     "job",
@@ -51,7 +52,12 @@ def flavor(name: str = FLAVOR) -> Object:
 
 
 def cluster_queue(
-    name: str, *, cpu: int, checks: Sequence[str] = (), more: Mapping[str, int] | None = None, migration: str = ""
+    name: str,
+    *,
+    cpu: int,
+    checks: Sequence[str] = (),
+    more: Mapping[str, int] | None = None,
+    migration: str | None = None,
 ) -> Object:
     """A ClusterQueue for all namespaces, with this quota of CPUs in its flavor, and of less preferred ones in `more`.
     `migration` is the mode of its policy of Concurrent Admission, if it has one."""
@@ -60,11 +66,15 @@ def cluster_queue(
         for flavor, cpus in ({FLAVOR: cpu} | dict(more or {})).items()
     ]
     spec: Object = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": quotas}]}
-    if migration:
-        spec["concurrentAdmissionPolicy"] = {"migration": {"mode": migration}}
+    if migration is not None:
+        spec["concurrentAdmissionPolicy"] = concurrent_admission_policy(migration)
     if checks:
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check} for check in checks]}
     return _object(kinds.CLUSTER_QUEUES, name, spec=spec)
+
+
+def concurrent_admission_policy(migration: str) -> Object:
+    return {"migration": {"mode": migration}}
 
 
 def local_queue(name: str, namespace: str, *, cluster_queue: str) -> Object:

@@ -216,13 +216,15 @@ class World:
 
     def queue_body(self, name: str, *, cpu: int | None = None) -> Object:
         """A ClusterQueue of the manager as planned, or with another quota of its own flavor."""
-        first, planned = self.layout.queues[0].name, {queue.name: queue.cpu for queue in self.layout.queues}
-        found = planned[name] if cpu is None else cpu
-        if name != first:
-            return objects.cluster_queue(name, cpu=found, checks=(objects.CHECK,))
-        more = {share.name: share.cpu for share in self.layout.flavors}
-        migration = self.layout.migration or ""
-        return objects.cluster_queue(name, cpu=found, checks=(objects.CHECK,), more=more, migration=migration)
+        layout, planned = self.layout, {queue.name: queue.cpu for queue in self.layout.queues}
+        is_first = name == layout.queues[0].name
+        return objects.cluster_queue(
+            name,
+            cpu=planned[name] if cpu is None else cpu,
+            checks=(objects.CHECK,),
+            more={share.name: share.cpu for share in layout.flavors} if is_first else None,
+            migration=layout.migration if is_first else None,
+        )
 
     def decide(self, clusters: Sequence[str]) -> None:
         """Set the decisions of OCM's placement controller."""

@@ -67,7 +67,7 @@ class FaultInjector:
     aliases: dict[str, str] = field(default_factory=dict)
     """The worker behind each second name, now or last."""
     switches: int = 0
-    """How often the policy of the first queue was written."""
+    """How often the policy of the first queue became another one."""
     _links: dict[tuple[str, str], State] = field(default_factory=dict)
     _dark: list[str] = field(default_factory=list)
     _outside: list[str] = field(default_factory=list)
@@ -459,9 +459,11 @@ class FaultInjector:
         key = ObjectKey("", self.plan.layout.queues[0].name)
 
         def become(mode: Migration | None) -> None:
-            policy = None if mode is None else {"migration": {"mode": mode}}
-            self.switches += 1
-            self.world.manager.patch(kinds.CLUSTER_QUEUES, key, {"spec": {"concurrentAdmissionPolicy": policy}})
+            policy = None if mode is None else objects.concurrent_admission_policy(mode)
+            before = self.world.manager.stored(kinds.CLUSTER_QUEUES, key)
+            body = {"spec": {"concurrentAdmissionPolicy": policy}}
+            after = self.world.manager.patch(kinds.CLUSTER_QUEUES, key, body)
+            self.switches += before is not None and before["spec"] != after["spec"]
 
         become(event.migration)
         return lambda: become(self.plan.layout.migration)
@@ -480,8 +482,10 @@ class FaultInjector:
 
     def _variant(self, job: str, number: int) -> Object | None:
         parent = self._workload(job)
-        family = [w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.is_variant(w)]
-        variants = [w for w in family if parent is not None and seen.family(w) == parent["metadata"]["uid"]]
+        if parent is None:
+            return None
+        uid = parent["metadata"]["uid"]
+        variants = [w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner_uid(w) == uid]
         return variants[number % len(variants)] if variants else None
 
     def _workload(self, job: str) -> Object | None:

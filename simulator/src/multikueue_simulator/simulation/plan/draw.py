@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from fakekube.network.link import State, Weather
@@ -16,6 +16,7 @@ from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import beset
 from multikueue_simulator.simulation.plan.families import with_families
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan, Replica, Timing
+from multikueue_simulator.simulation.plan.when import When
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Share
 
 __all__ = ["KINDS", "drawn"]
@@ -77,19 +78,7 @@ def _silences(event: Event) -> bool:
     return isinstance(event, plans.StrategyChange) or (bool(event.write) and bool(event.lasts))
 
 
-@dataclass(frozen=True, slots=True)
-class _When:
-    """The common fields of an event."""
-
-    at: float
-    write: int
-    before: bool
-
-    def __call__(self, lasts: float = 0.0) -> dict[str, Any]:
-        return {"at": self.at, "write": self.write, "before": self.before, "lasts": lasts}
-
-
-Make = Callable[["_Draft", _When], Event]
+Make = Callable[["_Draft", When], Event]
 
 
 class _Draft:
@@ -226,13 +215,11 @@ class _Draft:
         self.moments += [event.at, event.at + event.lasts]
         return event
 
-    def _when(self) -> _When:
+    def _when(self) -> When:
         luck = self.luck
         place = luck.choice((self._near, self._near, self._while_it_runs, self._while_it_runs, self._ever))
         at = max(0.0, round(place(), 3))
-        if luck.random() < 0.4:
-            return _When(at, min(30, 1 + int(luck.expovariate(1 / 6.0))), luck.random() < 0.5)
-        return _When(at, 0, before=False)
+        return When.drawn(luck, at)
 
     def _near(self) -> float:
         return self.luck.choice(self.moments) + self.luck.choice((-1.0, 1.0, 1.0, 1.0)) * self.luck.expovariate(1.0)
@@ -245,26 +232,26 @@ class _Draft:
 
     # One method per kind of event.
 
-    def crash(self, when: _When) -> Event:
+    def crash(self, when: When) -> Event:
         return plans.Crash(
             **when(self.luck.choice((0.0, self.short(), self.short(), self.long()))), replica=self.replica()
         )
 
-    def stop(self, when: _When) -> Event:
+    def stop(self, when: When) -> Event:
         return plans.Stop(**when(self.short()), replica=self.replica())
 
-    def freeze(self, when: _When) -> Event:
+    def freeze(self, when: When) -> Event:
         return plans.Freeze(**when(self.luck.choice((self.short(), self.long()))), replica=self.replica())
 
-    def break_(self, when: _When) -> Event:
+    def break_(self, when: When) -> Event:
         state = self.luck.choice((State.REFUSE, State.RESET, State.HANG, State.MUTE))
         lasts = self.luck.choice((self.short(), self.long()))
         return plans.Break(**when(lasts), replica=self.replica(), host=self.host(), state=state)
 
-    def cut(self, when: _When) -> Event:
+    def cut(self, when: When) -> Event:
         return plans.Cut(**when(), replica=self.replica(), host=self.host())
 
-    def storm(self, when: _When) -> Event:
+    def storm(self, when: When) -> Event:
         luck = self.luck
         kinds: dict[str, object] = {}
         for name in luck.sample(
@@ -287,89 +274,89 @@ class _Draft:
         lasts = round(luck.uniform(1.0, 0.6 * self.timing.lost), 3)
         return plans.Storm(**when(lasts), replica=self.replica(), host=self.host(), weather=weather)
 
-    def outage(self, when: _When) -> Event:
+    def outage(self, when: When) -> Event:
         return plans.Outage(**when(self.luck.choice((self.short(), self.long()))), host=self.host())
 
-    def restore(self, when: _When) -> Event:
+    def restore(self, when: When) -> Event:
         """The outage lasts long enough to be noticed."""
         lasts = 4 * self.timing.heartbeat + self.long()
         host = self.luck.choice(self.workers).name
         return plans.Restore(**when(lasts), host=host, age=self.luck.choice((0.1, 1.0, 5.0, 20.0)))
 
-    def compact(self, when: _When) -> Event:
+    def compact(self, when: When) -> Event:
         return plans.Compact(**when(), host=self.host())
 
-    def quota(self, when: _When) -> Event:
+    def quota(self, when: When) -> Event:
         return plans.Quota(**when(self.long()), host=self.host(), cpu=self.luck.choice((0, 1, 2, 4)))
 
-    def stop_queue(self, when: _When) -> Event:
+    def stop_queue(self, when: When) -> Event:
         policy: Any = self.luck.choice(("Hold", "HoldAndDrain"))
         return plans.StopQueue(**when(self.long()), host=self.host(), policy=policy)
 
-    def revoke(self, when: _When) -> Event:
+    def revoke(self, when: When) -> Event:
         return plans.Revoke(**when(self.long()), worker=self.worker(), rotated=self.luck.random() < 0.5)
 
-    def restart_kueue(self, when: _When) -> Event:
+    def restart_kueue(self, when: When) -> Event:
         return plans.RestartKueue(**when(self.long()), worker=self.host())
 
-    def slow_admission(self, when: _When) -> Event:
+    def slow_admission(self, when: When) -> Event:
         return plans.SlowAdmission(**when(self.long()), worker=self.worker(), seconds=self.short())
 
-    def lose_local_queue(self, when: _When) -> Event:
+    def lose_local_queue(self, when: When) -> Event:
         return plans.LoseLocalQueue(**when(self.long()), worker=self.worker())
 
-    def leave_config(self, when: _When) -> Event:
+    def leave_config(self, when: When) -> Event:
         return plans.LeaveConfig(**when(self.long()), worker=self.worker())
 
-    def forget_cluster(self, when: _When) -> Event:
+    def forget_cluster(self, when: When) -> Event:
         return plans.ForgetCluster(**when(self.long()), worker=self.worker())
 
-    def lose_secret(self, when: _When) -> Event:
+    def lose_secret(self, when: When) -> Event:
         return plans.LoseSecret(**when(self.long()), worker=self.worker())
 
-    def preempt(self, when: _When) -> Event:
+    def preempt(self, when: When) -> Event:
         return plans.Preempt(**when(), **self.place())
 
-    def delete_copy(self, when: _When) -> Event:
+    def delete_copy(self, when: When) -> Event:
         return plans.DeleteCopy(**when(), **self.place())
 
-    def delete_remote_job(self, when: _When) -> Event:
+    def delete_remote_job(self, when: When) -> Event:
         return plans.DeleteRemoteJob(**when(), **self.place())
 
-    def edit_copy(self, when: _When) -> Event:
+    def edit_copy(self, when: When) -> Event:
         what: Any = self.luck.choice(("inactive", "priority", "annotation"))
         return plans.EditCopy(**when(), **self.place(), what=what)
 
-    def foreign(self, when: _When) -> Event:
+    def foreign(self, when: When) -> Event:
         what: Any = self.luck.choice(("job", "job", "workload"))
         return plans.Foreign(**when(self.long()), **self.place(), what=what)
 
-    def delete_job(self, when: _When) -> Event:
+    def delete_job(self, when: When) -> Event:
         return plans.DeleteJob(**when(), job=self.job())
 
-    def recreate(self, when: _When) -> Event:
+    def recreate(self, when: When) -> Event:
         return plans.Recreate(**when(self.luck.choice((0.0, self.short()))), job=self.job())
 
-    def suspend(self, when: _When) -> Event:
+    def suspend(self, when: When) -> Event:
         return plans.Suspend(**when(), job=self.job())
 
-    def edit_job(self, when: _When) -> Event:
+    def edit_job(self, when: When) -> Event:
         what: Any = self.luck.choice(("annotation", "parallelism", "queue"))
         return plans.EditJob(**when(), job=self.job(), what=what)
 
-    def delete_workload(self, when: _When) -> Event:
+    def delete_workload(self, when: When) -> Event:
         return plans.DeleteWorkload(**when(), job=self.job())
 
-    def deactivate(self, when: _When) -> Event:
+    def deactivate(self, when: When) -> Event:
         return plans.Deactivate(**when(self.short()), job=self.job())
 
-    def take_over(self, when: _When) -> Event:
+    def take_over(self, when: When) -> Event:
         return plans.TakeOver(**when(self.long()), **self.place())
 
-    def decide(self, when: _When) -> Event:
+    def decide(self, when: When) -> Event:
         return plans.Decide(**when(self.luck.choice((self.short(), self.long()))), clusters=self.some_workers(least=0))
 
-    def change_strategy(self, when: _When) -> Event:
+    def change_strategy(self, when: When) -> Event:
         name, options = self.strategy()
         return plans.StrategyChange(**when(), name=name, options=options)
 

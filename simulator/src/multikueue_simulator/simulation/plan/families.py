@@ -6,12 +6,11 @@ They come from a random generator of their own, so that all other runs stay as t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import get_args
 
 from multikueue_simulator.simulation.plan.plan import Event, Plan
+from multikueue_simulator.simulation.plan.when import When
 from multikueue_simulator.world.world import Migration, Share
 
 __all__ = ["DeactivateVariant", "DeleteVariant", "SwitchPolicy", "with_families"]
@@ -75,13 +74,12 @@ def with_families(plan: Plan) -> Plan:
 def _event(plan: Plan, luck: random.Random) -> Event:
     job = luck.choice(plan.jobs)
     at = round(max(0.0, job.at + luck.choice((luck.uniform(0.0, job.seconds + 1.0), luck.expovariate(1.0)))), 3)
-    when = {"at": at, "write": 0, "before": False}
-    if luck.random() < 0.4:
-        when |= {"write": min(30, 1 + int(luck.expovariate(1 / 6.0))), "before": luck.random() < 0.5}
-    number = luck.randrange(3)
-    kinds: tuple[Callable[..., Event], ...] = (
-        partial(SwitchPolicy, lasts=luck.choice(PAUSES), migration=luck.choice((None, None, *get_args(Migration)))),
-        partial(DeleteVariant, job=job.name, number=number),
-        partial(DeactivateVariant, job=job.name, number=number),
+    when, number = When.drawn(luck, at), luck.randrange(3)
+    lasts, migration = luck.choice(PAUSES), luck.choice((None, None, *get_args(Migration)))
+    return luck.choice(
+        (
+            SwitchPolicy(**when(lasts), migration=migration),
+            DeleteVariant(**when(), job=job.name, number=number),
+            DeactivateVariant(**when(), job=job.name, number=number),
+        )
     )
-    return luck.choice(kinds)(**when)
