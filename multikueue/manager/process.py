@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import anyio
 import anyio.abc
@@ -30,7 +31,12 @@ from multikueue.roles import adapters_of
 from multikueue.runtime import Clock, Mandate, SystemClock
 from multikueue.runtime.clock import boot_time
 from multikueue.runtime.process.event_loop_lag import measure_event_loop_lag
-from multikueue.runtime.process.memory import collect_in_small_steps, give_large_blocks_back, look_at_all_garbage
+from multikueue.runtime.process.memory import (
+    collect_in_small_steps,
+    give_large_blocks_back,
+    look_at_all_garbage,
+    mapping_buffers,
+)
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -65,7 +71,7 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
     clock: Clock = msgspec.field(default_factory=SystemClock)
     boot: Callable[[], float] = boot_time
-    transport: Transport = open_session
+    transport: Transport = partial(open_session, connecting=mapping_buffers)
     identity: str | None = None
     on_decision: OnDecision | None = None
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import io
-import socket
-import struct
 import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -25,6 +23,7 @@ from yarl import URL
 from multikueue import __version__
 from multikueue.api.values.foreign import excerpt
 from multikueue.errors import NotLeading
+from multikueue.kube.transport.connector import Connector
 from multikueue.kube.transport.exchange import QUESTIONS, Exchange, Way, Ways, give_up
 
 if TYPE_CHECKING:
@@ -61,10 +60,6 @@ TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSEr
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """The transport errors raised before a byte of the request was sent, for want of a connection."""
 
-_KEEP_ALIVE = 80.0
-"""Seconds an idle connection is kept: a new one costs milliseconds of CPU. kube-apiserver closes them after 90 s; we
-must close first, or some writes would meet a closing connection."""
-
 LARGEST_OBJECT = 10 * 2**20
 """Bytes of an answer about one object, or of a line of a watch. etcd takes 1.5 MiB, and JSON may write a byte as six
 (`<` is `\\u003c`). With a lower limit a tenant's large Job could break the watch for all tenants."""
@@ -80,19 +75,6 @@ _SHORT = 2**16
 
 _GZIP = 16 + zlib.MAX_WBITS
 """zlib's code for the gzip format, with header and trailer."""
-
-_SOCKET_OPTIONS = (
-    ("TCP_NODELAY", 1),
-    ("TCP_KEEPIDLE", 30),
-    ("TCP_KEEPINTVL", 10),
-    ("TCP_KEEPCNT", 3),
-    ("TCP_USER_TIMEOUT", 60_000),
-)
-"""A peer that vanished is detected after about a minute, on idle watches too. (TCP_USER_TIMEOUT in ms.)"""
-
-_NO_LINGER = struct.pack("ii", 1, 0)
-"""Closing a connection resets it. The unsent bytes of an abandoned call must not arrive later, when the network is back
-and another process has acted; without a reset the kernel would retransmit them for minutes."""
 
 
 class Content(Protocol):
@@ -145,16 +127,21 @@ def may_always_write() -> bool:
     return True
 
 
-def open_session(*, user_agent: str, may_write: Callable[[], bool] = may_always_write) -> Session:
+def open_session(
+    *,
+    user_agent: str,
+    may_write: Callable[[], bool] = may_always_write,
+    connecting: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Session:
     """A session. The caller closes it. A watch takes the connection that its list has left idle: each costs a handshake,
     and some 50 KiB for as long as it is kept.
 
     A request other than GET raises NotLeading, unsent, if `may_write` returns False right before it is sent. Reviews
-    are exempt: they are reads, though sent as POST.
+    are exempt: they are reads, though sent as POST. Each connection is made within a block of `connecting`.
     """
     headers = {"User-Agent": user_agent, "Accept": "application/json"}
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket),
+        connector=Connector(connecting),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,
@@ -226,29 +213,6 @@ def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
                 raise NotLeading(f"{self.method} {self.url.path}: not sent, for we may not act now")
 
     return Asking
-
-
-class _Socket(socket.socket):
-    """A socket that only its users close, never the garbage collector.
-
-    When a connection breaks while uvloop takes it over, uvloop closes the descriptor without the socket object. The
-    object, collected later, would close a descriptor reused by then: the connection to another, healthy cluster. uvloop
-    even aborts the process over that. All other code that abandons a socket here closes it explicitly.
-    """
-
-    def __del__(self) -> None:
-        self.detach()
-
-
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    made = _Socket(family=address[0], type=address[1], proto=address[2])
-    made.setblocking(False)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-    for name, value in _SOCKET_OPTIONS:
-        if hasattr(socket, name):  # not every system has each of them
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
 
 
 async def received(more: Awaitable[bytes]) -> bytes:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, NoReturn
 
 import anyio
 
-__all__ = ["LARGE_BLOCK", "THRESHOLDS", "collect_in_small_steps", "give_large_blocks_back", "look_at_all_garbage"]
+__all__ = [
+    "LARGE_BLOCK",
+    "THRESHOLDS",
+    "collect_in_small_steps",
+    "give_large_blocks_back",
+    "look_at_all_garbage",
+    "mapping_buffers",
+]
 
 THRESHOLDS = (2_500, 2, 2)
 """Net new objects until the youngest are searched, and how many searches of them pass before the older ones are searched too:
@@ -22,6 +30,9 @@ FULL_SEARCH_INTERVAL = timedelta(hours=6)
 LARGE_BLOCK = 2**19
 """Bytes. Pages and large bodies and lines are larger. A read of a socket is not: for each uvloop takes 256 KiB, whatever
 comes, and were that large, the system would map, shrink and unmap it each time: a twentieth of the CPU of a job."""
+
+BUFFER = 2**18
+"""Bytes that uvloop takes for a TLS connection, for as long as it lasts, and hardly touches."""
 
 SPARE = 2**20
 """Free bytes at the end of the heap that stay with the process. Reads take theirs there, again and again."""
@@ -38,9 +49,31 @@ def give_large_blocks_back() -> bool:
     at most, from its heap, which shrinks only at its end. So one large answer would cost its memory for ever, and
     several of growing size more than that.
     """
+    return _mallopt(_M_TRIM_THRESHOLD, SPARE) and _mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+@contextmanager
+def mapping_buffers() -> Iterator[None]:
+    """In this block a BUFFER for which the end of the heap has no room gets pages of its own, and only those that are touched
+    are taken from the system: 28 KiB less for each worker. Blocks may overlap: the last to end ends it for all. Does
+    nothing without glibc."""
+    global _mapping  # malloc has one threshold for the process
+    _mapping += 1
+    _mallopt(_M_MMAP_THRESHOLD, BUFFER)
     try:
-        mallopt = ctypes.CDLL(None).mallopt
-        return bool(mallopt(_M_TRIM_THRESHOLD, SPARE) and mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK))
+        yield
+    finally:
+        _mapping -= 1
+        if not _mapping:
+            _mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+_mapping = 0
+
+
+def _mallopt(option: int, value: int) -> bool:
+    try:
+        return bool(ctypes.CDLL(None).mallopt(option, value))
     except (OSError, AttributeError, TypeError):
         return False
 

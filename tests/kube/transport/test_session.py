@@ -2,13 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import io
-import os
-import socket
 import ssl
-import struct
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +11,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-import uvloop
 from yarl import URL
 
 from multikueue import __version__
@@ -24,7 +18,6 @@ from multikueue.kube.transport.session import (
     USER_AGENT,
     ResponseLines,
     Session,
-    _socket,
     beginning,
     explain,
     open_session,
@@ -78,29 +71,6 @@ async def test_proxies_and_netrc_of_the_environment_are_not_used(
     assert script.requests[0].headers["User-Agent"] == f"multikueue/{__version__}"
 
 
-async def test_a_dead_peer_is_noticed_by_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[socket.socket] = []
-    real = socket.socket.setsockopt
-
-    def spy(self: socket.socket, *args: int) -> None:
-        made.append(self)
-        real(self, *args)
-
-    monkeypatch.setattr(socket.socket, "setsockopt", spy)
-    async with (
-        serving(Script(says({}))) as url,
-        opened(user_agent="x") as session,
-        session.request("GET", URL(url), timeout=SHORT),
-    ):
-        ours = made[-1]
-        for sock in made:
-            if sock.fileno() >= 0 and sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT):
-                ours = sock
-        assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
-        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
-
-
 def connector_error(error: OSError) -> aiohttp.ClientConnectorError:
     key = aiohttp.client_reqrep.ConnectionKey("h", 1, True, True, None, None, None)
     return aiohttp.ClientConnectorError(key, error)
@@ -120,52 +90,6 @@ def connector_error(error: OSError) -> aiohttp.ClientConnectorError:
 )
 def test_the_same_cause_has_the_same_words(error: Exception, said: str) -> None:
     assert explain(error) == said
-
-
-def test_a_socket_that_nobody_holds_any_more_closes_nobodys_descriptor() -> None:
-    """Whoever took it over has closed it, and its number may belong to another connection by now."""
-    address = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 1))
-    made = _socket(address)
-    number = made.fileno()
-    del made
-    gc.collect()
-    os.close(number)  # it was still open: this raises otherwise
-
-
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_a_server_that_resets_every_connection_costs_no_descriptors(
-    new_loop: Callable[[], asyncio.AbstractEventLoop],
-) -> None:
-    async def knock(url: str) -> int:
-        async with opened(user_agent="x") as session:
-            for _ in range(20):
-                for answer in await asyncio.gather(*(_outcome(session, url) for _ in range(4))):
-                    assert issubclass(answer, aiohttp.ClientConnectionError)
-            await asyncio.sleep(0.05)  # closing takes a turn of the loop
-            return len(os.listdir("/dev/fd"))
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_reset_all, args=(listener,), daemon=True).start()
-        before = len(os.listdir("/dev/fd"))
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            after = runner.run(knock(f"https://127.0.0.1:{listener.getsockname()[1]}"))
-    assert after - before < 20
-
-
-async def _outcome(session: Session, url: str) -> type[BaseException]:
-    try:
-        async with session.request("GET", URL(url), timeout=SHORT):
-            return BaseException
-    except aiohttp.ClientError as error:
-        return type(error)
-
-
-def _reset_all(listener: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while True:
-            connection, _ = listener.accept()
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            connection.close()
 
 
 class Broken:

@@ -79,6 +79,33 @@ def test_reads_of_a_socket_take_the_memory_of_the_reads_before() -> None:
     assert int(done.stdout) < 100
 
 
+BLOCKS = """
+import ctypes
+from multikueue.runtime.process.memory import BUFFER, give_large_blocks_back, mapping_buffers
+
+libc = ctypes.CDLL(None)
+for function in (libc.malloc, libc.sbrk):
+    function.restype = ctypes.c_void_p
+
+def is_mapped():
+    return libc.malloc(ctypes.c_size_t(BUFFER)) > libc.sbrk(ctypes.c_ssize_t(0))
+
+give_large_blocks_back()
+kept = [bytes(60_000) for _ in range(200)]  # the heap has no room left
+with mapping_buffers():
+    with mapping_buffers():
+        pass
+    inside = is_mapped()
+print(inside, is_mapped())
+"""
+
+
+@pytest.mark.skipif(not memory.give_large_blocks_back(), reason="this is no glibc")
+def test_the_buffer_of_a_connection_lies_outside_the_heap() -> None:
+    done = subprocess.run([sys.executable, "-c", BLOCKS], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
 def test_where_there_is_no_glibc_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda _name: object())
     assert memory.give_large_blocks_back() is False
