@@ -12,8 +12,7 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any
 
-from multikueue.api.kueue.workload import FINISHED
-from multikueue.api.meta import ObjectKey
+from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.runtime import QueuePriority
@@ -53,8 +52,10 @@ class Enqueuer:
 def look_at_all(store: Store) -> None:
     """Queues every key: of the objects on the manager cluster, and of workloads that only workers have. Workloads and jobs go
     behind what happens meanwhile, but for what ended while nobody looked: others wait for its quota."""
-    for key in _ended(store):
-        store.look_at("workloads", key)
+    for ended in _ended(store):
+        store.look_at("workloads", ended.key)
+        if (owner := store.owner(ended)) is not None:
+            store.look_at("jobs", owner)
     for local in store.workloads.all_keys():
         store.look_at("workloads", local, is_news=False)
     for key in chain.from_iterable(worker.held() for worker in store.workers.values()):
@@ -77,10 +78,10 @@ def look_at_all(store: Store) -> None:
     store.look_at("admission")
 
 
-def _ended(store: Store) -> Iterator[ObjectKey]:
+def _ended(store: Store) -> Iterator[Workload]:
     """The workloads that are over on a worker, and not here."""
     for worker in store.workers.values():
         for copy in worker.workloads:
             local = store.workloads.get(copy.key) if copy.has(FINISHED) else None
             if local is not None and not local.has(FINISHED):
-                yield copy.key
+                yield local

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from multikueue.api.jobs.job import JobKey
@@ -8,8 +10,9 @@ from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.quota.engine import Engine
+from multikueue.runtime import WorkQueue
 from multikueue.store.store import Store
-from multikueue.testing import NOW, workload
+from multikueue.testing import NOW, job, workload
 from tests.store.known import stored
 
 pytestmark = pytest.mark.anyio
@@ -60,16 +63,21 @@ async def test_what_ended_while_nobody_looked_goes_before_what_is_only_looked_at
     queues = WorkQueues()
     store = Store(Engine(), Enqueuer(queues, SchedulerLoop()), lambda: NOW)
     for name, is_over in (("over", False), ("over-here-too", True), ("runs", False)):
-        local = workload(name).condition("Finished", "True" if is_over else "False")
+        local = workload(name).owner_job(name).condition("Finished", "True" if is_over else "False")
         copy = workload(name).origin().condition("Finished", "False" if name == "runs" else "True")
+        store.jobs.upsert(job(name).build())
         store.workloads.upsert(local.build())
         store.worker("w1").workloads.upsert(copy.build())
-    for _ in range(len(queues.workloads)):
-        queues.workloads.done(await queues.workloads.get())
+    both: tuple[WorkQueue[Any], ...] = (queues.workloads, queues.jobs)
+    for queue in both:
+        for _ in range(len(queue)):
+            queue.done(await queue.get())
 
     look_at_all(store)
 
     queues.workloads.add(ObjectKey("default", "news"))
-    taken = [(await queues.workloads.get()).name for _ in range(len(queues.workloads))]
-    assert taken[:2] == ["over", "news"]
-    assert sorted(taken[2:]) == ["over-here-too", "runs"]
+    queues.jobs.add(JobKey("Job.batch", "default", "news"))
+    for queue in both:
+        taken = [(await queue.get()).name for _ in range(len(queue))]
+        assert taken[:2] == ["over", "news"]
+        assert sorted(taken[2:]) == ["over-here-too", "runs"]
