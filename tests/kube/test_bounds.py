@@ -302,7 +302,9 @@ async def test_a_list_that_leads_to_itself_has_an_end() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("item", "count"), [("0", 25_000), ("{}", 200_000), ('{"metadata":{}}', 100_000)])
+@pytest.mark.parametrize(
+    ("item", "count"), [("0", 25_000), ("{}", 99_000), ("{}", 200_000), ('{"metadata":{}}', 100_000)]
+)
 async def test_a_page_of_tiny_items_takes_little_more_than_itself(
     item: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

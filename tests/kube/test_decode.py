@@ -130,8 +130,12 @@ ODD: tuple[object, ...] = (0, None, {}, [], 'a, [b] "c", {d', -1.5e3, {"a": [1, 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 9, 10, 11])
 @pytest.mark.parametrize("separators", [(",", ":"), (" , \n", "\t: ")], ids=["tight", "loose"])
-def test_a_page_in_pieces_is_the_same(count: int, separators: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.kube.decode._MANY_COMMAS", 0)
+@pytest.mark.parametrize("many", [0, 10**6], ids=["searched", "counted"])
+def test_a_page_in_pieces_is_the_same(
+    count: int, separators: tuple[str, str], many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multikueue.kube.decode._FEW_COMMAS", 0)
+    monkeypatch.setattr("multikueue.kube.decode._MANY_COMMAS", many)
     items = (ODD * 2)[:count]
     body = json.dumps({"items": items, "metadata": {"resourceVersion": "9", "continue": "m"}}, separators=separators)
     pieces = [json.loads(piece) for piece in pieces_of(body.encode())]
@@ -140,8 +144,9 @@ def test_a_page_in_pieces_is_the_same(count: int, separators: tuple[str, str], m
     assert all(piece["metadata"] == {"resourceVersion": "9", "continue": "m"} for piece in pieces)
 
 
-def test_a_page_of_many_values_comes_in_pieces_of_a_few_items() -> None:
-    pieces = list(pieces_of(page(*[job(f"j{number}", spec={"x": [0] * 99}) for number in range(600)])))
+@pytest.mark.parametrize("values", [99, 199], ids=["many", "very many"])
+def test_a_page_of_many_values_comes_in_pieces_of_a_few_items(values: int) -> None:
+    pieces = list(pieces_of(page(*[job(f"j{number}", spec={"x": [0] * values}) for number in range(600)])))
     assert [len(list_of(JOBS)(piece).items) for piece in pieces] == [250, 250, 100]
 
 
@@ -150,8 +155,9 @@ def test_a_page_of_many_values_comes_in_pieces_of_a_few_items() -> None:
     [
         pytest.param(b'{"metadata":{},"items":[0,' + b"0," * 30_000 + b"]}", msgspec.DecodeError, id="no JSON"),
         pytest.param(b"[" + b"0," * 30_000 + b"0]", msgspec.ValidationError, id="no object"),
+        pytest.param(b'{"metadata":{},"items":[0,' + b"0," * 100_000 + b"]}", msgspec.DecodeError, id="no long JSON"),
         pytest.param(
-            b'{"metadata":{},"items":[' + b"0," * 30_000 + b"[" * 300 + b"]" * 300 + b"]}", RecursionError, id="deep"
+            b'{"metadata":{},"items":[' + b"0," * 100_000 + b"[" * 300 + b"]" * 300 + b"]}", RecursionError, id="deep"
         ),
     ],
 )
