@@ -212,7 +212,7 @@ class Manager:
 
         async def render() -> bytes:
             self.metrics.role = self.leadership.role
-            return await anyio.to_thread.run_sync(self.metrics.render, figures.collect())
+            return await anyio.to_thread.run_sync(self.metrics.render, await figures.gather())
 
         return render
 

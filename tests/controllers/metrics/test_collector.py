@@ -6,6 +6,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from multikueue.api import kinds
@@ -232,3 +234,21 @@ async def test_each_sample_is_there_once() -> None:
     made = StateCollector(store=world.store, queues=world.queues, has_resources=True, has_local_queues=True)
     seen = Counter((s.name, frozenset(s.labels.items())) for family in made.collect() for s in family.samples)
     assert set(seen.values()) == {1}
+
+
+async def test_others_have_a_turn_after_each_family() -> None:
+    world = await with_jobs("a", "b", quota=1)
+    made, turns, over = StateCollector(store=world.store, queues=world.queues), 0, False
+
+    async def count() -> None:
+        nonlocal turns
+        while not over:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        gathered = await made.gather()
+        over = True
+    assert [each.name for each in gathered] == [each.name for each in made.collect()]
+    assert turns >= len(gathered)
