@@ -35,7 +35,9 @@ Say = Callable[[str], None]
 
 NAMESPACE = "fleet"
 FIRST_SECONDS = 600
-QUIET_SECONDS = 20
+QUIET_SECONDS = 70
+"""Longer than the longest distance between two heartbeats of a worker: the first one opens a connection."""
+
 REST_SECONDS = 60
 POLL_SECONDS = 0.5
 PER_CONFIG = 20

@@ -19,7 +19,7 @@ Indexer = Callable[[T], Iterable[Hashable]]
 Listener = Callable[[T | None, T | None], None]
 
 
-STEP = 500
+STEP = 100
 """The number of objects of a list applied between two turns of other tasks."""
 
 REMEMBERED = 4096
