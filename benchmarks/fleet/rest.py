@@ -7,26 +7,20 @@ process of its own. A figure per worker is the difference to the same manager wi
 from __future__ import annotations
 
 import re
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
 import anyio
-import anyio.to_thread
-import msgspec
 
 from benchmarks.fleet.idle_servers import Asked
+from benchmarks.fleet.idle_workers import Servers, idle_servers, make_known
 from benchmarks.meters import cpu_seconds, memory
 from benchmarks.sides import Ours
-from benchmarks.wire import Wire
 from testbed import objects
 from testbed.bed import Testbed
-from testbed.kubeconfig import dump, kubeconfig
 from testbed.ports import free_port
-from testbed.process import Process
 from testbed.sandbox import SandboxBed
 
 __all__ = ["Rest", "Sizes", "measure", "per_worker"]
@@ -40,9 +34,6 @@ QUIET_SECONDS = 70
 
 REST_SECONDS = 60
 POLL_SECONDS = 0.5
-PER_CONFIG = 20
-"""Clusters that a MultiKueueConfig may name: so many more workers have as many more queues."""
-
 LONGEST = re.compile(rb"^multikueue_event_loop_longest_turn_own_seconds (\S+)$", re.MULTILINE)
 
 
@@ -80,9 +71,9 @@ def per_worker(found: Rest, alone: Rest) -> float:
 
 async def measure(sizes: Sizes, say: Say) -> Rest:
     """One point, on clusters of its own."""
-    async with SandboxBed.start(workers=0, kueue=False) as bed, _idle_servers(bed) as servers:
+    async with SandboxBed.start(workers=0, kueue=False) as bed, idle_servers(bed) as servers:
         say(f"{sizes.workers} workers: making them known")
-        await _make_known(bed, servers, sizes.workers)
+        await make_known(bed, servers, sizes.workers, namespace=NAMESPACE)
         metrics = free_port()
         side = Ours(bed, env={"MULTIKUEUE_METRICS__PORT": str(metrics)})
         servers.asked()
@@ -134,62 +125,6 @@ async def _rest(
         peak=kept.peak,
         turn=await _longest_turn(metrics),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """The process of the idle workers."""
-
-    process: Process
-    url: str
-
-    def asked(self) -> Asked:
-        self.process.tell("")
-        return msgspec.json.decode(self.process.hear(), type=Asked)
-
-
-@asynccontextmanager
-async def _idle_servers(bed: Testbed) -> AsyncIterator[Servers]:
-    folder = bed.folder / "idle"
-    bed.manager.identity.authority.issue("idle", "127.0.0.1").write(folder)
-    command = [sys.executable, "-m", "benchmarks.fleet.idle_servers", str(folder)]
-    process = Process("idle servers", command, log=folder / "log", converses=True)
-    process.start()
-    try:
-        port = await anyio.to_thread.run_sync(process.hear)
-        yield Servers(process, f"https://127.0.0.1:{int(port)}")
-    finally:
-        await process.kill()
-
-
-async def _make_known(bed: Testbed, servers: Servers, workers: int) -> None:
-    """What an administrator makes on the manager cluster: Secrets and MultiKueueClusters, and queues over them."""
-    names = [f"worker-{number:04}" for number in range(workers)]
-    async with bed.manager.client() as client:
-        for name in (objects.KUEUE_NAMESPACE, NAMESPACE):
-            await client.apply(objects.namespace(name))
-        await client.apply(objects.resource_flavor("default"))
-    secrets = (_secret(bed, servers, name) for name in names)
-    clusters = (objects.multikueue_cluster(name, secret=name) for name in names)
-    async with Wire.open(bed.manager) as wire:
-        await wire.post_all(f"/api/v1/namespaces/{objects.KUEUE_NAMESPACE}/secrets", map(msgspec.json.encode, secrets))
-        await wire.post_all("/apis/kueue.x-k8s.io/v1beta2/multikueueclusters", map(msgspec.json.encode, clusters))
-    async with bed.manager.client() as client:
-        for number, some in enumerate(_parts(names)):
-            queue = f"{NAMESPACE}-{number}"
-            await client.apply(objects.multikueue_config(queue, clusters=some))
-            await client.apply(objects.admission_check(queue, config=queue))
-            await client.apply(objects.cluster_queue(queue, checks=[queue]))
-            await client.apply(objects.local_queue(queue, NAMESPACE, cluster_queue=queue))
-
-
-def _parts(names: Sequence[str]) -> list[Sequence[str]]:
-    return [names[start : start + PER_CONFIG] for start in range(0, len(names), PER_CONFIG)]
-
-
-def _secret(bed: Testbed, servers: Servers, name: str) -> objects.Object:
-    config = kubeconfig(f"{servers.url}/{name}", ca=bed.manager.ca, token="anybody", name=name)
-    return objects.kubeconfig_secret(name, dump(config))
 
 
 async def _all_active(bed: Testbed, side: Ours, workers: int) -> None:
