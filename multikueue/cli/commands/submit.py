@@ -192,6 +192,7 @@ async def _behind(client: Client, local: LocalQueue) -> tuple[ClusterQueue | Non
 async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> list[Requests]:
     """Prints what the job would wait for, as `why` would once it is there; answers what its pod sets need, if that is known.
     Nothing for a kind that settings declare."""
+    from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.workload.quota import explained, fetch_objects, in_words, requested
     from multikueue.errors import Forbidden
 
@@ -203,15 +204,16 @@ async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> list
     if workload is None or isinstance(workload, str):
         note(workload or f"What it would wait for is not known of {job['kind']} here")
         return []
-    objects, forbidden = await fetch_objects(client, workload.metadata.namespace, config)
+    settings = load_settings(config)
+    objects, forbidden = await fetch_objects(client, workload.metadata.namespace, settings)
     if forbidden:
         note(f"Not seen: the quota it would wait for: you may not list {', '.join(forbidden)}")
     objects["workloads"].append(({}, workload))
-    found = explained(objects, workload, config) if not forbidden else None
+    found = explained(objects, workload, settings) if not forbidden else None
     if found is not None:
         waits = found.problem or found.behind or found.lacks
         say(f"  {in_words(found) if waits else f'It would get quota of ClusterQueue {found.cluster_queue} at once.'}")
-    return requested(objects, workload, config)
+    return requested(objects, workload, settings)
 
 
 async def _foresee_excesses(

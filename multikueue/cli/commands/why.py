@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from multikueue.dispatch.nomination.prospects import Prospect
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.visibility.explain import Explanation
+    from multikueue.settings import Settings
 
 __all__ = ["why"]
 
@@ -94,7 +95,9 @@ def why(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
     seen = run_async(lambda: _look(target, reach, namespace, name, config))
-    found = None if seen.forbidden or seen.workers else seen.told or explained(seen.objects, seen.workload, config)
+    found = (
+        None if seen.forbidden or seen.workers else seen.told or explained(seen.objects, seen.workload, seen.settings)
+    )
     _answer(seen, found, output)
 
 
@@ -204,7 +207,8 @@ def _endings(found: Explanation) -> Iterator[tuple[str, ...]]:
 @dataclass(slots=True)
 class _Seen:
     """The workload, and the objects that it depends on. `forbidden`: kinds that the user may not list, though quota
-    depends on them; `unseen`: what the user may not see, in words; `told`: the manager's explanation of its quota."""
+    depends on them; `unseen`: what the user may not see, in words; `told`: the manager's explanation of its quota;
+    `settings`: the manager's, without that."""
 
     workload: Workload
     objects: Objects
@@ -212,6 +216,7 @@ class _Seen:
     workers: list[Prospect]
     unseen: list[str]
     told: Explanation | None = None
+    settings: Settings | None = None
 
 
 async def _look(
@@ -226,7 +231,10 @@ async def _look(
         if asked is not None:
             seen.told = asked.quota
         else:
-            seen.objects, seen.forbidden = await fetch_objects(client, where, config)
+            from multikueue.cli.access.manager_settings import load_settings
+
+            seen.settings = load_settings(config)
+            seen.objects, seen.forbidden = await fetch_objects(client, where, seen.settings)
             seen.unseen = [f"quota: you may not list {', '.join(seen.forbidden)}"] if seen.forbidden else []
         if _is_waiting_for_worker(seen.workload):
             from multikueue.cli.workload.prospects import prospects

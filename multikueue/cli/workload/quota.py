@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multikueue.cli.access.connection import fetch_pairs, now
@@ -27,10 +26,9 @@ Requests = Mapping[str, int]
 """Counted amounts of all pods of a pod set, by resource."""
 
 
-async def fetch_objects(client: ClusterClient, where: str, config: Path | None) -> tuple[Objects, list[str]]:
+async def fetch_objects(client: ClusterClient, where: str, settings: Settings | None) -> tuple[Objects, list[str]]:
     """Objects that quota depends on, and the kinds that may not be listed; workloads of the own namespace at least."""
     from multikueue.api import kinds
-    from multikueue.cli.access.manager_settings import load_settings
     from multikueue.errors import Forbidden
 
     found, forbidden = Objects(), list[str]()
@@ -38,7 +36,7 @@ async def fetch_objects(client: ClusterClient, where: str, config: Path | None) 
         kinds.NAMESPACES,
         kinds.LIMIT_RANGES,
         kinds.RUNTIME_CLASSES,
-        *_of_devices(_empty_engine(load_settings(config))),
+        *_of_devices(_empty_engine(settings)),
         kinds.RESOURCE_FLAVORS,
         kinds.ADMISSION_CHECKS,
         kinds.COHORTS,
@@ -63,13 +61,13 @@ def _of_devices(engine: Engine) -> list[Kind[Any]]:
     return [*templates, DEVICE_CLASSES] if engine.devices.needs_classes else [*templates]
 
 
-def explained(objects: Objects, workload: Workload, config: Path | None) -> Explanation | None:
+def explained(objects: Objects, workload: Workload, settings: Settings | None) -> Explanation | None:
     from multikueue.quota.visibility.explain import explain
 
-    return explain(_engine(objects, config).view, workload.key, now())
+    return explain(_engine(objects, settings).view, workload.key, now())
 
 
-def requested(objects: Objects, workload: Workload, config: Path | None) -> list[Requests]:
+def requested(objects: Objects, workload: Workload, settings: Settings | None) -> list[Requests]:
     """What each pod set needs at the least. Nothing is known with partial admission, where fewer pods may do."""
     from multikueue.api.kinds import DEVICE_CLASSES, LIMIT_RANGES, RESOURCE_CLAIM_TEMPLATES, RUNTIME_CLASSES
     from multikueue.api.kueue.workload import workload_spec
@@ -78,14 +76,12 @@ def requested(objects: Objects, workload: Workload, config: Path | None) -> list
         return []
     pods = (LIMIT_RANGES, RUNTIME_CLASSES, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES)
     rules = {kind.plural: objects.get(kind.plural, []) for kind in pods}
-    waiting = _engine({**rules, "workloads": [({}, workload)]}, config).view.pending_workload(workload.key)
+    waiting = _engine({**rules, "workloads": [({}, workload)]}, settings).view.pending_workload(workload.key)
     return [each.requests for each in waiting.demand.pod_sets] if waiting is not None else []
 
 
-def _engine(objects: Objects, config: Path | None) -> Engine:
-    from multikueue.cli.access.manager_settings import load_settings
-
-    engine = _empty_engine(load_settings(config))
+def _engine(objects: Objects, settings: Settings | None) -> Engine:
+    engine = _empty_engine(settings)
     for values in objects.values():
         for _, value in values:
             engine.observe(None, value, now())
