@@ -261,6 +261,8 @@ class Engine:
             self._remove(new.key, now)
             if new.has(QUOTA_RESERVED) and not new.has(FINISHED) and not new.has(EVICTED):
                 self.scheduler.note_switched_off(new.key)
+            if self._cache.has_variants:
+                self._hold_instead(new, now)
         elif new.has(QUOTA_RESERVED) and admission is not None:
             self._hold(new, spec, admission, now)
         else:
@@ -284,7 +286,8 @@ class Engine:
         return is_parent and not (workload.has(QUOTA_RESERVED) and is_alone)
 
     def _hold_instead(self, variant: Workload, now: datetime) -> None:
-        """A variant was deleted. A parent that has its quota keeps that as its own until it gives it up: its job runs."""
+        """A variant was deleted or deactivated. A parent that has its quota keeps that as its own until it gives it up: its
+        job runs."""
         owner, admission = parent_of(variant), variant.status.admission
         if owner is None or admission is None:
             return
@@ -292,8 +295,9 @@ class Engine:
         if not is_parent or parent.metadata.uid != owner.uid or not parent.has(QUOTA_RESERVED):
             return
         held, mine = self._cache.reservations.in_queue(admission.cluster_queue), self._cache.variant(variant)
-        if parent.status.admission == admission and all(each.variant != mine for each in held):
-            self._hold(parent, self._spec(parent), admission, now)
+        spec = self._spec(parent)
+        if parent.status.admission == admission and spec.active and all(each.variant != mine for each in held):
+            self._hold(parent, spec, admission, now)
 
     def _is_parent(self, workload: Workload, spec: WorkloadSpec) -> bool:
         return self._cache.is_parent(workload, self._place(workload, spec))

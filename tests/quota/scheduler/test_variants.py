@@ -150,6 +150,31 @@ def test_a_variant_that_is_deleted_leaves_its_quota_to_its_parent_until_that_giv
     assert world.used(flavor="spot") == "0"
 
 
+def test_so_does_one_that_is_deactivated() -> None:
+    world = play()
+    running = wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted()
+    spot = variant("spot").reserved(flavors={"cpu": "spot"}).admitted()
+    world.submit(running)
+    world.see(spot.build())
+    world.see(spot.inactive().build())
+    world.see(spot.inactive().evicted("Deactivated").build())
+    world.submit(running.evicted("VariantEvicted"))
+    assert world.used(flavor="spot") == "3"
+    world.submit(wants("wl", cpu=3))
+    assert world.used(flavor="spot") == "0"
+
+
+def test_who_deactivates_the_parent_has_all_its_quota_given_back() -> None:
+    world = play()
+    running = wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted()
+    spot = variant("spot").reserved(flavors={"cpu": "spot"}).admitted()
+    world.submit(running)
+    world.see(spot.build())
+    world.submit(running.inactive())
+    world.see(spot.inactive().build())
+    assert world.used(flavor="spot") == "0"
+
+
 def test_after_a_restart_a_parent_without_its_variant_still_has_its_quota_until_it_gives_that_up() -> None:
     world = play()
     world.submit(wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted().evicted("ConcurrentAdmission"))

@@ -93,7 +93,8 @@ class Course:
 @dataclass(slots=True)
 class _Attempt:
     """A quota reservation of a local workload: its period, the workers that admitted it, and those that got its job.
-    `lost`: the workload was evicted because its worker was lost; `off`: the last time it was seen deactivated."""
+    `lost`: the workload was evicted because its worker was lost, or gave its quota back while it was; `off`: the last time it
+    was seen deactivated."""
 
     began: float = 0.0
     ended: float | None = None
@@ -233,6 +234,9 @@ class Invariants:
         """Quota is released only when the job runs nowhere. Exempt are a worker where it started a moment ago, and the
         time after a manager was frozen, as it reads its news in order. A Kueue on the manager cluster decides by the
         local job, which may lack pods because no manager was there to report them."""
+        winner = self._winner(write.old)
+        if winner and self._is_lost(winner, write.at):
+            self._attempts[attempt].lost = True
         for worker in self.world.workers.values():
             job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, seen.owner(write.new)))
             if job is None or seen.attempt(job) != attempt or not seen.is_running(job):
