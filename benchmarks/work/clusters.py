@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from benchmarks.bench import Load
-from benchmarks.figures import at_least, at_most
+from benchmarks.figures import Figures, at_least, at_most
 from benchmarks.fleet.idle_workers import Servers, idle_servers, make_known
 from benchmarks.lines import grown
 from benchmarks.sides import Ours
-from benchmarks.work.core import Enter, Result, Setting, in_turn, of
+from benchmarks.work.core import Enter, Result, Setting, in_turn
 from testbed.bed import Testbed
 
 __all__ = ["measure"]
@@ -31,33 +31,36 @@ THREE_COPIES: Mapping[str, str] = {"MULTIKUEUE_DISPATCH__STRATEGY": '{"name": "i
 
 async def measure(setting: Setting) -> Result:
     """The script has no strategy: it is no measure here."""
-    result, few = Result(), (0.0, 0.0)
-    for workers in SIMULATED if setting.simulated else REAL:
-        async with setting.clusters(workers) as bed:
-            few = await _add(result, few, f"{workers} clusters", workers, bed, _of_three, setting)
-    async with setting.clusters(FEW) as bed, idle_servers(bed) as servers:
-        for workers in AMONG[setting.full]:
-            enter = partial(Among, servers=servers, idle=workers - FEW)
-            await _add(result, few, f"{workers} clusters, {FEW} of them busy", workers, bed, enter, setting)
+    result, played = Result(), await _play(setting)
+    _, _, few = played[0]
+    for what, workers, ours in played:
+        rate, cpu = ours.dispatch_rate, ours.cpu_ms
+        result.plot("rate-by-clusters", workers, ours=rate)
+        result.plot("cpu-by-clusters", workers, ours=cpu)
+        result.lines += [
+            grown(f"{what}: dispatched per second", "the fewest", at_least(0.9), unit=few.dispatch_rate, ours=rate),
+            grown(f"{what}: CPU per job, ms", "the fewest", at_most(1.3), unit=few.cpu_ms, ours=cpu),
+        ]
     return result
 
 
-async def _add(
-    result: Result, few: tuple[float, float], what: str, workers: int, bed: Testbed, enter: Enter, setting: Setting
-) -> tuple[float, float]:
-    """Measures so many workers, beside `few`: jobs per second and CPU per job of the fewest, which are themselves without
-    others. Returns those."""
+async def _play(setting: Setting) -> list[tuple[str, int, Figures]]:
+    """What was played, with how many workers, and what ours made of it; the fewest first."""
+    played = []
+    for workers in SIMULATED if setting.simulated else REAL:
+        async with setting.clusters(workers) as bed:
+            played.append((f"{workers} clusters", workers, await _burst(bed, _of_three, setting)))
+    async with setting.clusters(FEW) as bed, idle_servers(bed) as servers:
+        for workers in AMONG[setting.full]:
+            enter = partial(Among, servers=servers, idle=workers - FEW)
+            found = await _burst(bed, enter, setting)
+            played.append((f"{workers} clusters, {FEW} of them busy", workers, found))
+    return played
+
+
+async def _burst(bed: Testbed, enter: Enter, setting: Setting) -> Figures:
     load = Load(3, setting.burst(JOBS), hold=True)
-    found = await in_turn(bed, {"ours": enter}, lambda _: load, setting)
-    rate, cpu = found["ours"].dispatch_rate, found["ours"].cpu_ms
-    few = few if few[0] else (rate, cpu)
-    result.plot("rate-by-clusters", workers, **of(found, lambda each: each.dispatch_rate))
-    result.plot("cpu-by-clusters", workers, **of(found, lambda each: each.cpu_ms))
-    result.lines += [
-        grown(f"{what}: dispatched per second", "the fewest", at_least(0.9), unit=few[0], ours=rate),
-        grown(f"{what}: CPU per job, ms", "the fewest", at_most(1.3), unit=few[1], ours=cpu),
-    ]
-    return few
+    return (await in_turn(bed, {"ours": enter}, lambda _: load, setting))["ours"]
 
 
 class Among(Ours):

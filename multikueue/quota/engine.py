@@ -16,7 +16,7 @@ import msgspec
 from multikueue.api.kubernetes.builtins import DeviceClass, LimitRange, Namespace, ResourceClaimTemplate, RuntimeClass
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
-from multikueue.api.kueue.concurrent_admission import parent_of
+from multikueue.api.kueue.concurrent_admission import parent_key
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from multikueue.api.kueue.slices import job_of, replaced_key
 from multikueue.api.kueue.workload import (
@@ -250,8 +250,7 @@ class Engine:
         if new is None:
             self._unfinished.pop(seen.key, None)
             self._remove(seen.key, now)
-            if self._cache.has_variants:
-                self._hold_instead(seen, now)
+            self._hold_instead(seen, now)
             return ()
         spec, admission = self._spec(new), new.status.admission
         if self._cache.has_variants and self._is_left_to_variants(new, spec):
@@ -261,8 +260,7 @@ class Engine:
             self._remove(new.key, now)
             if new.has(QUOTA_RESERVED) and not new.has(FINISHED) and not new.has(EVICTED):
                 self.scheduler.note_switched_off(new.key)
-            if self._cache.has_variants:
-                self._hold_instead(new, now)
+            self._hold_instead(new, now)
         elif new.has(QUOTA_RESERVED) and admission is not None:
             self._hold(new, spec, admission, now)
         else:
@@ -288,16 +286,17 @@ class Engine:
     def _hold_instead(self, variant: Workload, now: datetime) -> None:
         """A variant was deleted or deactivated. A parent that has its quota keeps that as its own until it gives it up: its
         job runs."""
-        owner, admission = parent_of(variant), variant.status.admission
-        if owner is None or admission is None:
+        mine, key, admission = self._cache.variant(variant), parent_key(variant), variant.status.admission
+        if mine is None or key is None or admission is None:
             return
-        parent, is_parent = self._unfinished.get(ObjectKey(variant.metadata.namespace, owner.name), (variant, False))
-        if not is_parent or parent.metadata.uid != owner.uid or not parent.has(QUOTA_RESERVED):
+        parent, is_parent = self._unfinished.get(key, (variant, False))
+        if not is_parent or parent.metadata.uid != mine.parent or not parent.has(QUOTA_RESERVED):
             return
-        held, mine = self._cache.reservations.in_queue(admission.cluster_queue), self._cache.variant(variant)
-        spec = self._spec(parent)
-        if parent.status.admission == admission and spec.active and all(each.variant != mine for each in held):
-            self._hold(parent, spec, admission, now)
+        held = self._cache.reservations.in_queue(admission.cluster_queue)
+        if parent.status.admission == admission and all(each.variant != mine for each in held):
+            spec = self._spec(parent)
+            if spec.active:
+                self._hold(parent, spec, admission, now)
 
     def _is_parent(self, workload: Workload, spec: WorkloadSpec) -> bool:
         return self._cache.is_parent(workload, self._place(workload, spec))

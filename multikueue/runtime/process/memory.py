@@ -52,23 +52,25 @@ def give_large_blocks_back() -> bool:
     return _mallopt(_M_TRIM_THRESHOLD, SPARE) and _mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
+_mapping = 0
+"""How many blocks of `mapping_buffers` there are now: malloc has one threshold for the process."""
+
+
 @contextmanager
 def mapping_buffers() -> Iterator[None]:
     """In this block a BUFFER for which the end of the heap has no room gets pages of its own, and only those that are touched
     are taken from the system: 28 KiB less for each worker. Blocks may overlap: the last to end ends it for all. Does
     nothing without glibc."""
-    global _mapping  # malloc has one threshold for the process
+    global _mapping
+    if not _mapping:
+        _mallopt(_M_MMAP_THRESHOLD, BUFFER)
     _mapping += 1
-    _mallopt(_M_MMAP_THRESHOLD, BUFFER)
     try:
         yield
     finally:
         _mapping -= 1
         if not _mapping:
             _mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
-
-
-_mapping = 0
 
 
 def _mallopt(option: int, value: int) -> bool:

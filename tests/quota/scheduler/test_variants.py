@@ -137,13 +137,19 @@ def test_what_runs_when_its_queue_gets_a_policy_has_its_own_quota_until_it_gives
     assert world.used(flavor="spot") == "0"
 
 
-def test_a_variant_that_is_deleted_leaves_its_quota_to_its_parent_until_that_gives_it_up() -> None:
+def running_on_spot() -> tuple[Play, WorkloadBuilder, WorkloadBuilder]:
+    """A parent that runs by its variant for spot, and both."""
     world = play()
     running = wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted()
-    spot = variant("spot").reserved(flavors={"cpu": "spot"}).admitted().build()
+    spot = variant("spot").reserved(flavors={"cpu": "spot"}).admitted()
     world.submit(running)
-    world.see(spot)
-    world.engine.observe(spot, None, world.now)
+    world.see(spot.build())
+    return world, running, spot
+
+
+def test_a_variant_that_is_deleted_leaves_its_quota_to_its_parent_until_that_gives_it_up() -> None:
+    world, running, spot = running_on_spot()
+    world.engine.observe(spot.build(), None, world.now)
     world.submit(running.evicted("ConcurrentAdmission"))
     assert world.used(flavor="spot") == "3"
     world.submit(wants("wl", cpu=3))
@@ -151,11 +157,7 @@ def test_a_variant_that_is_deleted_leaves_its_quota_to_its_parent_until_that_giv
 
 
 def test_so_does_one_that_is_deactivated() -> None:
-    world = play()
-    running = wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted()
-    spot = variant("spot").reserved(flavors={"cpu": "spot"}).admitted()
-    world.submit(running)
-    world.see(spot.build())
+    world, running, spot = running_on_spot()
     world.see(spot.inactive().build())
     world.see(spot.inactive().evicted("Deactivated").build())
     world.submit(running.evicted("VariantEvicted"))
@@ -165,11 +167,7 @@ def test_so_does_one_that_is_deactivated() -> None:
 
 
 def test_who_deactivates_the_parent_has_all_its_quota_given_back() -> None:
-    world = play()
-    running = wants("wl", cpu=3).reserved(flavors={"cpu": "spot"}).admitted()
-    spot = variant("spot").reserved(flavors={"cpu": "spot"}).admitted()
-    world.submit(running)
-    world.see(spot.build())
+    world, running, spot = running_on_spot()
     world.submit(running.inactive())
     world.see(spot.inactive().build())
     assert world.used(flavor="spot") == "0"
