@@ -18,7 +18,7 @@ from multikueue.api.kind import Kind
 from multikueue.settings import InForce, Settings
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import ROGUE
-from multikueue_simulator.simulation.invariants.invariants import Invariants, Write
+from multikueue_simulator.simulation.invariants.invariants import Course, Invariants, Write
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan, Timing
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import objects
@@ -511,6 +511,17 @@ def test_clocks_that_differ_are_allowed_for() -> None:
         judge.injector.faults.begin("*", "worker1", 6.0)
         judge.job("worker2", at=17.0)
     assert judge.broken == []
+
+
+def test_the_turn_of_a_job_comes_when_a_worker_has_admitted_it_however_long_it_had_quota() -> None:
+    with court() as judge:
+        dispatched(judge)
+        judge.local(won(), at=9.0)
+        judge.job("worker1", remote(**done()), by="")
+        judge.write(MANAGER, kinds.JOBS, {"metadata": {"name": "job", "uid": "job-uid"}, "spec": {}, "status": done()})
+        over = condition("Finished", reason="Succeeded")
+        judge.local(reserved(over, admissionChecks=check("Ready"), clusterName="worker1"), at=12.0)
+    assert judge.invariants.courses() == {"job": Course(ended=12.0, admitted=9.0)}
 
 
 def running() -> Object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.settings import InForce
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
+from multikueue_simulator.simulation.faults.odd_objects import ROGUE
 from multikueue_simulator.simulation.invariants.state_invariants import StateInvariants
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan, Timing
 from multikueue_simulator.simulation.runs.life import settings_of
@@ -270,3 +272,24 @@ def test_what_users_of_workers_have_of_their_own_is_there_in_the_end() -> None:
         assert watch.broken == ["I6"]
 
     watching(body)
+
+
+def test_nothing_is_settled_while_a_job_of_the_hostile_tenant_still_has_to_stop() -> None:
+    plan = replace(PLAN, jobs=(JobPlan(name="job0"),))
+
+    async def body(watch: Watch) -> None:
+        await watch.look(30)
+        assert watch.states.unsettled(anyio.current_time()) == ""
+        watch.blind()
+        odd = copy.deepcopy(watch.workload())
+        odd["metadata"] = {"name": "odd", "namespace": ROGUE, "ownerReferences": odd["metadata"]["ownerReferences"]}
+        watch.world.manager.create(kinds.NAMESPACES, objects.namespace(ROGUE))
+        watch.world.manager.create(kinds.WORKLOADS, odd)
+        since = {"status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2030-01-01T00:00:00Z"}
+        conditions = [{"type": each, **since} for each in ("QuotaReserved", "Evicted")]
+        watch.world.manager.patch(
+            kinds.WORKLOADS, ObjectKey(ROGUE, "odd"), {"status": {"conditions": conditions}}, subresource="status"
+        )
+        assert watch.states.unsettled(anyio.current_time()) == "the job of workload odd still has to stop"
+
+    watching(body, plan)

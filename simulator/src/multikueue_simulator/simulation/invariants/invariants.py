@@ -82,11 +82,11 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The course of a job, in seconds of the world: when it ended, and when its Workload first reserved quota; and the
-    Workload's creationTimestamp, which is its place in the queue."""
+    """The course of a job, in seconds of the world: when it ended, and when a worker first had admitted its Workload; and
+    the Workload's creationTimestamp, which is its place in the queue."""
 
     ended: float
-    reserved: float = 0.0
+    admitted: float = 0.0
     created: str = ""
 
 
@@ -212,8 +212,9 @@ class Invariants:
         if after and not seen.is_active(new):
             self._attempts[after].off = write.at
         if after and after != before:
-            self._turns.setdefault(seen.owner(new), (write.at, new["metadata"].get("creationTimestamp", "")))
             self._within_quota(write)
+        if _cluster(new):
+            self._turns.setdefault(seen.owner(new), (write.at, new["metadata"].get("creationTimestamp", "")))
         self._win(write, after)
         if old is not None and seen.is_true(new, FINISHED) and not seen.is_true(old, FINISHED):
             self._finish(write, before or after)
@@ -491,8 +492,9 @@ def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Cou
     """The first job that waits much longer with adversaries than without them, as a violation.
 
     The order of Workloads created in the same second is random. A younger workload may also pass an older one whose
-    obstacle has ended but whose retry comes a second later, as in Kueue. The winner may hold the quota for any time, so
-    the wait of an overtaken job counts only from the end of the workloads admitted before it.
+    obstacle has ended but whose retry comes a second later, as in Kueue: in the manager's queue, and in a worker's. The
+    winner may hold the quota for any time, so the wait of an overtaken job counts only from the end of the workloads
+    admitted before it.
     """
     for job in plan.jobs:
         if job.name in courses and job.name in without:
@@ -510,14 +512,14 @@ def _kept_waiting(plan: Plan, job: JobPlan, courses: Mapping[str, Course], witho
     older one, and was overtaken in the other run. 0 without such delay."""
     mine, there = courses[job.name], without[job.name]
     others = {each.name for each in plan.jobs if each.queue == job.queue and each.name != job.name}
-    before = {name: courses[name] for name in others & courses.keys() if courses[name].reserved < mine.reserved}
+    before = {name: courses[name] for name in others & courses.keys() if courses[name].admitted < mine.admitted}
     lucky = [
         name
         for name in before.keys() & without.keys()
-        if without[name].reserved > there.reserved
+        if without[name].admitted > there.admitted
         and (courses[name].created <= mine.created or without[name].created == there.created)
     ]
-    over = [each.ended for each in before.values() if each.ended <= mine.reserved]
+    over = [each.ended for each in before.values() if each.ended <= mine.admitted]
     return max(over, default=0.0) if lucky else 0.0
 
 

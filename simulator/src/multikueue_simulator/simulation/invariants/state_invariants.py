@@ -268,6 +268,10 @@ class StateInvariants:
         for workload in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
             if not seen.is_true(workload, FINISHED):
                 return f"workload {workload['metadata']['name']} is not Finished"
+        for workload in self.world.manager.all(kinds.WORKLOADS, ROGUE):
+            # Whether a worker has carried out a request for a job that it did not answer shows after a minute.
+            if seen.owner(workload) and seen.is_true(workload, EVICTED) and seen.is_true(workload, QUOTA_RESERVED):
+                return f"the job of workload {workload['metadata']['name']} still has to stop"
         for worker in self.world.workers.values():
             for kind in (kinds.JOBS, kinds.WORKLOADS):
                 left = [body for body in worker.site.all(kind, NAMESPACE) if seen.is_ours(body)]
