@@ -23,7 +23,7 @@ from testbed.bed import Testbed
 from testbed.ports import free_port
 from testbed.sandbox import SandboxBed
 
-__all__ = ["Rest", "Sizes", "measure", "per_worker"]
+__all__ = ["QUIET_SECONDS", "Rest", "Sizes", "measure", "per_worker"]
 
 Say = Callable[[str], None]
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+import anyio
+
 from benchmarks.bench import Load
 from benchmarks.figures import Figures, at_least, at_most
 from benchmarks.fleet.idle_workers import Servers, idle_servers, make_known
+from benchmarks.fleet.rest import QUIET_SECONDS
 from benchmarks.lines import grown
 from benchmarks.sides import Ours
 from benchmarks.work.core import Enter, Result, Setting, in_turn
@@ -64,7 +67,8 @@ async def _burst(bed: Testbed, enter: Enter, setting: Setting) -> Figures:
 
 
 class Among(Ours):
-    """Ours with three copies for each job, among many workers that have none."""
+    """Ours with three copies for each job, among many workers that have none, and to all of which it is connected in full:
+    the first heartbeat to a worker opens the connection for calls."""
 
     def __init__(self, bed: Testbed, *, servers: Servers, idle: int) -> None:
         super().__init__(bed, env=THREE_COPIES)
@@ -73,6 +77,7 @@ class Among(Ours):
     async def start(self) -> None:
         await make_known(self.bed, self._servers, self._idle, namespace=f"{self.namespace}-idle")
         await super().start()
+        await anyio.sleep(QUIET_SECONDS)
 
 
 def _of_three(bed: Testbed) -> Ours:
