@@ -19,9 +19,6 @@ from benchmarks import engine as engine_alone
 from benchmarks import lines as results
 from benchmarks import start as starts
 from benchmarks.bench import Load
-from benchmarks.faults import SCENARIOS, Pair, Scenario
-from benchmarks.faults import as_text as as_table_of_faults
-from benchmarks.faults import measure_all as measure_faults
 from benchmarks.micro import measure_all
 from benchmarks.performance import into_docs
 from benchmarks.report import Report, as_json, as_markdown, as_text, into_readme
@@ -30,7 +27,7 @@ from benchmarks.sharing.compared import measure as measure_sharing
 from benchmarks.sharing.crowd import Crowd
 from benchmarks.sharing.play import POLICIES
 from benchmarks.sides import Ceiling, Ours, Peer, Side
-from benchmarks.work import burst, clusters, distance, growth, lifted, restart, strategies, stream
+from benchmarks.work import burst, clusters, distance, growth, lifted, restart, sick, strategies, stream
 from benchmarks.work.core import Measure, Result, Setting, in_turn
 from testbed.bed import Testbed
 from testbed.sandbox import SandboxBed
@@ -61,6 +58,7 @@ WORKS: Mapping[str, Measure] = {
     "growth": growth.measure,
     "lifted": lifted.measure,
     "restart": restart.measure,
+    "sick": sick.measure,
     "strategies": strategies.measure,
     "stream": stream.measure,
 }
@@ -134,18 +132,6 @@ def micro(
         print(f"{result.label:52} {result.value:12,.1f}  {result.target.says:12} {verdict}")
     if check and not all(result.met for result in results):
         raise typer.Exit(1)
-
-
-@app.command()
-def faults(
-    jobs: Annotated[int, typer.Option(min=8, help="Jobs of a burst.")] = 60,
-    pairs: Annotated[int, typer.Option(min=1, help="How often each scenario is measured, beside a control.")] = 5,
-    only: Annotated[str, typer.Option(help="Only scenarios whose name has this in it.")] = "",
-) -> None:
-    """Measure what a sick worker costs the others. Nothing else should run on the machine."""
-    chosen = [scenario for scenario in SCENARIOS if only in scenario.name]
-    results = anyio.run(_run_faults, chosen, jobs, pairs, backend_options={"use_uvloop": True})
-    print(as_table_of_faults(results))
 
 
 @app.command()
@@ -282,12 +268,6 @@ async def _run_admission(jobs: int, queues: int) -> list[one_cluster.Rate]:
     _say("starting the testbed")
     async with Testbed.start(workers=0) as bed:
         return await one_cluster.measure_all(bed, jobs=jobs, lines=queues, say=_say)
-
-
-async def _run_faults(scenarios: Sequence[Scenario], jobs: int, pairs: int) -> list[tuple[Scenario, list[Pair]]]:
-    _say("starting the testbed")
-    async with Testbed.start(workers=3) as bed:
-        return await measure_faults(bed, scenarios, jobs=jobs, pairs=pairs, say=_say)
 
 
 async def _run(workers: int, chosen: Sequence[Contestant], rounds: int) -> Report:

@@ -11,14 +11,27 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.figures import Target
+from benchmarks.figures import Target, at_most
 
-__all__ = ["RESULTS", "Line", "Point", "as_lines", "beside", "grown", "itself", "keep", "read_lines", "read_points"]
+__all__ = [
+    "RESULTS",
+    "Line",
+    "Point",
+    "as_lines",
+    "beside",
+    "grown",
+    "itself",
+    "keep",
+    "longest_turn",
+    "read_lines",
+    "read_points",
+]
 
 RESULTS = Path(__file__).parent / "results"
 """Where results are kept; git ignores it."""
 
 DIGITS = 4
+LONGEST_TURN = at_most(100)
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -78,6 +91,11 @@ def grown(
         ratio=_short(ratio),
         ok=goal.met(ratio, None) if goal and ratio is not None else None,
     )
+
+
+def longest_turn(what: str, ours: float | None) -> Line:
+    """Of the event loop, in milliseconds: nothing else is done meanwhile."""
+    return itself(f"{what}: longest turn of the event loop, ms", ours, LONGEST_TURN)
 
 
 def keep(work: str, lines: Iterable[Line], points: Iterable[Point] = (), folder: Path = RESULTS) -> None:

@@ -6,12 +6,14 @@ All act as the same users, whose calls the audit logs tell from all others: `kue
 
 from __future__ import annotations
 
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import aiohttp
 import msgspec
 import yaml
 
@@ -23,16 +25,29 @@ from testbed.client import ApiError, Client, Kind, eventually
 from testbed.kubeconfig import dump
 from testbed.kueue import Kueue
 from testbed.plane import ControlPlane
+from testbed.ports import free_port
 from testbed.process import Process
 from testbed.proxy import Link
 
-__all__ = ["LIFTED", "MANAGER_USER", "WORKER_USER", "Ceiling", "Lifted", "Ours", "Peer", "Side"]
+__all__ = [
+    "LIFTED",
+    "MANAGER_USER",
+    "WORKER_USER",
+    "Ceiling",
+    "Lifted",
+    "Observed",
+    "Ours",
+    "Peer",
+    "Restarted",
+    "Side",
+]
 
 MANAGER_USER = "kueue"
 WORKER_USER = "manager"
 EVERYTHING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 QUOTA = {"cpu": "1000000", "memory": "1000000Gi"}
 START_SECONDS = 120
+LONGEST = re.compile(rb"^multikueue_event_loop_longest_turn_own_seconds (\S+)$", re.MULTILINE)
 
 ANY = 1_000_000
 LIFTED: Mapping[str, Any] = {
@@ -166,6 +181,41 @@ class Ours(Side):
 
     async def stop(self) -> None:
         await self._process.stop()
+
+
+class Observed(Ours):
+    """Ours with its metrics, which default settings do not serve."""
+
+    def __init__(self, bed: Testbed, *, env: Mapping[str, str] | None = None) -> None:
+        self._metrics = free_port()
+        super().__init__(bed, env={**(env or {}), "MULTIKUEUE_METRICS__PORT": str(self._metrics)})
+
+    async def longest_turn(self) -> float:
+        """Of its event loop since the start, in milliseconds of its own: while it was not preempted."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{self._metrics}/metrics") as answer,
+        ):
+            found = LONGEST.search(await answer.read())
+        return 1000 * float(found[1]) if found else 0.0
+
+
+class Restarted(Observed):
+    """Ours, which can be started anew while its clusters go on."""
+
+    async def restart(self) -> None:
+        """Start a new process, and wait until it acts."""
+        await self.stop()
+        before = self._times_ready()
+        await self.start()
+
+        async def is_ready() -> bool:
+            return self._times_ready() > before
+
+        await eventually(is_ready, timeout=START_SECONDS)
+
+    def _times_ready(self) -> int:
+        return self.process.log.read_text(errors="replace").count("manager.ready")
 
 
 class Peer(Side):

@@ -6,21 +6,18 @@ process of its own. A figure per worker is the difference to the same manager wi
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import aiohttp
 import anyio
 
 from benchmarks.fleet.idle_servers import Asked
 from benchmarks.fleet.idle_workers import Servers, idle_servers, make_known
 from benchmarks.meters import cpu_seconds, memory
-from benchmarks.sides import Ours
+from benchmarks.sides import Observed
 from testbed import objects
 from testbed.bed import Testbed
-from testbed.ports import free_port
 from testbed.sandbox import SandboxBed
 
 __all__ = ["QUIET_SECONDS", "Rest", "Sizes", "measure", "per_worker"]
@@ -34,7 +31,6 @@ QUIET_SECONDS = 70
 
 REST_SECONDS = 60
 POLL_SECONDS = 0.5
-LONGEST = re.compile(rb"^multikueue_event_loop_longest_turn_own_seconds (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +70,7 @@ async def measure(sizes: Sizes, say: Say) -> Rest:
     async with SandboxBed.start(workers=0, kueue=False) as bed, idle_servers(bed) as servers:
         say(f"{sizes.workers} workers: making them known")
         await make_known(bed, servers, sizes.workers, namespace=NAMESPACE)
-        metrics = free_port()
-        side = Ours(bed, env={"MULTIKUEUE_METRICS__PORT": str(metrics)})
+        side = Observed(bed)
         servers.asked()
         began = time.monotonic()
         await side.start()
@@ -84,7 +79,7 @@ async def measure(sizes: Sizes, say: Say) -> Rest:
             start_seconds, start_cpu = time.monotonic() - began, cpu_seconds(side.process.pid)
             start = servers.asked()
             say(f"{sizes.workers} workers: active after {start_seconds:.0f} s; now at rest")
-            return await _rest(side, servers, sizes, metrics, Start(start_seconds, start_cpu, start))
+            return await _rest(side, servers, sizes, Start(start_seconds, start_cpu, start))
         finally:
             await side.stop()
 
@@ -98,13 +93,7 @@ class Start:
     asked: Asked
 
 
-async def _rest(
-    side: Ours,
-    servers: Servers,
-    sizes: Sizes,
-    metrics: int,
-    start: Start,
-) -> Rest:
+async def _rest(side: Observed, servers: Servers, sizes: Sizes, start: Start) -> Rest:
     await anyio.sleep(QUIET_SECONDS)
     servers.asked()
     before, began = cpu_seconds(side.process.pid), time.monotonic()
@@ -123,11 +112,11 @@ async def _rest(
         watches=asked.watches * each,
         resident=kept.resident,
         peak=kept.peak,
-        turn=await _longest_turn(metrics),
+        turn=await side.longest_turn(),
     )
 
 
-async def _all_active(bed: Testbed, side: Ours, workers: int) -> None:
+async def _all_active(bed: Testbed, side: Observed, workers: int) -> None:
     """Until each worker is called active. Raises TimeoutError."""
     async with bed.manager.client() as client:
         with anyio.fail_after(FIRST_SECONDS):
@@ -138,10 +127,3 @@ async def _all_active(bed: Testbed, side: Ours, workers: int) -> None:
                 if sum(each is not None and each["status"] == "True" for each in conditions) == workers:
                     return
                 await anyio.sleep(POLL_SECONDS)
-
-
-async def _longest_turn(port: int) -> float:
-    """Milliseconds."""
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-        found = LONGEST.search(await answer.read())
-    return 1000 * float(found[1]) if found else 0.0

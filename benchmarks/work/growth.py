@@ -6,7 +6,7 @@ import anyio.to_thread
 
 from benchmarks.figures import Target, at_most
 from benchmarks.fleet import held, rest
-from benchmarks.lines import itself
+from benchmarks.lines import itself, longest_turn
 from benchmarks.work.core import Result, Setting
 
 __all__ = ["measure"]
@@ -16,7 +16,7 @@ WORKLOADS = {True: (1_000, 10_000, 100_000), False: (1_000, 10_000)}
 MOST_MEMORY = {10_000: 250.0, 100_000: 1228.8}
 """MiB, by workloads."""
 
-LONGEST_TURN, LONGEST_PAUSE = 100.0, 20.0
+LONGEST_PAUSE = 20.0
 PER_WORKER, AT_A_THOUSAND = 200.0, 300.0
 
 
@@ -44,7 +44,7 @@ async def _at_rest(setting: Setting, result: Result) -> None:
             ),
             itself(f"{what}: CPU, % of a core", 100 * found.cpu, at_most(5)),
             itself(f"{what}: requests to each in a minute", found.requests, at_most(1) if many else None),
-            itself(f"{what}: longest turn of the event loop, ms", found.turn, at_most(LONGEST_TURN)),
+            longest_turn(what, found.turn),
             itself(f"{what}: requests under way at once at the start", found.start_at_once),
             itself(f"{what}: CPU of the start for each, ms", 1000 * (found.start_cpu - alone.start_cpu) / workers),
         ]

@@ -17,10 +17,9 @@ import anyio
 from benchmarks.bench import Say, calls_since, marks
 from benchmarks.calls import Calls
 from benchmarks.driver import Driver
-from benchmarks.faults import Restarted
 from benchmarks.figures import at_most
-from benchmarks.lines import Line, grown, itself
-from benchmarks.sides import Ours
+from benchmarks.lines import Line, grown, itself, longest_turn
+from benchmarks.sides import Ours, Restarted
 from benchmarks.timeline import Stage
 from benchmarks.wire import Wire
 from benchmarks.work.core import Result, Setting
@@ -64,13 +63,15 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Seconds to list everything; seconds from a start, a stop and a kill to the next dispatch; and writes, by kind, of a
-    manager that came when nothing had changed, by a restart and as the next leader."""
+    """Seconds to list everything; seconds from a start, a stop and a kill to the next dispatch; milliseconds of the longest
+    turn from that start to the dispatch; and writes, by kind, of a manager that came when nothing had changed, by a restart
+    and as the next leader."""
 
     listed: float
     restarted: float
     stopped: float
     killed: float
+    turn: float
     rewritten: Mapping[str, float]
     taken_over: Mapping[str, float]
 
@@ -99,11 +100,14 @@ async def _measure(bed: Testbed, sizes: Sizes, say: Say) -> Found:
             listed = await _seconds(driver.list_all)
             rewritten = await crowd.writes_of(side.restart, "a restart")
             restarted = await crowd.dispatch_after_start(side)
+            turn = await side.longest_turn()
             await side.stop()
-            return await _change_leaders(crowd, listed, restarted, rewritten)
+            stopped, killed, taken_over = await _change_leaders(crowd)
+    return Found(listed, restarted, stopped, killed, turn, rewritten, taken_over)
 
 
-async def _change_leaders(crowd: Crowd, listed: float, restarted: float, rewritten: Mapping[str, float]) -> Found:
+async def _change_leaders(crowd: Crowd) -> tuple[float, float, Mapping[str, float]]:
+    """Seconds from a stop and from a kill to the next dispatch, and what the next leader wrote for nothing."""
     leader, standby = await crowd.replica("manager.acting"), await crowd.replica("manager.ready")
 
     async def hand_over() -> None:
@@ -116,7 +120,7 @@ async def _change_leaders(crowd: Crowd, listed: float, restarted: float, rewritt
     stopped = await crowd.dispatch_after(leader.stop)
     leader, standby = standby, await crowd.replica("manager.ready")
     killed = await crowd.dispatch_after(leader.process.kill)
-    return Found(listed, restarted, stopped, killed, rewritten, taken_over)
+    return stopped, killed, taken_over
 
 
 class Replica(Ours):
@@ -231,6 +235,7 @@ def lines(found: Found, sizes: Sizes) -> list[Line]:
         itself(f"{restart}: to list them with a plain client, s", found.listed),
         itself(f"{restart}: start to next dispatch, s", found.restarted, at_most(MOST_SECONDS)),
         grown(f"{restart}: start to next dispatch, s", "the list", most_lists, unit=found.listed, ours=found.restarted),
+        longest_turn(restart, found.turn),
         itself(f"{restart}: needless writes", sum(found.rewritten.values()), at_most(0)),
         itself(f"leader stopped with {sizes}: needless writes of the next", sum(found.taken_over.values()), at_most(0)),
         itself(f"leader stopped with {sizes}: to the next dispatch, s", found.stopped, at_most(MOST_SECONDS)),

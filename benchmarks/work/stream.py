@@ -18,8 +18,8 @@ from benchmarks import meters
 from benchmarks.bench import playing
 from benchmarks.driver import Driver
 from benchmarks.figures import at_most
-from benchmarks.lines import Line, beside, grown, itself
-from benchmarks.sides import Ceiling, Ours, Side
+from benchmarks.lines import Line, beside, grown, itself, longest_turn
+from benchmarks.sides import Ceiling, Observed, Side
 from benchmarks.timeline import Stage, percentile
 from benchmarks.work.core import Enter, Result, Setting
 from testbed.bed import Testbed
@@ -32,7 +32,7 @@ JOBS = 200
 
 MINUTES = {True: 5.0, False: 0.5}
 SHARES = (50, 80, 95)
-SIDES: Mapping[str, Enter] = {"script": Ceiling, "ours": Ours}
+SIDES: Mapping[str, Enter] = {"script": Ceiling, "ours": Observed}
 
 BEGIN = 0.1
 """The share of a stream that only fills the pipes, and does not count."""
@@ -53,11 +53,13 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What one side made of a stream: seconds of each job from submission to remote job, and moments at even distances."""
+    """What one side made of a stream: seconds of each job from submission to remote job, moments at even distances, and
+    milliseconds of the longest turn of its event loop."""
 
     latencies: Sequence[float] = ()
     moments: list[Moment] = field(default_factory=list)
     unfinished: int = 0
+    turn: float | None = None
 
     def latency(self, share: float) -> float | None:
         """Milliseconds, without the jobs of the begin."""
@@ -100,8 +102,8 @@ async def _flow(side: Side, share: int, rate: float, seconds: float, setting: Se
             await driver.stream([f"stream-{share}-{number:06}" for number in range(jobs)], rate=rate)
             tasks.cancel_scope.cancel()
         await driver.reached(Stage.FINISHED, jobs, patience=PATIENCE_SECONDS)
-        times = driver.times
-    return Flow(times.seconds(Stage.SUBMITTED, Stage.CREATED), moments, jobs - times.count(Stage.FINISHED))
+        times, turn = driver.times, await side.longest_turn() if isinstance(side, Observed) else None
+    return Flow(times.seconds(Stage.SUBMITTED, Stage.CREATED), moments, jobs - times.count(Stage.FINISHED), turn)
 
 
 @asynccontextmanager
@@ -132,6 +134,7 @@ def lines(found: Mapping[str, Flow], what: str) -> list[Line]:
         ),
         _growth(f"{what}: jobs under way in the second half", found, "under_way", MORE_UNDER_WAY),
         _growth(f"{what}: memory in the second half, MiB", found, "memory", MORE_MEMORY),
+        longest_turn(what, ours.turn),
         itself(f"{what}: jobs that never finished", ours.unfinished, at_most(0)),
     ]
 

@@ -1,7 +1,7 @@
 """What a comparison asks of a manager under faults: one file, the rows in which Kueue's own manager was measured.
 
 The machine is shared with the control planes, and rates are noisy: each is compared with a control of the same team in
-the same minute, and the sharp criterion is the longest pause. `python -m benchmarks faults` measures rates.
+the same minute, and the sharp criterion is the longest pause. `python -m benchmarks work sick` measures rates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SICK = "worker3"
 BURST = 36
 RATE = 0.5
 """The least share of the control's rate. A manager that waits for a sick worker shows far less, and a burst this small on a
-busy machine cannot tell 0.7 from 1; the aim, 0.95, is what `python -m benchmarks faults` measures."""
+busy machine cannot tell 0.7 from 1; the aim, 0.95, is what `python -m benchmarks work sick` measures."""
 
 ASKED = 12
 """How many jobs one worker may be asked for at the same moment, so how many may wait for one that does not answer."""

@@ -9,7 +9,7 @@ from benchmarks.work.restart import Found, Sizes, lines, needless
 from tests.benchmarks.builders import calls
 
 NOTHING: dict[str, float] = {}
-FOUND = Found(listed=10.0, restarted=11.9, stopped=2.0, killed=17.0, rewritten=NOTHING, taken_over=NOTHING)
+FOUND = Found(listed=10.0, restarted=11.9, stopped=2.0, killed=17.0, turn=90.0, rewritten=NOTHING, taken_over=NOTHING)
 MANY = Sizes(10_000, 5_000)
 
 
@@ -37,17 +37,17 @@ def test_writes_are_needless_but_those_of_the_lease() -> None:
 @pytest.mark.parametrize(
     ("found", "sizes", "verdicts"),
     [
-        pytest.param(FOUND, MANY, [None, True, True, True, True, True, None], id="all is reached"),
+        pytest.param(FOUND, MANY, [None, True, True, True, True, True, True, None], id="all is reached"),
         pytest.param(
-            Found(10.0, 12.5, 2.0, 17.0, NOTHING, NOTHING),
+            Found(10.0, 12.5, 2.0, 17.0, 90.0, NOTHING, NOTHING),
             MANY,
-            [None, True, False, True, True, True, None],
+            [None, True, False, True, True, True, True, None],
             id="longer than to list them",
         ),
         pytest.param(
-            Found(0.1, 1.2, 16.0, 17.0, {"patch workloads/status, manager": 2}, NOTHING),
+            Found(0.1, 1.2, 16.0, 17.0, 101.0, {"patch workloads/status, manager": 2}, NOTHING),
             Sizes(200, 100),
-            [None, True, None, False, True, False, None],
+            [None, True, None, False, False, True, False, None],
             id="few are listed sooner than an interpreter starts",
         ),
     ],

@@ -9,12 +9,16 @@ from benchmarks.work.stream import Flow, Moment, halves, lines
 
 
 def flow(
-    *, under_way: tuple[float, float] = (4, 4), memory: tuple[float, float] = (80, 80), unfinished: int = 0
+    *,
+    under_way: tuple[float, float] = (4, 4),
+    memory: tuple[float, float] = (80, 80),
+    unfinished: int = 0,
+    turn: float = 20,
 ) -> Flow:
     """A stream of a hundred jobs, of which the first ten took a second; values of the first and of the second half."""
     begin = [Moment(0, 50)] * 2
     moments = [Moment(under_way[half], memory[half]) for half in (0, 1) for _ in range(9)]
-    return Flow([1.0] * 10 + [n / 1000 for n in range(1, 91)], begin + moments, unfinished)
+    return Flow([1.0] * 10 + [n / 1000 for n in range(1, 91)], begin + moments, unfinished, turn)
 
 
 def made(ours: Flow) -> dict[str, Line]:
@@ -38,6 +42,7 @@ def test_latencies_are_told_beside_those_of_the_script_without_the_begin() -> No
         pytest.param(flow(under_way=(4, 5), memory=(80, 84)), [], id="chance moves both a little"),
         pytest.param(flow(under_way=(4, 6)), ["jobs under way in the second half"], id="a queue grows"),
         pytest.param(flow(memory=(80, 85)), ["memory in the second half, MiB"], id="memory grows"),
+        pytest.param(flow(turn=101), ["longest turn of the event loop, ms"], id="a turn is long"),
         pytest.param(flow(unfinished=1), ["jobs that never finished"], id="a job is lost"),
     ],
 )
@@ -52,4 +57,4 @@ def test_growth_is_the_second_half_beside_the_first() -> None:
 
 def test_a_stream_too_short_to_have_halves_judges_nobody() -> None:
     assert halves([]) == (0, 0)
-    assert [line.ok for line in made(Flow()).values()] == [None, None, None, None, None, True]
+    assert [line.ok for line in made(Flow()).values()] == [None, None, None, None, None, None, True]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.faults import SCENARIOS, Pair, Run, Scenario, as_text, run_of
 from benchmarks.timeline import Stage, Timelines
+from benchmarks.work.sick import Pair, Run, lines, run_of
 
 
 def dispatched(*moments: float, submitted: float = 10.0) -> Timelines:
@@ -26,26 +26,25 @@ def test_the_wait_for_the_first_is_a_pause_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sick", "verdict"),
+    ("sick", "verdicts"),
     [
-        pytest.param(Run(rate=9.6, pause=1.9), "pass", id="as good as the control"),
-        pytest.param(Run(rate=9.4, pause=1.9), "MISS", id="slower"),
-        pytest.param(Run(rate=12.0, pause=2.1), "MISS", id="a pause"),
+        pytest.param(Run(rate=9.6, pause=1.9), [True, True], id="as good as the control"),
+        pytest.param(Run(rate=9.4, pause=1.9), [False, True], id="slower"),
+        pytest.param(Run(rate=12.0, pause=2.1), [True, False], id="a pause"),
     ],
 )
-def test_the_verdict_is_on_rate_and_pause(sick: Run, verdict: str) -> None:
+def test_the_verdict_is_on_rate_and_pause(sick: Run, verdicts: list[bool]) -> None:
     pair = Pair(control=Run(rate=10.0, pause=0.5), sick=sick)
-    assert as_text([(SCENARIOS[0], [pair])]).endswith(verdict)
+    assert [line.ok for line in lines("hang", [pair])] == verdicts
 
 
 def test_a_pause_of_the_control_excuses_one_as_long() -> None:
     pair = Pair(control=Run(rate=10.0, pause=4.0), sick=Run(rate=10.0, pause=4.0))
-    assert as_text([(SCENARIOS[0], [pair])]).endswith("pass")
+    assert [line.ok for line in lines("hang", [pair])] == [True, True]
 
 
 def test_the_median_pair_counts() -> None:
     control = Run(rate=10.0, pause=0.5)
     pairs = [Pair(control, Run(rate=rate, pause=0.5)) for rate in (2.0, 10.0, 11.0)]
-    table = as_text([(Scenario("x", "hang", "start"), pairs)])
-    assert "1.00    0.20-1.10" in table
-    assert table.endswith("pass")
+    rate, _ = lines("hang", pairs)
+    assert (rate.figure, rate.ours, rate.ratio) == ("hang: dispatched per second", 10.0, 1.0)
