@@ -64,7 +64,6 @@ class Driver:
                 yield self.times
             finally:
                 tasks.cancel_scope.cancel()
-                self._tasks = None
 
     def prioritise(self, priority_class: str) -> None:
         """From now on jobs are submitted with this WorkloadPriorityClass."""
