@@ -14,13 +14,12 @@ from typing import Any
 
 import anyio
 
-from benchmarks.bench import Load
 from benchmarks.figures import Figures, at_least, at_most
 from benchmarks.fleet.idle_workers import Servers, idle_servers, make_known
 from benchmarks.fleet.rest import QUIET_SECONDS
 from benchmarks.lines import grown
 from benchmarks.sides import Ours, Peer
-from benchmarks.work.core import Enter, Result, Setting, in_turn, of
+from benchmarks.work.core import Enter, Result, Setting, few_for_the_peer, in_turn, of
 from testbed.bed import Testbed
 
 __all__ = ["measure"]
@@ -31,7 +30,7 @@ REAL, SIMULATED = (3, 10), (3, 30, 100)
 FEW, AMONG = 3, {True: (100, 300, 1000), False: (100,)}
 """Workers that are real, and how many there are together."""
 
-JOBS, PEER_JOBS = 120, 30
+JOBS = 120
 THREE_COPIES: Mapping[str, str] = {"MULTIKUEUE_DISPATCH__STRATEGY": '{"name": "incremental", "options": {"step": 3}}'}
 INCREMENTAL: Mapping[str, Any] = {"multiKueue": {"dispatcherName": "kueue.x-k8s.io/multikueue-dispatcher-incremental"}}
 
@@ -72,9 +71,7 @@ async def _play(setting: Setting) -> list[tuple[str, int, Played]]:
 
 
 async def _burst(bed: Testbed, sides: Mapping[str, Enter], setting: Setting) -> Played:
-    jobs = setting.burst(JOBS)
-    many, few = (Load(3, number, hold=True) for number in (jobs, min(jobs, PEER_JOBS)))
-    return await in_turn(bed, sides, lambda name: few if name == "peer" else many, setting)
+    return await in_turn(bed, sides, few_for_the_peer(setting.burst(JOBS)), setting)
 
 
 class Among(Ours):

@@ -16,7 +16,9 @@ from benchmarks.sides import Ceiling, Ours, Peer, Side
 from testbed.bed import Testbed
 from testbed.sandbox import SandboxBed
 
-__all__ = ["Enter", "Measure", "Result", "Setting", "in_turn", "of"]
+__all__ = ["Enter", "Measure", "Result", "Setting", "few_for_the_peer", "in_turn", "of"]
+
+PEER_JOBS = 30
 
 Enter = Callable[[Testbed], Side]
 
@@ -71,6 +73,12 @@ class Result:
 
 class Measure(Protocol):
     def __call__(self, setting: Setting, /) -> Awaitable[Result]: ...
+
+
+def few_for_the_peer(jobs: int) -> Callable[[str], Load]:
+    """The loads of a burst by side: so many jobs, of which the peer, which dispatches about one a second, gets 30 at most."""
+    many, few = (Load(3, number, hold=True) for number in (jobs, min(jobs, PEER_JOBS)))
+    return lambda name: few if name == "peer" else many
 
 
 async def in_turn(

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from benchmarks.bench import Load
 from benchmarks.figures import at_least
 from benchmarks.lines import grown
 from benchmarks.sides import Side
-from benchmarks.work.core import Enter, Result, Setting, in_turn, of
+from benchmarks.work.core import Enter, Result, Setting, few_for_the_peer, in_turn, of
 from testbed.bed import Testbed
 
 __all__ = ["measure"]
 
 WORKERS = 3
 ROUND_TRIPS = (0, 20, 80, 200)
-JOBS, PEER_JOBS = 120, 30
+JOBS = 120
 NEAR_ENOUGH = {80: 0.9}
 """What is to be left of the rate at no distance."""
 
 
 async def measure(setting: Setting) -> Result:
     result, near = Result(), 0.0
-    number = setting.burst(JOBS)
-    many, few = (Load(3, jobs, hold=True) for jobs in (number, min(number, PEER_JOBS)))
+    load_of = few_for_the_peer(setting.burst(JOBS))
     async with setting.clusters(setting.workers or WORKERS) as bed:
         for milliseconds in ROUND_TRIPS if setting.full else (0, 80):
             sides = {name: _far(enter, milliseconds / 1000) for name, enter in setting.sides.items()}
-            found = await in_turn(bed, sides, lambda name: few if name == "peer" else many, setting)
+            found = await in_turn(bed, sides, load_of, setting)
             rate = of(found, lambda each: each.dispatch_rate)
             ours = found["ours"].dispatch_rate
             near = near or ours

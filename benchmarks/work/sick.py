@@ -11,18 +11,17 @@ tests/real/test_peer_faults.py has what becomes of the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 
 import anyio
 
+from benchmarks.bench import playing
 from benchmarks.driver import Driver
 from benchmarks.figures import at_least, at_most
 from benchmarks.lines import Line, grown, itself, longest_turn
 from benchmarks.sides import Restarted
 from benchmarks.timeline import Stage, Timelines
-from benchmarks.wire import Wire
 from benchmarks.work.core import Result, Setting
 from testbed import objects
 from testbed.client import Client, eventually
@@ -92,27 +91,24 @@ def run_of(times: Timelines, number: int) -> Run:
 async def measure(setting: Setting) -> Result:
     """All scenarios one after another, on one manager."""
     result = Result()
-    async with setting.clusters(setting.workers or WORKERS) as bed, AsyncExitStack() as stack:
+    async with setting.clusters(setting.workers or WORKERS) as bed:
         side = Restarted(bed).through_links()
-        stack.push_async_callback(side.take_down)
-        await side.set_up()
-        wires = [await stack.enter_async_context(Wire.open(plane)) for plane in bed.planes.values()]
-        client = await stack.enter_async_context(bed.manager.client())
-        driver = Driver(wires[0], wires[1:], namespace=side.namespace)
-        ward = Ward(side, driver, client, setting.burst(JOBS))
-        for scenario in SCENARIOS:
-            pairs = []
-            for number in range(1, setting.rounds + 1):
-                pairs.append(await ward.pair(scenario))
-                setting.say(f"{scenario.name}: pair {number}, {pairs[-1].ratio:.2f} of control")
-            result.lines += lines(scenario.name, pairs)
-        result.lines.append(longest_turn("sick workers", await side.longest_turn()))
+        async with playing(side, setting.say) as driver, bed.manager.client() as client:
+            ward = Ward(side, driver, client, setting.burst(JOBS))
+            for scenario in SCENARIOS:
+                pairs = []
+                for number in range(1, setting.rounds + 1):
+                    pairs.append(await ward.pair(scenario))
+                    setting.say(f"{scenario.name}: pair {number}, {pairs[-1].ratio:.2f} of control")
+                result.lines += lines(scenario.name, pairs)
+            result.lines.append(longest_turn("sick workers", await side.longest_turn()))
     return result
 
 
 def lines(what: str, pairs: Sequence[Pair]) -> list[Line]:
-    """The rate of the median pair, and the longest pause of all, which is as long as that of the controls, or short."""
-    middle = sorted(pairs, key=lambda pair: pair.ratio)[len(pairs) // 2]
+    """The rate of the median pair, of an even number the worse one; and the longest pause of all, which is as long as that of
+    the controls, or short."""
+    middle = sorted(pairs, key=lambda pair: pair.ratio)[(len(pairs) - 1) // 2]
     rate, unit = middle.sick.rate, middle.control.rate
     pause, most = max(pair.sick.pause for pair in pairs), max(PAUSE_TARGET, *(pair.control.pause for pair in pairs))
     return [

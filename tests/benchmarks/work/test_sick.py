@@ -47,4 +47,6 @@ def test_the_median_pair_counts() -> None:
     control = Run(rate=10.0, pause=0.5)
     pairs = [Pair(control, Run(rate=rate, pause=0.5)) for rate in (2.0, 10.0, 11.0)]
     rate, _ = lines("hang", pairs)
+    even, _ = lines("hang", pairs[:2])
+    assert even.ok is False, "the worse one of two"
     assert (rate.figure, rate.ours, rate.ratio) == ("hang: dispatched per second", 10.0, 1.0)
