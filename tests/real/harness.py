@@ -28,7 +28,7 @@ from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.jobs import complete_job
 from testbed.kubeconfig import dump
-from testbed.objects import JOB, MULTIKUEUE_CLUSTER, WORKLOAD, Object
+from testbed.objects import JOB, LOCAL_QUEUE, MULTIKUEUE_CLUSTER, WORKLOAD, Object
 from testbed.proxy import Link
 
 __all__ = [
@@ -286,6 +286,13 @@ class Team:
         async with anyio.create_task_group() as tasks:
             for _ in range(min(at_once, len(names))):
                 tasks.start_soon(submitter)
+
+    async def counts(self, kind: Kind, name: str, **expected: int) -> bool:
+        """Fails unless the status of that queue has these counts."""
+        body = await self.manager.get(kind, name, self.namespace if kind == LOCAL_QUEUE else None)
+        found = {field: body.get("status", {}).get(field, 0) for field in expected}
+        assert found == expected
+        return True
 
     async def all_over(self, *, timeout: float = 60) -> dict[str, str]:
         """How each job of the namespace ended (Complete or Failed), once all have, with their workloads, and nothing is

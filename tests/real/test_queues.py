@@ -133,7 +133,7 @@ async def test_the_strategy_of_a_queue_says_whether_a_small_job_may_pass_a_big_o
     if strategy == "BestEffortFIFO":
         await crew.runs_on("small")
     else:
-        await eventually(lambda: counts(crew, CLUSTER_QUEUE, name, pendingWorkloads=2))
+        await eventually(lambda: crew.counts(CLUSTER_QUEUE, name, pendingWorkloads=2))
         assert not await crew.is_true("QuotaReserved", "small")
     await crew.complete(worker, "running")
     if strategy == "BestEffortFIFO":
@@ -143,11 +143,12 @@ async def test_the_strategy_of_a_queue_says_whether_a_small_job_may_pass_a_big_o
         await runs_through(crew, "small")
 
 
-async def counts(crew: Team, kind: Any, name: str, **expected: int) -> bool:
-    body = await crew.manager.get(kind, name, crew.namespace if kind == LOCAL_QUEUE else None)
-    found = {field: body.get("status", {}).get(field, 0) for field in expected}
-    assert found == expected
-    return True
+@pytest.mark.parametrize("kind", [CLUSTER_QUEUE, LOCAL_QUEUE], ids=["ClusterQueue", "LocalQueue"])
+async def test_a_status_that_somebody_else_wrote_is_put_right(crew: Team, kind: Kind) -> None:
+    name, namespace = ("main", crew.namespace) if kind == LOCAL_QUEUE else (crew.namespace, None)
+    await eventually(partial(crew.counts, kind, name, pendingWorkloads=0))
+    await crew.manager.patch_status(kind, name, {"pendingWorkloads": 7}, namespace)
+    await eventually(partial(crew.counts, kind, name, pendingWorkloads=0))
 
 
 async def test_a_queue_serves_the_namespaces_it_selects(crew: Team) -> None:
@@ -403,7 +404,7 @@ async def test_a_workload_that_is_switched_off_stops_until_it_is_switched_on(cre
 
         await eventually(off, timeout=20)
         await crew.clean()
-        await eventually(lambda: counts(crew, CLUSTER_QUEUE, crew.namespace, reservingWorkloads=0, pendingWorkloads=0))
+        await eventually(lambda: crew.counts(CLUSTER_QUEUE, crew.namespace, reservingWorkloads=0, pendingWorkloads=0))
         await crew.go()
         await set_workload_active(crew, True)
         await crew.complete((await started.times(2 if stage == "running" else 1))[-1])
@@ -534,7 +535,7 @@ async def test_queues_count_their_workloads(crew: Team) -> None:
     await crew.submit("pending", requests={"cpu": "90"})
     expected = {"pendingWorkloads": 1, "reservingWorkloads": 2, "admittedWorkloads": 1}
     for kind, name in ((CLUSTER_QUEUE, crew.namespace), (LOCAL_QUEUE, "main")):
-        await eventually(partial(counts, crew, kind, name, **expected))
+        await eventually(partial(crew.counts, kind, name, **expected))
         body = await crew.manager.get(kind, name, crew.namespace if kind == LOCAL_QUEUE else None)
         reserved, used = (
             {r["name"]: r["total"] for r in body["status"][f][0]["resources"]}
@@ -547,11 +548,11 @@ async def test_queues_count_their_workloads(crew: Team) -> None:
         assert active["observedGeneration"] == body["metadata"]["generation"]
     await crew.complete(worker, "running")
     await crew.manager.delete(JOB, "reserving", crew.namespace)
-    await eventually(lambda: counts(crew, CLUSTER_QUEUE, crew.namespace, pendingWorkloads=0, reservingWorkloads=1))
+    await eventually(lambda: crew.counts(CLUSTER_QUEUE, crew.namespace, pendingWorkloads=0, reservingWorkloads=1))
     await crew.manager.delete(JOB, "pending", crew.namespace)
     nobody = dict.fromkeys(expected, 0)
     for kind, name in ((CLUSTER_QUEUE, crew.namespace), (LOCAL_QUEUE, "main")):
-        await eventually(partial(counts, crew, kind, name, **nobody))
+        await eventually(partial(crew.counts, kind, name, **nobody))
 
 
 async def _second_of_ours(crew: Team) -> Object:

@@ -72,6 +72,11 @@ def spec(item: Object, _state: State) -> object:
     return meta.generation, meta.uid, meta.deletion_timestamp is None
 
 
+def status(item: ClusterQueue | LocalQueue, _state: State) -> object:
+    """Nobody but the leader writes it, but what a former leader sent may arrive late."""
+    return item.status
+
+
 def said(item: Object, _state: State) -> object:
     """Our annotations."""
     return {name: text for name, text in item.metadata.annotations.items() if name.startswith(ANNOTATIONS)}

@@ -125,6 +125,7 @@ REMOTE_JOB: Table[AnyJob] = (
 
 CLUSTER_QUEUE: Table[ClusterQueue] = (
     Row(changes.spec, _in_cluster_queues(concerned.name_of)),
+    Row(changes.status, (To("cluster_queues", concerned.name_of),)),
     Row(changes.spec, (To("flavors", concerned.flavors_no_more_used), To("checks", concerned.checks_no_more_used))),
     Row(changes.checks, (To("jobs", concerned.jobs_waiting_there),)),
     Row(
@@ -146,6 +147,7 @@ LOCAL_QUEUE: Table[LocalQueue] = (
             To("local_queues", concerned.itself),
         ),
     ),
+    Row(changes.status, (To("local_queues", concerned.itself),)),
     Row(changes.spec, (To("workloads", concerned.workloads_in_it),)),
     Row(changes.route, (To("jobs", concerned.jobs_in_it),)),
     Row(changes.said, (To("workloads", concerned.workloads_in_it),)),
@@ -153,10 +155,7 @@ LOCAL_QUEUE: Table[LocalQueue] = (
 
 FLAVOR: Table[ResourceFlavor] = (Row(None, (*_in_cluster_queues(concerned.moved), To("flavors", concerned.name_of))),)
 
-COHORT: Table[Cohort] = (
-    Row(None, _in_cluster_queues(concerned.moved)),
-    Row(changes.spec, (To("cohorts", concerned.name_of),)),
-)
+COHORT: Table[Cohort] = (Row(None, (*_in_cluster_queues(concerned.moved), To("cohorts", concerned.name_of))),)
 
 NAMESPACE: Table[Namespace] = (Row(None, (To("admission", concerned.once),)),)
 LIMIT_RANGE: Table[LimitRange] = (Row(None, (To("admission", concerned.once),)),)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import pytest
 
 from multikueue.api.jobs.job import Job, JobKey
 from multikueue.api.kinds import JOBS, PODS
+from multikueue.api.kueue.queues import FairSharingStatus
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.copies.plan import Copied, Plan
@@ -17,11 +19,12 @@ from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.quota.engine import Engine
-from multikueue.store.event_handlers import changes, concerned
+from multikueue.store.event_handlers import changes, concerned, triggers
 from multikueue.store.event_handlers.changes import Change
-from multikueue.store.event_handlers.triggers import Row, To, keys_after
+from multikueue.store.event_handlers.triggers import Row, Table, To, keys_after
+from multikueue.store.queues import Key
 from multikueue.store.store import Store
-from multikueue.testing import NOW, job, workload
+from multikueue.testing import NOW, cluster_queue, cohort, job, local_queue, workload
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.kinds.pods.builders import member, pod
 from tests.store.known import KEY, Noted, local, stored
@@ -169,6 +172,26 @@ def test_each_change_of_a_member_is_one_of_its_group() -> None:
         pods.upsert(pod("x"))
         pods.remove(member("a"))
         assert [key for key in noted.keys if key == "job g"] == ["job g"] * 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "queue", "key"),
+    [
+        pytest.param(triggers.CLUSTER_QUEUE, cluster_queue("cq").build(), ("cluster_queues", "cq"), id="ClusterQueue"),
+        pytest.param(
+            triggers.LOCAL_QUEUE,
+            local_queue("main").build(),
+            ("local_queues", ObjectKey("default", "main")),
+            id="LocalQueue",
+        ),
+        pytest.param(triggers.COHORT, cohort("top").build(), ("cohorts", "top"), id="Cohort"),
+    ],
+)
+def test_a_status_that_somebody_else_wrote_is_looked_at(rows: Table[Any], queue: Any, key: tuple[str, Key]) -> None:
+    store, _ = stored()
+    shares = msgspec.structs.replace(queue.status, fair_sharing=FairSharingStatus(weighted_share=7))
+    written = msgspec.structs.replace(queue, status=shares)
+    assert key in list(keys_after(rows, Change(queue, written), store))
 
 
 def test_a_worker_that_can_be_used_otherwise_has_all_looked_at_that_may_go_there() -> None:
