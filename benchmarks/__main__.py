@@ -207,7 +207,12 @@ def work(
     running: Annotated[
         int | None, typer.Option(min=3, help="Workloads that run at a restart.  [default: 5000 with --full, else 100]")
     ] = None,
-    docs: Annotated[bool, typer.Option("--docs", help="Put all kept results into docs/performance.md.")] = False,
+    docs: Annotated[
+        bool,
+        typer.Option(
+            "--docs", help="Put the kept results into docs/performance.md; a kind of work without any keeps its own."
+        ),
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a goal is missed.")] = False,
 ) -> None:
     """Measure kinds of work, one after the other, and keep their results. Nothing else should run on the machine."""

@@ -1,30 +1,36 @@
-"""docs/performance.md: its plots and its table, from the results that are kept. The text around them is written by hand."""
+"""docs/performance.md: its plots and its tables, from the results that are kept. The text around them is written by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 from benchmarks.lines import Line, Point
-from benchmarks.plot import DARK, LIGHT, PLOTS, Plot, svg
+from benchmarks.plot import DARK, LIGHT, PLOTS, Plot, Theme, svg
 
 __all__ = ["as_table", "into_docs"]
 
 PAGE, FOLDER = "performance.md", "plots"
-TABLE, DRAWN = "<!-- lines -->", "<!-- plots -->"
+DRAWN = "<!-- plots -->"
 END = "<!-- end -->"
 VERDICTS = {True: "reached", False: "MISSED", None: ""}
 
 
 def into_docs(lines: Mapping[str, Sequence[Line]], points: Sequence[Point], docs: Path) -> None:
-    """Put table and plots between their markers. Raises ValueError if the page has none."""
-    shown = [plot for plot in PLOTS if any(each.plot == plot.name for each in points)]
-    (docs / FOLDER).mkdir(exist_ok=True)
-    for plot in shown:
-        for theme in (LIGHT, DARK):
-            (docs / FOLDER / f"{plot.name}-{theme.name}.svg").write_text(svg(plot, points, theme))
-    page = docs / PAGE
-    text = _between(page.read_text(), TABLE, as_table(each for work in lines.values() for each in work))
+    """Put the tables, by kind of work, and the plots between their markers. What has no results here stays as it is.
+
+    Raises ValueError if the page has no marker for them.
+    """
+    page, folder = docs / PAGE, docs / FOLDER
+    text = page.read_text()
+    for work, rows in lines.items():
+        text = _between(text, f"<!-- {work} -->", as_table(rows))
+    folder.mkdir(exist_ok=True)
+    for plot, theme in product(PLOTS, (LIGHT, DARK)):
+        if any(each.plot == plot.name for each in points):
+            _file(folder, plot, theme).write_text(svg(plot, points, theme))
+    shown = [plot for plot in PLOTS if _file(folder, plot, LIGHT).exists()]
     page.write_text(_between(text, DRAWN, "\n\n".join(map(_picture, shown))))
 
 
@@ -40,8 +46,12 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
 
 
+def _file(folder: Path, plot: Plot, theme: Theme) -> Path:
+    return folder / f"{plot.name}-{theme.name}.svg"
+
+
 def _picture(plot: Plot) -> str:
-    dark, light = (f"{FOLDER}/{plot.name}-{theme.name}.svg" for theme in (DARK, LIGHT))
+    dark, light = (_file(Path(FOLDER), plot, theme) for theme in (DARK, LIGHT))
     return (
         f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}"><img alt="{plot.title}" src="{light}">'
         "</picture>"
