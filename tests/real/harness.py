@@ -347,7 +347,7 @@ class Team:
         """
         await self._give(policy, *workers)
         for worker in workers or tuple(self.clients):
-            await eventually(lambda w=worker: self._is_stopped(w))  # type: ignore[misc]
+            await eventually(lambda w=worker: self.is_stopped(self.clients[w]))  # type: ignore[misc]
 
     async def go(self, *workers: str) -> None:
         """Undo `stop`."""
@@ -358,8 +358,9 @@ class Team:
         for worker in workers or tuple(self.clients):
             await self.clients[worker].patch(objects.CLUSTER_QUEUE, self.namespace, patch)
 
-    async def _is_stopped(self, worker: str) -> bool:
-        body = await self.clients[worker].get(objects.CLUSTER_QUEUE, self.namespace)
+    async def is_stopped(self, client: Client) -> bool:
+        """Fails unless whoever gives the quota of this cluster's queue knows that it shall give none."""
+        body = await client.get(objects.CLUSTER_QUEUE, self.namespace)
         active = objects.condition(body, "Active")
         assert active is not None, "nobody looked at the queue yet"
         seen = active.get("observedGeneration"), active["status"], active["reason"]

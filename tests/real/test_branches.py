@@ -5,6 +5,7 @@ No connection fails here; see test_faults for that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -24,9 +25,8 @@ from testbed.objects import (
     Object,
 )
 from tests.real.chronicle import AGENT, Chronicle
-from tests.real.dialect import spoken
 from tests.real.harness import Manager, Team, complaints, starts, writers
-from tests.real.skipping import CONTEXTS, needs_kueue, needs_testbed
+from tests.real.skipping import needs_kueue, needs_testbed
 
 pytestmark = [
     pytest.mark.anyio,
@@ -193,10 +193,8 @@ Disturbance = Callable[[Team, str], Awaitable[None]]
         pytest.param(preempt, "evicted on worker cluster", id="preempted", marks=needs_kueue("preemption")),
         pytest.param(
             delete_job,
-            # A garbage collector on the worker takes the copy, too.
-            "ended as OwnerNotFound"
-            if spoken("orphans finish") and not CONTEXTS
-            else "no longer exists on worker cluster",
+            # Who is first: the worker's Kueue, which ends an orphan, or the manager, which misses the job.
+            "ended as OwnerNotFound|no longer exists on worker cluster",
             id="job deleted",
         ),
         pytest.param(delete_copy, "worker cluster", id="copy deleted"),
@@ -226,10 +224,10 @@ async def test_a_job_that_its_worker_gives_up_is_dispatched_again(crew: Team, di
 
 
 async def _is_told(crew: Team, *words: str, types: tuple[str, ...] = ("Normal", "Warning")) -> bool:
-    """Whether an event about the job's workload has all these words."""
+    """Whether an event about the job's workload has all these words; `a|b`: either."""
     told = await crew.told(WORKLOAD, await local_name(crew))
     messages = [event["message"] for event in told if event["type"] in types]
-    assert any(all(word in message for word in words) for message in messages), messages
+    assert any(all(re.search(word, message) for word in words) for message in messages), messages
     return True
 
 

@@ -406,7 +406,7 @@ async def test_a_worker_of_two_namespaces_runs_their_jobs_and_no_others(fenced: 
         await eventually(lambda part=part: fenced.is_over(part), timeout=60)  # type: ignore[misc]
 
     async with desk.as_manager(await desk.token()) as account:
-        assert await account.list(WORKLOAD, fenced.named("a")) == []
+        await eventually(lambda: _has_no_workloads(account, fenced.named("a")))
         for namespace in (fenced.named("c"), None):
             assert await refuses(account, WORKLOAD, status=403, namespace=namespace)
     shown = await desk.run("clusters", "show", desk.name)
@@ -417,3 +417,7 @@ async def test_a_worker_of_two_namespaces_runs_their_jobs_and_no_others(fenced: 
     for part in "ab":
         assert await desk.worker.find(ROLE, desk.account, fenced.named(part)) is None
         assert await desk.worker.find(ROLE_BINDING, desk.account, fenced.named(part)) is None
+
+
+async def _has_no_workloads(client: Client, namespace: str) -> bool:
+    return not await client.list(WORKLOAD, namespace)

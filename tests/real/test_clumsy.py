@@ -109,7 +109,7 @@ async def test_whatever_a_worker_says_of_its_copy_the_next_one_gets_its_turn(cre
         "multikueue.dev/strategy-options": json.dumps({"step": 1, "round_length": "3s"}),
     }
     await crew.manager.patch(ADMISSION_CHECK, crew.namespace, {"metadata": {"annotations": options}})
-    await crew.stop("worker1")
+    await crew.stop("worker1", "worker3")
     await crew.submit()
     await crew.waiting(1)
     async with saying(crew, "worker1", INADMISSIBLE | words):

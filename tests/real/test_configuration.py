@@ -43,6 +43,9 @@ BESIDES = PORTS | {
 }
 """On top of a file: losses are noticed soon; what the files speak of is left to them."""
 
+CALM = {name: "" for name in BESIDES if name.startswith("DISPATCH__")}
+"""The default settings again: a worker that is slow for a moment gets no other one in its place."""
+
 
 @pytest.fixture(scope="module")
 def manager_settings() -> dict[str, str]:
@@ -202,7 +205,7 @@ async def test_new_options_and_a_new_strategy_hold_at_once_for_workloads_that_wa
     crew: Team, manager: Manager
 ) -> None:
     one_by_one = "dispatch: {strategy: {name: incremental, options: {step: %d, round_length: 1h}}}"
-    async with configured(manager, one_by_one % 1) as file:
+    async with configured(manager, one_by_one % 1, **CALM) as file:
         await crew.stop()
         await crew.submit()
         await crew.waiting(1)
@@ -243,7 +246,7 @@ async def test_a_feature_gate_of_kueues_file_holds_at_once_and_no_longer_than_it
 
 @pytest.mark.anyio
 async def test_a_broken_file_changes_nothing_and_a_mended_one_counts_again(crew: Team, manager: Manager) -> None:
-    async with configured(manager, "dispatch: {strategy: {name: incremental, options: {step: 1}}}") as file:
+    async with configured(manager, "dispatch: {strategy: {name: incremental, options: {step: 1}}}", **CALM) as file:
         file.write("dispatch: {strategy: {name: all-at-once")
         await file.heard("settings.refused")
         file.write("dispatch: {strategy: {name: none-such}}")

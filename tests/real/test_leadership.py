@@ -36,6 +36,10 @@ QUICK_LEASE = {
     "LEADER_ELECTION__RENEW_DEADLINE": "3.5s",
     "LEADER_ELECTION__RETRY_PERIOD": "0.5s",
 }
+LATE_GAIN = QUICK_LEASE | {"LEADER_ELECTION__LEASE_DURATION": "10s"}
+"""Long after the loss: a process that has no processor for seconds says late that it has lost."""
+FIRM_LEASE = {"LEADER_ELECTION__RETRY_PERIOD": "0.5s"}
+"""One that a slow machine does not lose: renewals may be late by ten seconds."""
 PATIENCE = 30
 TOLD = ("events", "clusterqueues/status", "localqueues/status")
 """What only tells: nothing is decided by it."""
@@ -261,6 +265,16 @@ async def takes_over(standby: Replica) -> datetime:
     return datetime.fromisoformat((await standby.hears("manager.acting"))["timestamp"])
 
 
+def leased(settings: Mapping[str, str], id_: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("pair", [pytest.param(settings, id=id_)], indirect=True)
+
+
+shipped_lease = leased({}, "the shipped lease")
+firm_lease = leased(FIRM_LEASE, "a firm lease")
+late_gain = leased(LATE_GAIN, "a late gain")
+
+
+@firm_lease
 async def test_a_standby_is_hot_and_ready_and_writes_nothing(pair: Pair) -> None:
     for number in range(3):
         await pair.job_runs(f"job-{number}")
@@ -271,9 +285,6 @@ async def test_a_standby_is_hot_and_ready_and_writes_nothing(pair: Pair) -> None
     assert verbs <= {"get", "list", "watch"}
     assert (await pair.second.probe("/readyz"), await pair.second.probe("/healthz")) == (200, 200)
     assert (await pair.holder()) in pair.first.identities
-
-
-shipped_lease = pytest.mark.parametrize("pair", [pytest.param({}, id="the shipped lease")], indirect=True)
 
 
 @shipped_lease
@@ -289,7 +300,7 @@ async def test_after_a_sudden_death_the_standby_acts_as_soon_as_the_lease_is_ove
     worker = await pair.team.winner("orphan", timeout=PATIENCE)
 
     assert left["leaseDurationSeconds"] == 15
-    assert timedelta() <= began - end < timedelta(seconds=5)
+    assert timedelta() <= began - end < timedelta(seconds=10), "it has waited for another lease"
     assert worker in pair.team.links
     lists = [event.resource for _, event in await pair.calls(pair.second) if event.verb == "list"]
     assert lists == [], "it was not hot"
@@ -308,6 +319,7 @@ async def test_a_stopped_leader_hands_over_long_before_the_lease_is_over(pair: P
     assert pair.first.told("leadership.released")
 
 
+@firm_lease
 async def test_a_stopped_standby_leaves_the_leader_alone(pair: Pair) -> None:
     transitions = (await pair.lease())["spec"]["leaseTransitions"]
 
@@ -339,9 +351,7 @@ async def test_a_leader_that_was_frozen_writes_nothing_when_it_wakes_up(pair: Pa
     assert record.twice() == {}
 
 
-@pytest.mark.parametrize(
-    "pair", [pytest.param({"LEADER_ELECTION__RETRY_PERIOD": "0.5s"}, id="two renewals missed of many")], indirect=True
-)
+@firm_lease
 async def test_a_leader_that_was_frozen_for_a_moment_leads_on(pair: Pair) -> None:
     pair.first.freeze()
     await anyio.sleep(1.0)
@@ -352,6 +362,7 @@ async def test_a_leader_that_was_frozen_for_a_moment_leads_on(pair: Pair) -> Non
     assert not pair.second.told("leadership.gained")
 
 
+@late_gain
 @pytest.mark.parametrize("trouble", [Link.hang, Link.blackhole, Link.mute], ids=["hang", "blackhole", "mute"])
 async def test_a_leader_that_is_cut_off_steps_down_before_the_other_acts(
     pair: Pair, trouble: Callable[[Link], None]
@@ -414,6 +425,7 @@ async def _blank(client: Client) -> None:
     await client.patch(LEASE, NAME, {"spec": None}, NAMESPACE)
 
 
+@firm_lease
 async def test_a_lease_spoilt_by_hand_changes_no_leader(pair: Pair) -> None:
     async def mended() -> bool:
         return await pair.holder() in pair.first.identities
@@ -422,12 +434,13 @@ async def test_a_lease_spoilt_by_hand_changes_no_leader(pair: Pair) -> None:
         for spoil in (_empty, _blank, _delete):
             await spoil(client)
             await eventually(mended, timeout=10)
-    await anyio.sleep(6)  # longer than the lease: now the other would have it
+    await anyio.sleep(16)  # longer than the lease: now the other would have it
     await pair.job_runs("after")
     assert not pair.first.told("leadership.lost")
     assert await pair.writes(pair.second) == []
 
 
+@late_gain
 async def test_a_lease_in_a_strangers_name_stops_all_for_a_while_and_not_for_ever(pair: Pair) -> None:
     async with pair.bed.manager.client() as client:
         await client.patch(LEASE, NAME, {"spec": {"holderIdentity": "stranger"}}, NAMESPACE)
@@ -447,9 +460,7 @@ async def _next_leader(pair: Pair) -> Object:
     return await eventually(found, timeout=PATIENCE)
 
 
-@pytest.mark.parametrize(
-    "pair", [pytest.param(QUICK_LEASE | {"SHUTDOWN__GRACE_PERIOD": "1500ms"}, id="1500ms")], indirect=True
-)
+@leased(QUICK_LEASE | {"SHUTDOWN__GRACE_PERIOD": "1500ms"}, "1500ms")
 async def test_calls_that_do_not_end_hold_up_a_stop_for_the_grace_period_and_no_longer(pair: Pair) -> None:
     for link in pair.team.links.values():
         link.hang()
@@ -486,7 +497,7 @@ async def test_two_that_start_together_agree_on_one(bed: Testbed, couple: Couple
     await forget_lease(bed)
     for replica in couple.replicas:
         replica.mark()
-        replica.start(**{f"MULTIKUEUE_{name}": value for name, value in QUICK_LEASE.items()})
+        replica.start(**{f"MULTIKUEUE_{name}": value for name, value in FIRM_LEASE.items()})
 
     async def led() -> bool:
         return any(replica.told("manager.acting") for replica in couple.replicas)

@@ -400,6 +400,7 @@ async def test_a_finished_job_stays_on_its_worker_for_as_long_as_it_asks(crew: T
     worker = await crew.runs_on()
     await crew.complete(worker)
     await eventually(lambda: crew.is_true("Finished"))
+    await eventually(lambda: _copies_left(crew, 1))
     await anyio.sleep(2)
     assert set(await crew.remote_jobs()) == set(await crew.copies()) == {worker}
     await _retained_for(crew, "0s")
@@ -503,6 +504,7 @@ async def _class(crew: Team, name: str, value: int) -> str:
 async def test_when_quota_is_short_the_highest_priority_goes_first(crew: Team) -> None:
     low, high = await _class(crew, "low", 10), await _class(crew, "high", 1000)
     await crew.manager.patch(objects.CLUSTER_QUEUE, crew.namespace, {"spec": {"stopPolicy": "Hold"}})
+    await eventually(lambda: crew.is_stopped(crew.manager))
     await crew.submit("first", priority_class=low, requests={"cpu": "60"})
     await crew.submit("second", priority_class=high, requests={"cpu": "60"})
     for name, value in (("first", 10), ("second", 1000)):

@@ -184,8 +184,8 @@ async def test_f11_a_worker_away_for_longer_than_the_timeout_loses_the_job_and_d
         await crew.submit()
         first = await started.first()
         await eventually(lambda: crew.is_true("Admitted"))
-        getattr(crew.links[first], mode)()
         cut = time.monotonic()
+        getattr(crew.links[first], mode)()
         await eventually(lambda: _was_evicted(crew), timeout=40)
         assert time.monotonic() - cut >= 5
         second = (await started.times(2))[1]

@@ -19,7 +19,6 @@ from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import eventually
 from testbed.controllers import GARBAGE
 from testbed.kubeconfig import dump
-from testbed.objects import CLUSTER_QUEUE
 from testbed.programs import NotInstalledError, Release
 from tests.real.harness import Team, played
 from tests.real.skipping import needs_programs
@@ -57,19 +56,13 @@ def bed() -> Iterator[Testbed]:
     anyio.run(bed.close)
 
 
-async def stop(crew: Team, policy: str, *workers: str) -> None:
-    """Let these workers' queues take work (`None`), nothing new (`Hold`), or give back what they have (`HoldAndDrain`)."""
-    for worker in workers:
-        await crew.clients[worker].patch(CLUSTER_QUEUE, crew.namespace, {"spec": {"stopPolicy": policy}})
-
-
 def others(worker: str) -> list[str]:
     return [name for name in WORKERS if name != worker]
 
 
 @each
 async def test_a_job_runs_on_a_worker_of_each_release(crew: Team, worker: str) -> None:
-    await stop(crew, "Hold", *others(worker))
+    await crew.stop(*others(worker))
 
     await crew.submit("job")
 
@@ -80,12 +73,12 @@ async def test_a_job_runs_on_a_worker_of_each_release(crew: Team, worker: str) -
 
 @each
 async def test_what_a_worker_evicts_goes_on_at_one_of_another_release(crew: Team, worker: str) -> None:
-    await stop(crew, "Hold", *others(worker))
+    await crew.stop(*others(worker))
     await crew.submit("job")
     assert await crew.runs_on("job") == worker
 
-    await stop(crew, "None", *others(worker))
-    await stop(crew, "HoldAndDrain", worker)
+    await crew.go(*others(worker))
+    await crew.stop(worker, policy="HoldAndDrain")
 
     async def elsewhere() -> str:
         now = await crew.runs_on("job")

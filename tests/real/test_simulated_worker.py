@@ -143,14 +143,15 @@ async def a_job_takes_too_long(side: Side) -> None:
 @scenario
 async def an_indexed_job_runs_in_waves(side: Side) -> None:
     await side.queue()
-    await side.submit(parallelism=2, completions=3, spec={"completionMode": "Indexed"})
+    await side.submit(parallelism=2, completions=3, seconds=3, spec={"completionMode": "Indexed"})
     await side.until_over()
+    assert (await side.workload())["status"]["reclaimablePods"], "the second wave takes half of what it got"
 
 
 @scenario
 async def a_finished_job_vanishes(side: Side) -> None:
     await side.queue()
-    await side.submit(spec={"ttlSecondsAfterFinished": 1})
+    await side.submit(spec={"ttlSecondsAfterFinished": 3})
     await side.until_gone(JOB, "job")
     await side.eventually(lambda: has_no_workloads(side))
 
@@ -397,6 +398,8 @@ RACES = {
     "a_copy_belongs_to_another_job": STARTED_AT_ONCE,
     "a_manager_evicts_a_copy": STARTED_AT_ONCE,
     "a_copy_is_deleted_with_its_job": STARTED_AT_ONCE,
+    # How many of the last pods Kueue sees as done before the job is over.
+    "an_indexed_job_runs_in_waves": (".Workload job-job-HASH.last.status.reclaimablePods",),
     # Who sees first that it runs: Kueue, which holds it, or the job controller, which notes a start.
     "a_job_that_was_not_admitted_is_started_by_its_user": (".Job job.conditions.Suspended", ".Job job.last.status"),
     # Kueue asks for the end once more while the job is being stopped, if that takes a while, and leaves it at that.

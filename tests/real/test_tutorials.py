@@ -1,4 +1,4 @@
-"""The tutorials of the docs: each command of a page is run, and says what the page says.
+"""The tutorials of the docs, one file: each command of a page is run, and says what the page says.
 
 `make tutorials` writes the pages anew. People act with our command line alone; what happens around them (a pod fails, a
 worker is lost) is played here.
@@ -176,6 +176,14 @@ class Stage:
         client, _ = await self._where(job)
         await complete_job(client, NAMESPACE, job)
         await eventually(lambda: self.has(job, "Finished"), timeout=40)
+
+    async def gone(self, job: str) -> None:
+        """The job was deleted, and its Workload goes after it."""
+
+        async def none_left() -> bool:
+            return "metadata" not in await self.workload(job)
+
+        await eventually(none_left, timeout=40)
 
     async def waits(self, job: str) -> None:
         """The job has been looked at, and has no quota."""
