@@ -8,10 +8,11 @@ that the test plays. Everything else is text.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-__all__ = ["Command", "alike", "replayed"]
+__all__ = ["Command", "alike", "lost", "replayed"]
 
 OPEN, CLOSE, PROMPT = "```console", "```", "$ "
 MEANWHILE = re.compile(r"<!-- meanwhile: (.+) -->")
@@ -62,6 +63,12 @@ async def replayed(
 def alike(one: str, other: str) -> bool:
     """Whether two outputs are equal but for what is volatile, and the order of their lines."""
     return _masked(one) == _masked(other)
+
+
+def lost(answer: str, page: str) -> list[str]:
+    """The lines that the answer lacks, if it has no others than the page; they are masked."""
+    there, here = Counter(_masked(page)), Counter(_masked(answer))
+    return [] if here - there else sorted((there - here).elements())
 
 
 def _masked(text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.transcripts import alike, replayed
+from tests.transcripts import alike, lost, replayed
 
 pytestmark = pytest.mark.anyio
 
@@ -71,3 +71,9 @@ async def test_an_answer_that_is_another_is_told_and_written() -> None:
 )
 def test_only_what_is_volatile_may_differ(one: str, other: str, expected: bool) -> None:
     assert alike(one, other) is expected
+
+
+def test_a_line_is_lost_if_it_alone_is_missing() -> None:
+    page = "AGE   CLUSTER\n7s    w1\n9s    w2\n"
+    assert lost("AGE  CLUSTER\n3s  w1\n", page) == ["AGE  w2"]
+    assert lost(page, page) == lost("AGE  CLUSTER\n3s  w1\n3s  w3\n", page) == []

@@ -7,6 +7,7 @@ worker is lost) is played here.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -47,7 +48,7 @@ from tests.real.harness import Manager
 from tests.real.skipping import needs_programs
 from tests.real.test_cli import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, SERVICE_ACCOUNT, pod_of
 from tests.real.webhooking import SETTINGS, with_webhook
-from tests.transcripts import replayed
+from tests.transcripts import Command, lost, replayed
 
 pytestmark = [
     pytest.mark.anyio,
@@ -315,6 +316,7 @@ async def judged(stage: Stage, page: str) -> None:
     """Run the page; with `WRITE` set, write it with the answers of now."""
     path = DOCS / page
     written, differences = await replayed(path.read_text(), stage.run, stage.play)
+    differences = [each for each in differences if not _lacks_one_event(*each)]
     if os.environ.get(WRITE):
         path.write_text(written)
         return
@@ -322,6 +324,12 @@ async def judged(stage: Stage, page: str) -> None:
         f"$ {command.words}\n--- the page\n{command.output}--- now\n{answer}" for command, answer in differences
     )
     assert not differences, f"{page} is not true any more; `make tutorials` writes it anew:\n{told}"
+
+
+def _lacks_one_event(command: Command, answer: str) -> bool:
+    """An Event is best effort: a Kueue drops one that its API server refuses at that moment."""
+    lines = lost(answer, command.output)
+    return len(lines) == 1 and re.match(r"AGE  worker-\d  Normal  ", lines[0]) is not None
 
 
 # --- the user ----------------------------------------------------------------------------------------------------------
