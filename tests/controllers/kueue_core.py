@@ -66,6 +66,10 @@ class Core:
 
         self.apply(name, change)
 
+    def requeue(self, name: str = "job") -> None:
+        """The back-off is over."""
+        self.apply(name, lambda status: status.pop("requeueState"))
+
     def drop_checks(self, name: str = "job") -> None:
         """The queue of an admitted workload has no checks any more."""
         self.apply(name, lambda status: status.update(admissionChecks=[]))
@@ -154,7 +158,8 @@ class Core:
         return [c for c in self.table.status(name).get("conditions", []) if c["status"] == "True"]
 
     def _do(self, name: str, job: Body, true: set[str]) -> None:
-        states = {check["state"] for check in self.table.status(name).get("admissionChecks", [])}
+        checks = self.table.status(name).get("admissionChecks", [])
+        states = {check["state"] for check in checks}
         if "Finished" in true:
             return
         if any(c["type"] == "Complete" for c in job.get("status", {}).get("conditions", [])):
@@ -164,7 +169,8 @@ class Core:
             if not self.job(name).get("status", {}).get("active"):
                 self.apply(name, self._release)
         elif "Retry" in states:
-            self.evict(name, reason="AdmissionCheck")
+            if not any(check.get("requeueAfterSeconds") for check in checks):  # else it keeps the quota until then
+                self.evict(name, reason="AdmissionCheck")
         elif "QuotaReserved" in true and states == {"Ready"} and "Admitted" not in true:
             self.apply(name, lambda status: self.condition(status, "Admitted", "True"))
             self.cluster.change(kinds.JOBS, ObjectKey(NAMESPACE, name), {"spec": {"suspend": False}})

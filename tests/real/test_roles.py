@@ -559,22 +559,24 @@ async def test_a_dispatcher_writes_nothing_but_nominations(neighbour: Neighbourh
     assert done == {("patch", "workloads/status"): 1}
 
 
-async def test_what_fits_no_worker_holds_nobody_up_and_is_held_back_by_kueue(crew: Team) -> None:
-    """Else Kueue would queue it again at once, for ever."""
-    for worker in crew.clients:
-        await have(crew, worker, "4")
-    await submit(crew, "huge", requests={"cpu": "6"})
+async def test_what_fits_no_worker_holds_nobody_up_and_is_held_back_by_kueue(
+    neighbour: Neighbourhood, dispatching: Manager
+) -> None:
+    """It gives its quota back at once, and Kueue does not queue it again before its back-off is over."""
+    async with _crew(neighbour, dispatching, quota={"cpu": "6", "memory": "10Gi"}) as crew:
+        for worker in crew.clients:
+            await have(crew, worker, "4")
+        await submit(crew, "huge", requests={"cpu": "6"})
 
-    async def held_back() -> bool:
-        status = (await crew.workload("huge"))["status"]
-        state = status.get("requeueState") or {}
-        assert not await crew.is_true("QuotaReserved", "huge")
-        assert state.get("requeueAt"), status
-        (check,) = status["admissionChecks"]  # seen at the same moment: it is soon tried again
-        assert check["requeueAfterSeconds"] >= 1
-        return await crew.copies("huge") == {}
+        async def held_back() -> bool:
+            status = (await crew.workload("huge"))["status"]
+            conditions = {each["type"]: each for each in status["conditions"]}
+            assert conditions["QuotaReserved"]["status"] == "False", status
+            assert (status.get("requeueState") or {}).get("requeueAt"), status
+            assert conditions["Evicted"]["reason"] == "AdmissionCheck"
+            assert conditions["multikueue.dev/FitsNoWorker"]["message"].startswith("cpu 6 of 4 at most in flavor ")
+            return await crew.copies("huge") == {}
 
-    await eventually(held_back, timeout=40)
-    said = await crew.condition("multikueue.dev/FitsNoWorker", "huge")
-    assert said is not None
-    assert said["message"].startswith("cpu 6 of 4 at most in flavor ")
+        await eventually(held_back, timeout=40)
+        await submit(crew, "small", requests={"cpu": "4"})
+        await finish(crew, "small")

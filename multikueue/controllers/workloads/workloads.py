@@ -22,8 +22,8 @@ from multikueue.api.kueue.workload import (
     FINISHED,
     FITS_NO_WORKER,
     QUOTA_RESERVED,
-    AdmissionCheckState,
     ReclaimablePod,
+    RequeueState,
     Workload,
     WorkloadStatus,
     queue_of,
@@ -44,8 +44,9 @@ from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.dispatch.handlers.outcome import sooner
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.kinds.pods.members import replaceable
-from multikueue.quota.workload import lifecycle
+from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.backoff import backoff
+from multikueue.quota.workload.lifecycle import ADMISSION_CHECK
 from multikueue.quota.workload.protection import INVALID_ANNOTATION, non_preemptible_problem
 from multikueue.quota.workload.readiness import WaitForPodsReady
 from multikueue.runtime import AGAIN, DONE, Result
@@ -278,16 +279,25 @@ class Dispatches(msgspec.Struct, frozen=True):
         return Result(again_after=decision.again_after)
 
     def _held_back(self, local: Workload, group: Group, status: WorkloadStatus) -> WorkloadStatus:
-        """Adds a delay to the retry of our check: without one, Kueue requeues the workload at once."""
+        """Evicts a workload whose check says Retry, and keeps it out of Kueue's queue until its back-off is over.
 
-        def later(check: AdmissionCheckState) -> AdmissionCheckState:
-            if check.name != group.check or check.state != "Retry":
-                return check
-            quota, tried = self.context.settings.quota, check.retry_count or 0
-            delay = backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
-            return replace(check, requeue_after_seconds=max(1, int(delay.total_seconds())))
-
-        return replace(status, admission_checks=tuple(map(later, status.admission_checks)))
+        Kueue would evict it, too, but queue it again at once; and where the check asks for a delay, Kueue keeps the quota
+        for as long (`lifecycle.evict_if_retried`).
+        """
+        asking = next((c for c in status.admission_checks if c.name == group.check and c.state == "Retry"), None)
+        if asking is None:
+            return status
+        quota, now = self.context.settings.quota, self.context.now()
+        delay = backoff(quota.requeue_first, quota.requeue_cap, tried=asking.retry_count or 0, uid=local.metadata.uid)
+        state = replace(status.requeue_state or RequeueState(), requeue_at=(now + delay).replace(microsecond=0))
+        evicted = transitions.evict(
+            status,
+            reason=ADMISSION_CHECK,
+            message=asking.message,
+            generation=local.metadata.generation,
+            now=now,
+        )
+        return replace(evicted, requeue_state=state)
 
 
 class Nominations(msgspec.Struct, frozen=True):

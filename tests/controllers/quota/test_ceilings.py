@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -18,9 +18,6 @@ from tests.cluster import Cluster
 from tests.controllers.kueue_core import Core
 from tests.controllers.quota.test_capacity import have
 from tests.controllers.table import Table, table
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.anyio
 
@@ -200,14 +197,26 @@ async def test_however_many_ask_a_worker_is_read_now_and_then() -> None:
     assert await ceilings.reconcile("w1") == DONE
 
 
-async def test_beside_kueue_the_check_asks_for_the_delay() -> None:
+async def test_beside_kueue_it_gives_its_quota_back_at_once_and_is_kept_out_of_the_queue_for_its_back_off() -> None:
     made = world(4, roles=BESIDE_KUEUE)
     core = Core(made)
     await core.submit("huge", cpu="6")
-    made.time += SHORTEST_ATTEMPT
-    judge(made, "w1")
-    await made.settle()
-    (check,) = made.status("huge")["admissionChecks"]
-    assert (check["state"], check["requeueAfterSeconds"]) == ("Retry", 60)
-    assert check["message"] == f'No worker can ever hold it: {LACK}: w1, Previously: "Pending"'
-    assert made.condition(FITS_NO_WORKER, "huge") is not None
+    for attempt, delay in enumerate((MINUTE, 2 * MINUTE), start=1):
+        made.time += SHORTEST_ATTEMPT
+        judge(made, "w1")
+        await core.settle()
+        evicted, reserved = made.condition("Evicted", "huge"), made.condition("QuotaReserved", "huge")
+        assert evicted is not None
+        assert reserved is not None
+        assert (evicted["reason"], reserved["status"]) == ("AdmissionCheck", "False")
+        assert evicted["message"] == f'No worker can ever hold it: {LACK}: w1, Previously: "Pending"'
+        status = made.status("huge")
+        assert datetime.fromisoformat(status["requeueState"]["requeueAt"]) == made.now() + delay
+        (check,) = status["admissionChecks"]
+        assert (check["state"], check["retryCount"]) == ("Pending", attempt)
+        assert "requeueAfterSeconds" not in check, "Kueue would keep the quota for as long"
+        assert made.condition(FITS_NO_WORKER, "huge") is not None
+        made.time += delay
+        core.requeue("huge")
+        core.reserve("huge")
+        await core.settle()
