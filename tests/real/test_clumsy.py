@@ -106,12 +106,13 @@ async def saying(crew: Team, worker: str, condition: dict[str, str]) -> AsyncIte
 async def test_whatever_a_worker_says_of_its_copy_the_next_one_gets_its_turn(crew: Team, words: dict[str, str]) -> None:
     options = {
         "multikueue.dev/strategy": "incremental",
-        "multikueue.dev/strategy-options": json.dumps({"step": 1, "round_length": "3s"}),
+        "multikueue.dev/strategy-options": json.dumps({"step": 1, "round_length": "6s"}),
     }
     await crew.manager.patch(ADMISSION_CHECK, crew.namespace, {"metadata": {"annotations": options}})
     await crew.stop("worker1", "worker3")
     await crew.submit()
     await crew.waiting(1)
+    assert sorted(await crew.copies()) == ["worker1"]
     async with saying(crew, "worker1", INADMISSIBLE | words):
         worker = await crew.winner(timeout=20)
     assert worker == "worker2"

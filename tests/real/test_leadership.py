@@ -40,6 +40,8 @@ LATE_GAIN = QUICK_LEASE | {"LEADER_ELECTION__LEASE_DURATION": "10s"}
 """Long after the loss: a process that has no processor for seconds says late that it has lost."""
 FIRM_LEASE = {"LEADER_ELECTION__RETRY_PERIOD": "0.5s"}
 """One that a slow machine does not lose: renewals may be late by ten seconds."""
+SLOW_TO_DOUBT = {"DISPATCH__HEARTBEAT_TIMEOUT": "10s"}
+"""A worker that answers nothing still gets calls for so long."""
 PATIENCE = 30
 TOLD = ("events", "clusterqueues/status", "localqueues/status")
 """What only tells: nothing is decided by it."""
@@ -460,7 +462,7 @@ async def _next_leader(pair: Pair) -> Object:
     return await eventually(found, timeout=PATIENCE)
 
 
-@leased(QUICK_LEASE | {"SHUTDOWN__GRACE_PERIOD": "1500ms"}, "1500ms")
+@leased(QUICK_LEASE | SLOW_TO_DOUBT | {"SHUTDOWN__GRACE_PERIOD": "1500ms"}, "1500ms")
 async def test_calls_that_do_not_end_hold_up_a_stop_for_the_grace_period_and_no_longer(pair: Pair) -> None:
     for link in pair.team.links.values():
         link.hang()
@@ -477,6 +479,7 @@ async def test_calls_that_do_not_end_hold_up_a_stop_for_the_grace_period_and_no_
     await pair.second.hears("manager.acting")
 
 
+@leased(QUICK_LEASE | SLOW_TO_DOUBT, "slow to doubt")
 async def test_a_second_signal_ends_at_once(pair: Pair) -> None:
     for link in pair.team.links.values():
         link.hang()  # calls under way that will not end

@@ -112,7 +112,7 @@ async def test_what_the_user_wrote_travels_and_what_concerns_the_manager_stays(c
         "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": exits}]},
         "podReplacementPolicy": "Failed",
     }
-    body["spec"] |= spec | {"ttlSecondsAfterFinished": 1}
+    body["spec"] |= spec | {"ttlSecondsAfterFinished": 600}
     body["metadata"]["annotations"] = {"example.com/note": "kept"}
     pod = body["spec"]["template"]["spec"]
     pod |= {"nodeSelector": {"disk": "fast"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}

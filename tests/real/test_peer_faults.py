@@ -21,7 +21,7 @@ from testbed.jobs import complete_job, fail_job
 from testbed.kubeconfig import dump
 from testbed.objects import JOB, LOCAL_QUEUE, SECRET, WORKLOAD
 from testbed.ports import free_port
-from tests.real.harness import Manager, Team, complaints, played, starts, team, wins
+from tests.real.harness import Manager, Team, complaints, logged, played, starts, team, wins
 
 pytestmark = [
     pytest.mark.anyio,
@@ -347,9 +347,12 @@ RULES = [
 ]
 
 
-async def test_f10_revoked_credentials_cost_the_others_nothing_and_new_ones_work_at_once(crew: Team) -> None:
-    plane, client = crew.bed.planes[SICK], crew.clients[SICK]
+async def test_f10_revoked_credentials_cost_the_others_nothing_and_new_ones_work_at_once(
+    manager: Manager, crew: Team
+) -> None:
+    plane, client, offset = crew.bed.planes[SICK], crew.clients[SICK], manager.log.stat().st_size
     await _use_token(crew, await plane.service_account_token("first", namespace=crew.namespace, rules=RULES))
+    await eventually(lambda: _has_changed(manager, crew, offset))
     await crew.submit("early")
     await crew.winner("early")
     async with starts(crew) as started:
@@ -399,6 +402,12 @@ async def test_f10_a_secret_that_leads_nowhere_costs_nothing_as_long_as_the_old_
     crew.links[SICK].ok()
     await crew.manager.apply(objects.kubeconfig_secret(crew.cluster(SICK), _kubeconfig_in(good)))
     await crew.active(SICK)
+
+
+async def _has_changed(manager: Manager, crew: Team, offset: int) -> bool:
+    """Whether the manager uses the worker's new credentials: a trial of them comes first."""
+    changes = [each for each in logged(manager, offset=offset) if each["event"] == "cluster.credentials_changed"]
+    return crew.cluster(SICK) in {each["cluster"] for each in changes}
 
 
 async def _use_token(crew: Team, token: str) -> None:

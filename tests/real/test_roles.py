@@ -570,7 +570,8 @@ async def test_what_fits_no_worker_holds_nobody_up_and_is_held_back_by_kueue(
 
         async def held_back() -> bool:
             status = (await crew.workload("huge"))["status"]
-            conditions = {each["type"]: each for each in status["conditions"]}
+            conditions = {each["type"]: each for each in status.get("conditions", [])}
+            assert "Evicted" in conditions, status
             assert conditions["QuotaReserved"]["status"] == "False", status
             assert (status.get("requeueState") or {}).get("requeueAt"), status
             assert conditions["Evicted"]["reason"] == "AdmissionCheck"

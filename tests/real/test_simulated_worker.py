@@ -87,7 +87,7 @@ async def a_job_of_the_worker_runs(side: Side) -> None:
 @scenario
 async def a_job_waits_for_quota(side: Side) -> None:
     await side.queue(quota={"cpu": "1", "memory": "1Gi"})
-    await side.submit("first", seconds=6)
+    await side.submit("first", seconds=10)
     await side.until("Admitted", job="first")
     await side.submit("second")
     await side.until("QuotaReserved", "False", job="second")
@@ -192,7 +192,7 @@ async def a_job_of_another_controller_is_queued_and_not_run(side: Side) -> None:
 @scenario
 async def a_drained_queue_stops_its_jobs(side: Side) -> None:
     await side.queue()
-    await side.submit(seconds=6)
+    await side.submit(seconds=10)
     await side.until_running()
     await side.policy("HoldAndDrain")
     await side.until("QuotaReserved", "False")
@@ -204,7 +204,7 @@ async def a_drained_queue_stops_its_jobs(side: Side) -> None:
 @scenario
 async def a_workload_is_switched_off_and_on(side: Side) -> None:
     await side.queue()
-    await side.submit(seconds=6)
+    await side.submit(seconds=10)
     await side.until_running()
     await side.patch_workload({"spec": {"active": False}})
     await side.until("QuotaReserved", "False")

@@ -175,9 +175,9 @@ async def test_patience_gives_the_quota_back_and_another_workload_gets_it(bed: T
     async with team(bed, quota={"cpu": "100m", "memory": "1Gi"}) as members:
         await members.all_active(manager)
         await members.stop()
-        await choose(members, "incremental", give_back_after="2s")
+        await choose(members, "incremental", give_back_after="6s")
         await members.submit("first")
-        await copied(members, "worker1", "worker2", "worker3", name="first")
+        await copied(members, "worker1", "worker2", "worker3", name="first", timeout=40)
         await members.submit("second")
         await copied(members, "worker1", "worker2", "worker3", name="second", timeout=40)
         await copied(members, name="first")
@@ -186,7 +186,7 @@ async def test_patience_gives_the_quota_back_and_another_workload_gets_it(bed: T
 
         async def says_why() -> bool:
             events = await members.told(WORKLOAD, workload["metadata"]["name"])
-            return any("No worker admitted it for 0:00:02" in event["message"] for event in events)
+            return any("No worker admitted it for 0:00:06" in event["message"] for event in events)
 
         await eventually(says_why)
 
@@ -263,7 +263,15 @@ async def test_a_strategy_that_blocks_hurts_its_own_workloads_only(stopped: Team
     blocked = [f"blocked-{number}" for number in range(6)]
     for name in blocked:
         await submit(stopped, "blocker", name)
-    await waits_for(stopped, "strategy blocker gave no answer within 0.5s", blocked[0])
+    await waits_for(stopped, "strategy blocker cannot be asked: 4 calls have not come back", blocked[0])
+    name = (await stopped.workload(blocked[0]))["metadata"]["name"]
+
+    async def timed_out() -> bool:
+        """The check says so for half a second only; then no thread is left to ask in."""
+        told = await stopped.told(WORKLOAD, name)
+        return any("strategy blocker gave no answer within 0.5s" in event["message"] for event in told)
+
+    await eventually(timed_out)
     await stopped.go()
     others = [f"other-{number}" for number in range(10)]
     await stopped.submit_all(others)
