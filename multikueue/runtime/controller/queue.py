@@ -33,6 +33,11 @@ MOST_PASSED_OVER = 8
 come."""
 
 
+RESYNCS_PER_TURN = 4
+"""At most this many keys of RESYNC are handed out per turn of the event loop. Most need no call, so every worker would have
+one in each turn, and an answer from a cluster, which takes several turns to be read, would wait for all of them each time."""
+
+
 class Closed(MultiKueueError):
     """The queue was closed: there is nothing more to do."""
 
@@ -110,6 +115,7 @@ class WorkQueue(Generic[K]):
     - A key that waits already is not added twice; it keeps the highest priority and the shortest delay of all adds.
     - A key that a worker has is not given to another one: added meanwhile, it waits until `done`.
     - A key of a higher priority goes first, but at most `MOST_PASSED_OVER` of them before a lower one that waits.
+    - Of the lowest priority, at most `RESYNCS_PER_TURN` per turn of the event loop are handed out.
     - Within a priority, tenants (told apart by `tenant`) take turns: the many keys of one do not delay those of others.
 
     `unserved` is called when a key waits and nobody waits for one, so that whoever runs workers may run one more.
@@ -130,6 +136,7 @@ class WorkQueue(Generic[K]):
         self._getters: deque[asyncio.Future[None]] = deque()
         self.unserved: Callable[[], None] = nobody
         self._taken = 0
+        self._resyncs = 0
         self._idle: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -140,7 +147,7 @@ class WorkQueue(Generic[K]):
     @property
     def is_ready(self) -> bool:
         """Whether `get` would return at once: a key waits for a worker."""
-        return bool(self._place)
+        return len(self._place) > (self._waiting[QueuePriority.RESYNC].length if self._is_resting else 0)
 
     @property
     def processing(self) -> int:
@@ -215,7 +222,7 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """The next key, which the caller has until `done`; waits for one if there is none. Raises Closed."""
         while not self._closed:
-            if self._place:
+            if self.is_ready:
                 key = self._next()
                 del self._place[key]
                 self._processing.add(key)
@@ -254,15 +261,33 @@ class WorkQueue(Generic[K]):
             self._idle = self._idle or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
 
+    @property
+    def _is_resting(self) -> bool:
+        """Whether this turn of the event loop has had its keys of RESYNC."""
+        return self._resyncs >= RESYNCS_PER_TURN
+
     def _next(self) -> K:
-        waiting = [number for number, line in enumerate(self._waiting) if line.length]
+        lines = self._waiting[: QueuePriority.RESYNC] if self._is_resting else self._waiting
+        waiting = [number for number, line in enumerate(lines) if line.length]
         chosen = waiting[0]
         if len(waiting) > 1:
             chosen = next((each for each in waiting if self._passed_over[each] >= MOST_PASSED_OVER), chosen)
             for each in waiting:
                 self._passed_over[each] += 1
         self._passed_over[chosen] = 0
+        if chosen == QueuePriority.RESYNC:
+            self._count_resync()
         return self._waiting[chosen].pop()
+
+    def _count_resync(self) -> None:
+        if not self._resyncs:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+        self._resyncs += 1
+
+    def _begin_turn(self) -> None:
+        self._resyncs = 0
+        if self._place:
+            self._wake_one()
 
     def _enqueue(self, key: K, priority: QueuePriority) -> None:
         place = self._place.get(key)
@@ -304,7 +329,7 @@ class WorkQueue(Generic[K]):
             if getter.cancelled():
                 with suppress(ValueError):  # skipped by a wake-up already
                     self._getters.remove(getter)
-            elif self._place:
+            elif self.is_ready:
                 self._wake_one()  # woken for a key, but cancelled: another getter must take it
             raise
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 
@@ -13,7 +14,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from multikueue.runtime import Backoff, Closed, Depth, QueuePriority, WorkQueue
-from multikueue.runtime.controller.queue import MOST_PASSED_OVER
+from multikueue.runtime.controller.queue import MOST_PASSED_OVER, RESYNCS_PER_TURN
 
 pytestmark = pytest.mark.anyio
 
@@ -73,6 +74,7 @@ async def flooded(work: WorkQueue[str], flood: Callable[[], None], *, takes: int
         flood()
         taken.append(await work.get())
         work.done(taken[-1])
+        await checkpoint()
     return taken
 
 
@@ -113,6 +115,41 @@ async def test_of_a_flood_and_what_waits_most_takes_are_of_the_flood() -> None:
         work.add(f"waits-{number}", RESYNC)
     taken = await flooded(work, lambda: work.add(f"flood-{next(numbers)}"), takes=90)
     assert sum(key.startswith("waits") for key in taken) == 90 // (MOST_PASSED_OVER + 1)
+
+
+async def test_of_a_sweep_a_few_are_taken_per_turn_of_the_event_loop_and_news_wait_for_none() -> None:
+    work, loop, taken = queue(), asyncio.get_running_loop(), [list[str]()]
+
+    def turn() -> None:
+        taken.append([])
+        if len(work):
+            loop.call_soon(turn)
+
+    async def worker() -> None:
+        with suppress(Closed):
+            while True:
+                key = await work.get()
+                taken[-1].append(key)
+                work.done(key)
+                await checkpoint()
+
+    for number in range(10 * RESYNCS_PER_TURN):
+        work.add(f"sweep-{number}", RESYNC)
+    for number in range(20):
+        work.add(f"news-{number}")
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            loop.call_soon(turn)
+            for _ in range(40):
+                tasks.start_soon(worker)
+            while len(work):
+                await checkpoint()
+            work.close()
+
+    swept = [sum(key.startswith("sweep") for key in keys) for keys in taken]
+    assert sum(swept) == 10 * RESYNCS_PER_TURN
+    assert max(swept) == RESYNCS_PER_TURN
+    assert max(len(keys) for keys in taken) >= 20, "news of one turn wait for another"
 
 
 async def test_tenants_take_turns() -> None:
