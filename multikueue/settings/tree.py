@@ -94,7 +94,7 @@ FRAMEWORKS: Final = (
 )
 """The integrations that our job adapters cover, by Kueue's names."""
 
-Release = Literal["0.16", "0.18", "0.19"]
+Release = Literal["0.16", "0.18", "0.19", "0.19.2"]
 
 FairStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 FAIR_STRATEGIES: Final[tuple[FairStrategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -452,7 +452,7 @@ class PodsReady(_Group):
 class Quota(_Group):
     """Who gets quota, and when those that lost it try again."""
 
-    compatibility: Release = "0.19"
+    compatibility: Release = "0.19.2"
     """The release of Kueue whose decisions and words are followed where releases differ (docs/compatibility.md)."""
 
     exclude_resource_prefixes: Annotated[tuple[str, ...], NoDecode, BeforeValidator(from_commas)] = ()

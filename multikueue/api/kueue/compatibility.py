@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-Release = Literal["0.16", "0.18", "0.19"]
+Release = Literal["0.16", "0.18", "0.19", "0.19.2"]
 
 
 class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,13 +93,14 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, release: Release) -> Compatibility:
-        """The switches of a release; "0.16" is 0.16.2."""
+        """The switches of a release: a minor without a patch is the first that was followed, 0.16.2, 0.18.2 and 0.19.0."""
         return _RELEASES[release]
 
 
 NEWEST = Compatibility()
+_0_19 = NEWEST
 _0_18 = replace(
-    NEWEST,
+    _0_19,
     has_admitting_words=False,
     has_access_providers=False,
     has_admission_gates=False,
@@ -126,4 +127,4 @@ _0_16 = replace(
     most_pod_sets=8,
 )
 
-_RELEASES: dict[Release, Compatibility] = {"0.16": _0_16, "0.18": _0_18, "0.19": NEWEST}
+_RELEASES: dict[Release, Compatibility] = {"0.16": _0_16, "0.18": _0_18, "0.19": _0_19, "0.19.2": NEWEST}
