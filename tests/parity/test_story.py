@@ -61,7 +61,8 @@ def test_a_story_tells_of_a_release_the_first_one_if_it_does_not_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "release"), [((0, 16, 2), "0.16"), ((0, 17, 7), "0.16"), ((0, 18, 2), "0.18"), ((0, 19, 1), "0.19"), ((1, 0, 0), "0.19.2")]
+    ("version", "release"),
+    [((0, 16, 2), "0.16"), ((0, 17, 7), "0.16"), ((0, 18, 2), "0.18"), ((0, 19, 1), "0.19"), ((1, 0, 0), "0.19.2")],
 )
 def test_what_a_kueue_decides_is_told_of_the_release_whose_rules_it_has(version: tuple[int, ...], release: str) -> None:
     assert of_kueue(version) == release

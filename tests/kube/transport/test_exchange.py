@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +16,9 @@ import anyio
 import pytest
 from yarl import URL
 
+from multikueue.kube.transport.connector import MOST_UNASKED
 from multikueue.kube.transport.exchange import _free_write_buffer
-from multikueue.kube.transport.session import Session, open_session
+from multikueue.kube.transport.session import NOT_SENT, Session, open_session
 from testbed.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.anyio
@@ -273,3 +275,99 @@ async def test_what_tls_took_for_a_ticket_is_given_back_without_a_byte_to_the_se
 async def test_a_connection_without_tls_or_one_that_is_gone_has_nothing_to_give_back() -> None:
     _free_write_buffer(None)
     _free_write_buffer(cast(asyncio.BaseTransport, SimpleNamespace(get_extra_info={}.get)))
+
+
+UNASKED = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+INTERIM = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+
+
+class Talker(Server):
+    """Answers as `Server` does and then, once `idle` is set, says `more` until it is cut off or `most` bytes are out."""
+
+    def __init__(self, *answers: bytes, more: bytes, most: int = 2**24) -> None:
+        super().__init__(*answers)
+        self.more, self.most, self.said = more, most, 0
+        self.idle, self.cut_off = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.requests.append(await _request(reader))
+        writer.write(self.answers[0])
+        await self.idle.wait()
+        try:
+            while self.said < self.most:
+                writer.write(self.more * 1000)
+                await writer.drain()
+                self.said += len(self.more) * 1000
+                await asyncio.sleep(0)
+        except ConnectionError:
+            self.cut_off.set()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(UNASKED, id="whole answers"),
+        pytest.param(INTERIM, id="interim answers"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: ", id="an answer that has only begun"),
+        pytest.param(b"\0", id="what is no answer"),
+    ],
+)
+async def test_who_says_more_than_was_asked_is_cut_off(more: bytes) -> None:
+    server = Talker(ANSWER, more=more)
+    async with session_to(server) as (session, url):
+        assert await body_of(session, url) == b"{}"
+        server.idle.set()
+        with anyio.fail_after(10):
+            await server.cut_off.wait()
+    assert server.said < server.most
+
+
+async def test_interim_answers_have_an_end() -> None:
+    server = Talker(b"", more=INTERIM)
+    server.idle.set()
+    async with session_to(server) as (session, url):
+        with pytest.raises(aiohttp.ClientError, match="more answers than were asked for"):
+            await body_of(session, url)
+        with anyio.fail_after(10):
+            await server.cut_off.wait()
+
+
+async def test_a_few_interim_answers_are_passed_over() -> None:
+    async with session_to(Server(INTERIM * 3 + ANSWER)) as (session, url):
+        assert await body_of(session, url) == b"{}"
+
+
+async def test_two_answers_at_once_are_one_too_many() -> None:
+    server = Server(ANSWER + ANSWER, ANSWER)
+    async with session_to(server) as (session, url):
+        for _ in range(2):
+            assert await body_of(session, url) == b"{}"
+    assert server.connections == 2
+
+
+async def test_nothing_is_kept_of_what_arrives_on_an_idle_connection() -> None:
+    """Parsed answers were queued without bound: a worker filled the memory of the manager."""
+    server = Talker(ANSWER, more=UNASKED)
+    async with session_to(server) as (session, url):
+        tracemalloc.start()
+        try:
+            await body_of(session, url)
+            server.idle.set()
+            with anyio.fail_after(20):
+                await server.cut_off.wait()
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert kept < 2**21
+
+
+async def test_who_is_cut_off_again_and_again_is_not_spoken_to_for_a_while() -> None:
+    server = Server(ANSWER + UNASKED)
+    async with session_to(server) as (session, url):
+        for _ in range(MOST_UNASKED):
+            assert await body_of(session, url) == b"{}"
+        with pytest.raises(aiohttp.ClientConnectorError, match="answers that nobody asked for") as refused:
+            await body_of(session, url)
+        assert isinstance(refused.value, NOT_SENT)
+    assert server.connections == MOST_UNASKED
