@@ -786,7 +786,7 @@ class DeclaredKind(_Group):
     """Where its status counts the pods that run."""
 
     dropped: tuple[str, ...] = ()
-    """Fields that no copy gets, besides managedBy."""
+    """Fields that no copy gets, besides managedBy; `spec.patches[manager=x]` stands for the items of a list that say so."""
 
 
 class Integrations(_Group):

@@ -49,6 +49,12 @@ def _wrapped(api_version: str, kind: str, **spec: Any) -> Tree:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": kind.lower()}, "spec": spec}
 
 
+def _patch(manager: str, job: str, **template: Any) -> Tree:
+    """An entry of a TrainJob's `runtimePatches`, for the pods of one replicated job."""
+    jobs = [{"name": job, "template": {"spec": {"template": template}}}]
+    return {"manager": manager, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
 RAY: Tree = {
     "rayVersion": "2.9",
     "headGroupSpec": {"rayStartParams": {}, "template": template("head")},
@@ -117,18 +123,30 @@ SPECS["TrainJob"] = {
         "env": [_env("B", "2")],
         "resourcesPerNode": {"requests": {"cpu": "2"}},
     },
-    "podTemplateOverrides": [
-        {
-            "targetJobs": [{"name": "node"}],
-            "metadata": {"labels": {"tier": "gold"}},
-            "spec": {
+    "runtimePatches": [
+        _patch(
+            "example.com/sdk",
+            "node",
+            metadata={"labels": {"tier": "gold"}, "annotations": {"note": "kept"}},
+            spec={
                 "nodeSelector": {"disk": "ssd"},
-                "containers": [{"name": "node", "env": [_env("C", "3")]}],
-                "tolerations": [{"key": "gpu", "operator": "Exists"}],
+                "serviceAccountName": "trainer",
+                "containers": [
+                    {"name": "node", "env": [_env("C", "3")], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+                ],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+                "tolerations": [{"key": "other", "operator": "Exists"}],
+                "imagePullSecrets": [{"name": "registry"}],
+                "schedulingGates": [{"name": "example.com/hold"}],
             },
-        }
+        ),
+        _patch("kueue.x-k8s.io/manager", "node", spec={"nodeSelector": {"disk": "somebody's"}}),
+        _patch(
+            "example.com/admin", "node", spec={"tolerations": [{"key": "gpu", "operator": "Exists"}], "affinity": {}}
+        ),
     ],
 }
+"""With patches of a user, of the Kueue of the manager cluster and of a third."""
 
 SPECS["RayService"] = {"serveConfigV2": "applications: []", "rayClusterConfig": RAY}
 
@@ -224,6 +242,21 @@ def put(tree: Tree, path: str, what: Any) -> None:
     for key in way:
         tree = tree.setdefault(key, {})
     tree[last] = what
+
+
+def drop(tree: Tree, path: str) -> None:
+    """Without the field, or the items of a list whose field says that."""
+    way, is_item, which = path.partition("[")
+    *keys, last = keys_of(way)
+    for key in keys:
+        tree = tree.get(key, {})
+    if is_item:
+        field, _, text = which.removesuffix("]").partition("=")
+        items = tree.get(last)
+        if isinstance(items, list):
+            tree[last] = [each for each in items if not (isinstance(each, dict) and each.get(field) == text)]
+    else:
+        tree.pop(last, None)
 
 
 def leaves(tree: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:

@@ -19,7 +19,7 @@ from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.kinds.declared.pod_sets import Pods
 from multikueue.jobs.trees import paths
-from tests.jobs.all_kinds import leaves, put
+from tests.jobs.all_kinds import drop, leaves, put
 from tests.jobs.builders import stored
 from tests.jobs.shapes import of_schema
 
@@ -130,7 +130,10 @@ def placed(own: Declaration, template: Tree) -> Tree:
             _place(part, pods.name_at, {"type": "string"})
         _place(schema, pods.at, part)
     for path in own.dropped:
-        _place(schema, path, {"type": "integer", "format": "int32"})
+        place, is_item, which = path.partition("[")
+        field, _, text = which.removesuffix("]").partition("=")
+        items = {"type": "array", "items": _open({field: {"type": "string", "enum": [text, "somebody"]}})}
+        _place(schema, place, items if is_item else {"type": "integer", "format": "int32"})
     for path in (*own.active_counts, *own.ready_counts):
         _place(schema, path, {"type": "integer", "format": "int32"})
     for state in own.active_states:
@@ -252,7 +255,7 @@ def _is_copied(adapter: Adapter, job: AnyJob, made: Tree) -> None:
     suspend, managed_by = _places(adapter)
     dropped = adapter.declared.dropped if isinstance(adapter, DeclaredJob) else ("spec.ttlSecondsAfterFinished",)
     for path in (managed_by, *dropped):
-        _drop(wanted, path)
+        drop(wanted, path)
     put(wanted, suspend, True)
     spec = wanted["spec"]
     if not isinstance(adapter, DeclaredJob) and spec.get("manualSelector") is not True:
@@ -268,13 +271,6 @@ def _is_copied(adapter: Adapter, job: AnyJob, made: Tree) -> None:
         "labels": meta["labels"] | marks,
         "annotations": meta["annotations"] | {"multikueue.dev/attempt": "now"},
     }
-
-
-def _drop(tree: Tree, path: str) -> None:
-    *way, last = path.split(".")
-    for key in way:
-        tree = tree.get(key, {})
-    tree.pop(last, None)
 
 
 def _comes_home(adapter: Adapter, local: AnyJob, remote: AnyJob) -> None:

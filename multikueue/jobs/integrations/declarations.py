@@ -13,6 +13,7 @@ from multikueue.jobs.kinds.declared.pod_sets import Addition, Pods
 from multikueue.jobs.kinds.declared.status import StateRule, condition
 from multikueue.jobs.kinds.train_job.pod_sets import RuntimePods
 from multikueue.jobs.kinds.train_job.runtimes import TrainingRuntimes
+from multikueue.jobs.kinds.train_job.template import PATCH_MANAGER
 from multikueue.jobs.trees import paths
 
 __all__ = ["DECLARATIONS"]
@@ -189,6 +190,7 @@ TRAIN_JOB = Declaration(
     active_counts=("status.jobsStatus[*].active",),
     ready_counts=("status.jobsStatus[*].ready", "status.jobsStatus[*].succeeded"),
     ready_of="runtime.template.spec.replicatedJobs[*].replicas",
+    dropped=(f"spec.runtimePatches[manager={PATCH_MANAGER}]",),
 )
 
 DECLARATIONS: tuple[Declaration, ...] = (

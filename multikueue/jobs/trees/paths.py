@@ -14,18 +14,33 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Keys", "fields_of", "found", "keys_of", "nested", "only", "peek", "with_value", "without"]
+__all__ = [
+    "Keys",
+    "Place",
+    "fields_of",
+    "found",
+    "keys_of",
+    "nested",
+    "only",
+    "peek",
+    "place_of",
+    "with_value",
+    "without",
+]
 
 Tree = dict[str, Any]
 Keys = tuple[str, ...]
 _Selected = tuple[str, str]
 _Step = str | _Selected
+Place = tuple[_Step, ...]
+"""The keys of one field, or of one list and then which of its items."""
 
 _EACH: _Selected = ("*", "")
 _PATH = re.compile(r"[^][.=*]+(\[(\*|[^][.=*]+=[^][]*)\])?(\.[^][.=*]+(\[(\*|[^][.=*]+=[^][]*)\])?)*")
 _PART = re.compile(r"([^][.=*]+)(?:\[(?:(\*)|([^][.=*]+)=([^][]*))\])?")
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 @lru_cache(maxsize=4096)
@@ -49,6 +64,14 @@ def keys_of(path: str) -> Keys:
     if len(keys) < len(steps):
         raise ValueError(f"expected the path of one field, got {path!r}")
     return keys
+
+
+def place_of(path: str) -> Place:
+    """The place of one field or of items that a field of theirs selects; raises ValueError for any other text."""
+    *before, last = steps = _steps(path)
+    if last is _EACH or not all(isinstance(step, str) for step in before):
+        raise ValueError(f"expected the path of one field, or of items such as conditions[type=Ready], got {path!r}")
+    return steps
 
 
 def found(tree: Any, path: str) -> Iterator[Any]:
@@ -87,15 +110,26 @@ def peek(raw: msgspec.Raw, keys: Keys) -> Any:
         return None
 
 
-def without(raw: msgspec.Raw, keys: Keys) -> msgspec.Raw | Tree:
-    """The tree without one field; the same value if the field is absent."""
+def without(raw: msgspec.Raw, place: Place) -> msgspec.Raw | Tree:
+    """The tree without one field, or the selected items of one list; the same value if the place is absent."""
     fields = fields_of(raw)
-    first, rest = keys[0], keys[1:]
+    first, rest = place[0], place[1:]
     if fields is None or first not in fields:
         return raw
+    name = str(first)
     if not rest:
-        return {key: value for key, value in fields.items() if key != first}
-    return {**fields, first: without(fields[first], rest)}
+        return {key: value for key, value in fields.items() if key != name}
+    if isinstance(rest[0], str):
+        return {**fields, name: without(fields[name], rest)}
+    return {**fields, name: _without_items(fields[name], *rest[0])}
+
+
+def _without_items(raw: msgspec.Raw, key: str, value: str) -> msgspec.Raw | list[msgspec.Raw]:
+    try:
+        items = _items(raw)
+    except msgspec.ValidationError:
+        return raw
+    return [item for item in items if peek(item, (key,)) != value]
 
 
 def with_value(raw: msgspec.Raw, keys: Keys, value: Any) -> Tree:

@@ -30,9 +30,13 @@ def merged(tree: Tree, patch: Tree) -> Tree:
 def _merged_value(ours: Any, theirs: Any, key: str) -> Any:
     if isinstance(theirs, dict):
         return merged(ours if isinstance(ours, dict) else {}, theirs)
-    if isinstance(theirs, list) and isinstance(ours, list) and key in _MERGE_KEYS:
+    if key in _MERGE_KEYS and _are_trees(ours) and _are_trees(theirs):
         return _merged_list(ours, theirs, _MERGE_KEYS[key])
     return theirs
+
+
+def _are_trees(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 def _merged_list(ours: list[Tree], theirs: list[Tree], key: str) -> list[Tree]:

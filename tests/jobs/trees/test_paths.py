@@ -50,6 +50,28 @@ def test_a_path_of_several_places_has_no_keys() -> None:
         paths.keys_of("spec.parts[*].name")
 
 
+@pytest.mark.parametrize("path", ["a[*]", "a[x=1].b", "a[*].b"])
+def test_a_place_is_one_field_or_some_items(path: str) -> None:
+    assert paths.place_of("spec.gates[name=a.b/c]") == ("spec", "gates", ("name", "a.b/c"))
+    with pytest.raises(ValueError, match="one field, or of items"):
+        paths.place_of(path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"a":[{"m":"x","n":1.0},{"m":"y"},{"m":"x"}]}', '{"a":[{"m":"y"}]}'),
+        ('{"a":[{"m":"x"}]}', '{"a":[]}'),
+        ('{"a":[1,"x",null,{"n":"x"}]}', '{"a":[1,"x",null,{"n":"x"}]}'),
+        ('{"a":{"m":"x"}}', '{"a":{"m":"x"}}'),
+        ('{"a":null}', '{"a":null}'),
+        ('{"b":1}', '{"b":1}'),
+    ],
+)
+def test_items_are_dropped_by_what_a_field_of_theirs_says(before: str, after: str) -> None:
+    assert encode(paths.without(msgspec.Raw(before.encode()), paths.place_of("a[m=x]"))).decode() == after
+
+
 def test_what_lies_beside_the_way_stays_byte_for_byte() -> None:
     raw = msgspec.Raw(b'{"a":1.10,"way":{"x":1,"big":12345678901234567890123, "odd" : "\\u00e9"},"z":1e3}')
     assert encode(paths.without(raw, ("way", "x"))) == (

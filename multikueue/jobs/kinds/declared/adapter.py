@@ -124,7 +124,7 @@ class DeclaredJob(DefaultAdapter):
 
     def _remote_spec(self, spec: msgspec.Raw) -> Any:
         for path in filter(None, (self.declared.managed_by, *self.declared.dropped)):
-            spec = _raw(paths.without(spec, _in_spec(path)))
+            spec = _raw(paths.without(spec, paths.place_of(path)[1:]))
         return paths.with_value(spec, _in_spec(self.declared.suspend), True)
 
     # --- the status --------------------------------------------------------------------------------------------------

@@ -39,8 +39,9 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     must not run on the manager cluster. `succeeded` and `failed` are its ends; `active_counts` count the running pods,
     `active_states` show that some run. All pods are ready in the state `ready`, or when the sum of the `ready_counts`
     reaches the sum of the values at `ready_of`; without either, as soon as some run. `priority` is the path of a
-    PriorityClass that takes precedence over those of the pods. `dropped` fields are left out of the copy. `rules` are
-    checked by the webhook for a job in a queue. `runtimes` describes the pods of jobs that only name such an object.
+    PriorityClass that takes precedence over those of the pods. `dropped` fields, and items of lists, are left out of the
+    copy. `rules` are checked by the webhook for a job in a queue. `runtimes` describes the pods of jobs that only name such
+    an object.
     """
 
     framework: str
@@ -66,8 +67,10 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Raises ValueError for an invalid path."""
-        for path in (self.suspend, *filter(None, (self.managed_by,)), *self.dropped):
-            if paths.keys_of(path)[0] != "spec":
+        fields = (self.suspend, *filter(None, (self.managed_by,)))
+        places = {path: paths.keys_of(path) for path in fields} | {path: paths.place_of(path) for path in self.dropped}
+        for path, place in places.items():
+            if place[0] != "spec" or len(place) == 1:
                 raise ValueError(f"expected a field of the spec, got {path}")
         for path in self._paths():
             paths.only({}, path)

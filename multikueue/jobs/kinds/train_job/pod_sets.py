@@ -1,6 +1,7 @@
-"""The pods of a TrainJob: those of the JobSet in the runtime it names, with the TrainJob's overrides.
+"""The pods of a TrainJob: those of the JobSet in the runtime it names, with the TrainJob's patches.
 
-Rules: Kueue 0.16 with Kubeflow Trainer 2.1, as far as they decide about pod sets. Trainer's plugins add more only when
+Rules: Kueue 0.19 with Kubeflow Trainer 2.2, as far as they decide about pod sets, and the field that Trainer 2.1 had in
+the place of `runtimePatches`. Trainer's plugins add more only when
 the JobSet is created (the variables of torchrun, the volumes of MPI): that is in no Workload of Kueue's, so it is in
 none of ours.
 """
@@ -14,7 +15,7 @@ import msgspec
 
 from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.jobs.kinds.declared.pod_sets import number, pod_set, reclaimed
-from multikueue.jobs.kinds.train_job.template import INITIALIZERS, NODE, TRAINER, template_of
+from multikueue.jobs.kinds.train_job.template import INITIALIZERS, NODE, TRAINER, patched, template_of
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import part
 
@@ -46,10 +47,11 @@ class RuntimePods(msgspec.Struct, frozen=True):
 
 
 def _replicated(job: Tree) -> Iterator[Tree]:
-    """The replicated jobs of its runtime, if the runtime is known."""
+    """The replicated jobs of its runtime, as the TrainJob patches them, if the runtime is known."""
     for each in paths.found(job, _JOBS) if job.get("runtime") is not None else ():
-        if isinstance(each, dict) and isinstance(paths.only(each, "template.spec.template"), dict):
-            yield each
+        whole = patched(each, job["spec"]) if isinstance(each, dict) else {}
+        if isinstance(paths.only(whole, "template.spec.template"), dict):
+            yield whole
 
 
 def _replicas(each: Tree) -> int:

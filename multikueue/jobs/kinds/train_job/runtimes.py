@@ -37,6 +37,8 @@ class TrainingRuntimes(msgspec.Struct, frozen=True):
         if runtime is None:
             return f'{key.kind.partition(".")[0]} "{key.name}" not found: create it, here and on the workers'
         command = part(tree_of(job.spec), "trainer").get("command")
+        if "flux" in part(runtime, "mlPolicy"):
+            return "The command and init containers of a Flux job are known to Trainer alone, so its Workload cannot be made"
         if "torch" in part(runtime, "mlPolicy") and command == _TORCHTUNE:
             return "The command of a torchtune job is known to Trainer alone, so its Workload cannot be made"
         return None

@@ -11,7 +11,7 @@ from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.strategic_merge import merged
 from multikueue.jobs.trees.templates import part
 
-__all__ = ["INITIALIZERS", "NODE", "TRAINER", "template_of"]
+__all__ = ["INITIALIZERS", "NODE", "PATCH_MANAGER", "TRAINER", "patched", "template_of"]
 
 Tree = dict[str, Any]
 
@@ -21,13 +21,17 @@ TRAINER = "trainer"
 NODE = "node"
 """The container that trains; if the MPI launcher is a node too, also the replicated job of the other nodes."""
 
+PATCH_MANAGER = "kueue.x-k8s.io/manager"
+"""The manager of the entry in `runtimePatches` that a Kueue adds and fills for its own cluster."""
+
 INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 """The steps before training, each with the TrainJob's name for it."""
 
 
 def template_of(each: Tree, spec: Tree, *, step: str, is_node: bool) -> Tree:
-    """The template of a replicated job, merged with the TrainJob's spec. `is_node`: a node's resources in any step."""
-    template = _overridden(paths.only(each, "template.spec.template"), str(each.get("name")), spec)
+    """The template of a `patched` replicated job, merged with the TrainJob's trainer and initializer. `is_node`: a node's
+    resources in any step."""
+    template: Tree = paths.only(each, "template.spec.template")
     if step in INITIALIZERS:
         template = _with_container(template, step, part(part(spec, "initializer"), INITIALIZERS[step]), _initializer)
     if step == TRAINER:
@@ -67,11 +71,21 @@ def _env(container: Tree, more: list[Tree] | None) -> Tree:
     return {"env": list(known.values())} if more else {}
 
 
-def _overridden(template: Tree, name: str, spec: Tree) -> Tree:
-    """The template after all overrides for the replicated job of that name, in order."""
-    for each in spec.get("podTemplateOverrides") or ():
-        if any(target.get("name") == name for target in each.get("targetJobs") or ()):
-            meta = {key: part(each, "metadata").get(key) for key in ("labels", "annotations")}
-            given = {key: value for key, value in meta.items() if value}
-            template = merged(template, {"metadata": given, "spec": part(each, "spec")})
-    return template
+def patched(each: Tree, spec: Tree) -> Tree:
+    """The replicated job with what the TrainJob changes in its templates by name: `runtimePatches` since Trainer 2.2,
+    `podTemplateOverrides` before, each in order. Kueue's own entry is not the user's: each cluster has its own."""
+    name, template = each.get("name"), part(each, "template")
+    for override in paths.found(spec, "podTemplateOverrides[*]"):
+        if any(target == name for target in paths.found(override, "targetJobs[*].name")):
+            template = merged(template, {"spec": {"template": _override(override)}})
+    for patch in paths.found(spec, "runtimePatches[*]"):
+        if paths.only(patch, "manager") != PATCH_MANAGER:
+            for job in paths.found(patch, "trainingRuntimeSpec.template.spec.replicatedJobs[*]"):
+                if paths.only(job, "name") == name:
+                    template = merged(template, part(job, "template"))
+    return each | {"template": template}
+
+
+def _override(override: Tree) -> Tree:
+    meta = {key: part(override, "metadata").get(key) for key in ("labels", "annotations")}
+    return {"metadata": {key: value for key, value in meta.items() if value}, "spec": part(override, "spec")}

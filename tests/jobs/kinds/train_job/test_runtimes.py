@@ -38,3 +38,4 @@ def test_without_its_runtime_a_job_has_no_pods_and_says_why() -> None:
 def test_what_only_trainer_knows_is_said() -> None:
     assert "torchtune" in problem(train_job({"trainer.command": ["tune", "run"]}))
     assert problem(train_job({"trainer.command": ["tune", "run"]}, {"mlPolicy": {}})) == ""
+    assert "Flux" in problem(train_job(runtime={"mlPolicy": {"numNodes": 2, "flux": {}}}))
