@@ -8,6 +8,7 @@ tasks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -34,7 +35,7 @@ from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
 from multikueue.manager.engine import engine_of
-from multikueue.manager.readiness import Readiness
+from multikueue.manager.readiness import DispatchProgress, Readiness
 from multikueue.manager.reflector_group import ReflectorGroup
 from multikueue.roles import Runnables, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, SystemClock, WorkQueue, first
@@ -46,8 +47,9 @@ from multikueue.settings import (
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import Metrics
+from multikueue.telemetry.sink import STDERR
 from multikueue.web.admission import AdmissionLookups
-from multikueue.web.server import Render, Server
+from multikueue.web.server import DISPATCH, Render, Server
 from multikueue.web.serving import authority
 
 __all__ = ["Manager", "Parts", "user_agent"]
@@ -100,7 +102,7 @@ class Manager:
         async with Server(
             ready=self._unready,
             known=_known(context.store, defaults),
-            details=lambda: self.readiness.details,
+            details=partial(self._details, context.queues, DispatchProgress()),
             adapters=context.store.adapters,
         ) as server:
             async with anyio.create_task_group() as tasks:
@@ -181,6 +183,16 @@ class Manager:
 
     def _unready(self) -> str | None:
         return self.readiness.problem
+
+    def _details(self, queues: WorkQueues, progress: DispatchProgress) -> Mapping[str, str]:
+        """The parts of readiness, with what may go wrong later: `dispatch` counts as a problem, `log` does not."""
+        waiting, taken = len(queues.workloads), queues.workloads.depth().taken
+        dropped = STDERR.dropped
+        return {
+            **self.readiness.details,
+            DISPATCH: progress.problem(waiting=waiting, taken=taken, now=self.clock.now()),
+            "log": f"{dropped} lines could not be written" if dropped else "",
+        }
 
     async def _serve_plain(self, server: Server, context: ReconcileContext, observer: Observer) -> None:
         """Serve probes and metrics, on one port if both have the same."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
+from multikueue.telemetry.sink import STDERR
 from multikueue.telemetry.spared import structlog
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ def configure(log: Log, *, stream: BinaryIO | None = None) -> None:
     NO_COLOR is set (no-color.org).
 
     Events below the level cost less than a microsecond: their methods do nothing. The logs go to `stream`, by default
-    to standard error, together with the warnings and errors that libraries log by the standard library.
+    to standard error, together with the warnings and errors that libraries log by the standard library. On standard
+    error a log never blocks and never raises (`sink`).
     """
-    out = stream or sys.stderr.buffer
-    terminal = out.isatty()
+    out: Any = stream or STDERR
+    terminal = stream.isatty() if stream else sys.stderr is not None and sys.stderr.isatty()
     as_json = log.format == "json" or (log.format == "auto" and not terminal)
     set_level(log.level)
     structlog.configure(

@@ -31,6 +31,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricF
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
+from multikueue.telemetry.sink import STDERR
+
 __all__ = [
     "CONTENT_TYPE",
     "KUEUE",
@@ -322,6 +324,7 @@ class Metrics:
                 registry=registry,
             )
         )
+        registry.register(_Log())
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
 
@@ -418,6 +421,17 @@ class _Calls(Collector):
             total.buckets = [a + b for a, b in zip(total.buckets, tally.buckets, strict=True)]
         yield requests
         yield _durations(durations)
+
+
+class _Log(Collector):
+    """The lines of the log that were lost."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "multikueue_log_lines_dropped",
+            "Lines of the log that could not be written: a full disk, or a reader that is gone or too slow",
+            value=STDERR.dropped,
+        )
 
 
 def _durations(totals: Mapping[tuple[str, str], _Tally]) -> HistogramMetricFamily:

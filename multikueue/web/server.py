@@ -60,6 +60,9 @@ Ready = Callable[[], str | None]
 Details = Callable[[], Mapping[str, str]]
 """The parts of readiness: by name, the problem, empty if there is none."""
 
+DISPATCH = "dispatch"
+"""The part that makes a process unready later, too: dispatch stands still. Its webhook goes on answering."""
+
 Render = Callable[[], Awaitable[bytes]]
 """The metrics, in the text format of Prometheus."""
 
@@ -247,10 +250,11 @@ class Server:
 
     async def _readyz(self, request: web.Request) -> web.Response:
         """As in Kubernetes: `ok`, or with `?verbose` (and whenever it is not ready) the parts of readiness."""
-        problem = self._ready()
+        details = self._details()
+        problem = self._ready() or details.get(DISPATCH) or None
         if problem is None and "verbose" not in request.query:
             return web.Response(text="ok\n")
-        lines = [f"[{'-' if wrong else '+'}]{name} {wrong or 'ok'}" for name, wrong in self._details().items()]
+        lines = [f"[{'-' if wrong else '+'}]{name} {wrong or 'ok'}" for name, wrong in details.items()]
         verdict = "readyz check passed" if problem is None else problem
         return web.Response(status=200 if problem is None else 503, text="\n".join((*lines, verdict, "")))
 

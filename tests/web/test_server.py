@@ -14,7 +14,7 @@ import trustme
 from multikueue.errors import ConfigurationError
 from multikueue.web.admission import AdmissionLookups
 from multikueue.web.certificates import renewed
-from multikueue.web.server import LARGEST_REVIEW, WEBHOOK_PATH, ApiRequest, Server, Stream, Write
+from multikueue.web.server import DISPATCH, LARGEST_REVIEW, WEBHOOK_PATH, ApiRequest, Server, Stream, Write
 from multikueue.web.serving import Serving, serving
 from multikueue.web.visibility import Refused
 from tests.web.builders import response_in, review_of
@@ -196,6 +196,16 @@ async def test_readiness_in_detail(problem: str | None, path: str, status: int, 
         port = await listening.serve_plain(HOST, 0, has_probes=True)
         async with session.get(f"http://{HOST}:{port}{path}") as response:
             assert (response.status, (await response.text()).splitlines()) == (status, lines)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/readyz", 503), ("/readyz/dispatch", 503), ("/healthz", 200)])
+async def test_a_dispatch_that_stands_still_is_not_ready_and_is_alive(path: str, status: int) -> None:
+    details = {"cache-jobs": "", DISPATCH: "3 workloads wait"}
+    made = Server(ready=lambda: None, known=AdmissionLookups(does_dispatch=lambda *_: True), details=lambda: details)
+    async with made as listening, aiohttp.ClientSession() as session:
+        port = await listening.serve_plain(HOST, 0, has_probes=True)
+        async with session.get(f"http://{HOST}:{port}{path}") as answer:
+            assert (answer.status, "3 workloads wait" in await answer.text()) == (status, status == 503)
 
 
 @pytest.mark.parametrize(("probes", "status"), [(True, 200), (False, 404)], ids=["with probes", "alone"])
