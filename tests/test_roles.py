@@ -22,6 +22,7 @@ from multikueue.settings import (
     STANDALONE,
     DeclaredKind,
     DeclaredPods,
+    DeclaredRule,
     DeviceClassMapping,
     DynamicResources,
     Integrations,
@@ -195,6 +196,22 @@ def test_the_kinds_in_use_are_those_that_the_settings_name() -> None:
             "expected a path",
             id="no path to what a container asks for",
         ),
+        pytest.param(
+            {"pods": (DeclaredPods(at="spec", container="main", requests=("cpu=a|b..c",)),)},
+            "expected a path",
+            id="no path to what stands for what it asks for",
+        ),
+        pytest.param(
+            {"pods": (DeclaredPods(at="spec.parts[*]", container="main", requests=("cpu=a|b",)),)},
+            "expected the path of one field, got 'spec.parts",
+            id="a substitute in one of several parts",
+        ),
+        pytest.param(
+            {"rules": (DeclaredRule(at="status.x", why="so"),)},
+            "expected a field of the spec, got status.x",
+            id="a rule about the status",
+        ),
+        pytest.param({"dropped": ("spec",)}, "expected a field of the spec, got spec", id="nothing is left to copy"),
         pytest.param({"name": "JobSet.v1.jobset.x-k8s.io"}, "one adapter per kind", id="declared twice"),
     ],
 )

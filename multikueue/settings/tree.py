@@ -745,10 +745,27 @@ class DeclaredPods(_Group):
     """The name of the one container of pods that come with no template, but with fields that say what they ask for."""
 
     requests: Amounts = ()
-    """What it asks for, each as RESOURCE=PATH. Memory in small letters is taken as Java writes it: 512m is 512Mi."""
+    """What it asks for, each as RESOURCE=PATH. Memory in small letters is taken as Java writes it: 512m is 512Mi. With
+    cpu=coreRequest|cores the field `cores` counts where there is no `coreRequest`, and the copy has it as `coreRequest`."""
 
     limits: Amounts = ()
     """What it may use at most, in the same way."""
+
+
+class DeclaredRule(_Group):
+    """What the webhook refuses in a queue: a field with one of these values."""
+
+    at: str
+    """The field, in the spec."""
+
+    values: tuple[bool | int | str, ...] = ()
+    """The values; without them any that is not empty, zero or false."""
+
+    needed: bool = False
+    """Whether it is refused if the field has none of them."""
+
+    why: str
+    """The reason, for the user."""
 
 
 class DeclaredKind(_Group):
@@ -787,6 +804,9 @@ class DeclaredKind(_Group):
 
     dropped: tuple[str, ...] = ()
     """Fields that no copy gets, besides managedBy; `spec.patches[manager=x]` stands for the items of a list that say so."""
+
+    rules: tuple[DeclaredRule, ...] = ()
+    """What the webhook refuses."""
 
 
 class Integrations(_Group):

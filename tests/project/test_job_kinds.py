@@ -26,12 +26,13 @@ from tests.jobs.builders import plain, with_status
 
 DOCS = Path(__file__).parents[2] / "docs" / "jobs.md"
 BLOCKS = [each for each in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "declared:" in each]
-LONGEST = 25
+LONGEST = 30
 """Lines that a kind may take."""
 
 
-def declared() -> dict[str, Adapter]:
-    settings = [Settings.model_validate(yaml.safe_load(block)) for block in BLOCKS]
+def declared(*roles: str) -> dict[str, Adapter]:
+    own = {"roles": roles} if roles else {}
+    settings = [Settings.model_validate(yaml.safe_load(block) | own) for block in BLOCKS]
     return {
         adapter.kind.kind: adapter for each in settings for adapter in adapters_of(each) if adapter.kind.is_optional
     }
@@ -47,6 +48,13 @@ def pod_sets(adapter: Adapter, spec: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = plain(adapter.workload_body(made(adapter, spec), priority=Priority()))["spec"][
         "podSets"
     ]
+    return found
+
+
+def copied(adapter: Adapter, spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec of the copy on a worker."""
+    body = adapter.remote_body(made(adapter, spec), workload_name="wl", origin="mk", attempt="now")
+    found: dict[str, Any] = plain(body)["spec"]
     return found
 
 
@@ -107,12 +115,55 @@ def test_the_example_with_fields_asks_for_what_they_say() -> None:
     }
 
 
+AS_PUBLISHED: dict[str, Any] = {
+    "suspend": True,
+    "mode": "cluster",
+    "driver": {"cores": 1, "memory": "512m", "serviceAccount": "spark"},
+    "executor": {"cores": 2, "instances": 3, "memory": "4g"},
+}
+"""Nearly every public one names its cores alone."""
+
+
+def test_cores_stand_for_a_request_of_them() -> None:
+    adapter = declared()["SparkApplication"]
+    said = [each["template"]["spec"]["containers"][0]["resources"] for each in pod_sets(adapter, AS_PUBLISHED)]
+    assert said == [{"requests": {"cpu": "1", "memory": "512Mi"}}, {"requests": {"cpu": "2", "memory": "4Gi"}}]
+    assert copied(adapter, AS_PUBLISHED) == {
+        **AS_PUBLISHED,
+        "driver": {**AS_PUBLISHED["driver"], "coreRequest": "1"},
+        "executor": {**AS_PUBLISHED["executor"], "coreRequest": "2"},
+    }
+
+
+def test_beside_kueue_which_counts_no_cores_the_copy_has_none_either() -> None:
+    adapter = declared("dispatch")["SparkApplication"]
+    assert copied(adapter, AS_PUBLISHED) == AS_PUBLISHED
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, None),
+        ({"dynamicAllocation": {"enabled": False}}, None),
+        (
+            {"dynamicAllocation": {"enabled": True, "maxExecutors": 10}},
+            "spec.dynamicAllocation.enabled: the quota is that of the instances it names",
+        ),
+        ({"executor": {"cores": 1}}, "spec.executor.instances: name how many executors take quota"),
+        ({"mode": "client"}, "spec.mode: expected cluster in a queue"),
+    ],
+)
+def test_what_kueue_refuses_is_refused_with_the_reason(change: dict[str, Any], expected: str | None) -> None:
+    adapter = declared()["SparkApplication"]
+    raw = encode({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "main"}}, "spec": AS_PUBLISHED | change})
+    assert adapter.refusal(adapter.submitted(raw)) == expected  # type: ignore[arg-type]
+
+
 def test_a_kind_without_a_manager_is_always_ours() -> None:
     adapter = declared()["SparkApplication"]
     job = made(adapter, SPARK | {"timeToLiveSeconds": 5})
     assert adapter.unmanaged_reason(job) is None
-    copy = plain(adapter.remote_body(job, workload_name="wl", origin="mk", attempt="now"))
-    assert copy["spec"] == SPARK
+    assert copied(adapter, SPARK | {"timeToLiveSeconds": 5}) == SPARK
     raw = encode({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "main"}}, "spec": {}})
     submitted = adapter.submitted(raw)  # type: ignore[arg-type]
     assert adapter.defaults(submitted, is_multikueue_queue=True) == [

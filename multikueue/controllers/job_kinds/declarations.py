@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from multikueue.jobs.integrations.external import plural
-from multikueue.jobs.kinds.declared.declaration import Declaration
+from multikueue.jobs.kinds.declared.declaration import Declaration, Rule
 from multikueue.jobs.kinds.declared.pod_sets import DeclaredContainer, Pods
-from multikueue.jobs.kinds.declared.status import state_of
-from multikueue.settings import DeclaredKind, DeclaredPods
+from multikueue.jobs.kinds.declared.status import StateRule, state_of
+from multikueue.settings import DeclaredKind, DeclaredPods, DeclaredRule
 
 __all__ = ["NOTHING", "Annotated", "declaration_of"]
 
@@ -41,7 +41,12 @@ def declaration_of(own: DeclaredKind) -> Declaration:
         active_counts=own.active_counts,
         active_states=tuple(filter(None, (state_of(own.active),))),
         dropped=own.dropped,
+        rules=tuple(map(_rule, own.rules)),
     )
+
+
+def _rule(own: DeclaredRule) -> Rule:
+    return Rule(StateRule(at=own.at, values=own.values), own.why, is_needed=own.needed)
 
 
 def _pods(own: DeclaredPods) -> Pods:

@@ -14,6 +14,7 @@ from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.kinds.declared.status import StateRule
 from multikueue.jobs.trees import paths
+from multikueue.jobs.trees.paths import Keys
 from multikueue.jobs.trees.templates import in_workload, part
 
 __all__ = ["Addition", "DeclaredContainer", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
@@ -27,7 +28,7 @@ _JAVA_AMOUNT = re.compile(r"([0-9]+)([kmgt])b?")
 
 class DeclaredContainer(msgspec.Struct, frozen=True, kw_only=True):
     """The only container of pods that fields describe instead of a template: its name, and the paths of its requests
-    and limits.
+    and limits. `a|b` is the field `a`, or where it is absent the field `b`.
 
     The template made of it also takes the part's scheduling fields that have the names they have in a pod.
     """
@@ -43,12 +44,27 @@ class DeclaredContainer(msgspec.Struct, frozen=True, kw_only=True):
         return {"spec": {"containers": [container], **placement}}
 
     def paths(self) -> Iterator[str]:
-        yield from (path for _, path in (*self.requests, *self.limits))
+        yield from (path for _, text in (*self.requests, *self.limits) for path in text.split("|"))
+
+    def has_substitutes(self) -> bool:
+        return any("|" in text for _, text in (*self.requests, *self.limits))
+
+    def substituted(self, found: Tree) -> Iterator[tuple[Keys, str]]:
+        """Absent fields that others stand for, each with what these say."""
+        for _, text in (*self.requests, *self.limits):
+            first, *others = text.split("|")
+            value = _first(found, others) if paths.only(found, first) is None else None
+            if value is not None:
+                yield paths.keys_of(first), str(value)
 
 
 def _amounts(found: Tree, at: tuple[tuple[str, str], ...]) -> Tree:
-    said = {resource: paths.only(found, path) for resource, path in at}
+    said = {resource: _first(found, text.split("|")) for resource, text in at}
     return {resource: _amount(resource, value) for resource, value in said.items() if value is not None}
+
+
+def _first(found: Tree, at: Iterable[str]) -> Any:
+    return next((value for path in at if (value := paths.only(found, path)) is not None), None)
 
 
 def _amount(resource: str, value: Any) -> str:
@@ -141,6 +157,14 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
         yield from filter(None, (self.at, self.template, self.name_at, self.count, *self.each, self.over))
         yield from self.when.paths() if self.when is not None else ()
         yield from self.otherwise.paths() if isinstance(self.otherwise, DeclaredContainer) else ()
+
+    def substituted(self, spec: msgspec.Raw) -> Iterator[tuple[Keys, str]]:
+        """Absent fields of the spec that its container reads, each with what the field that stands for it says."""
+        if isinstance(self.otherwise, DeclaredContainer) and self.otherwise.has_substitutes():
+            way = paths.keys_of(self.at)[1:]
+            found = paths.peek(spec, way)
+            for keys, value in self.otherwise.substituted(found) if isinstance(found, dict) else ():
+                yield (*way, *keys), value
 
     def _pod_set(self, found: Any, template: Any) -> Tree:
         count = number(paths.only(found, self.count))
