@@ -15,6 +15,8 @@ from typing import Any
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
+from multikueue.kube.transport.resolver import Resolver
+
 __all__ = ["MOST_UNASKED", "Connector"]
 
 _KEEP_ALIVE = 80.0
@@ -59,7 +61,7 @@ class Connector(aiohttp.TCPConnector):
     """
 
     def __init__(self, connecting: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
-        super().__init__(limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket)
+        super().__init__(limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket, resolver=Resolver())
         self._connecting = connecting
         self._cut_off_at = deque[float](maxlen=MOST_UNASKED)
         self._factory = partial(_Answers, self._loop, self._cut_off)  # type: ignore[assignment]  # a subclass of theirs
