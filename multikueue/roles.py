@@ -39,7 +39,7 @@ from multikueue.dispatch.handlers.outcome import sooner
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters, framework
-from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, HELD_BATCH_JOB
+from multikueue.jobs.kinds.batch_job.adapter import HELD_BATCH_JOB, BatchJob
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.reconciler.decide import mirror
 from multikueue.runtime import QueuePriority, Result, WorkQueue, run_controller
@@ -138,7 +138,8 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
     held = alone or integrations.kueue_holds_pods
     known = [framework(name, compatibility) for name in names if held or name not in GATED]
     if held and integrations.jobs_without_managed_by:
-        known = [HELD_BATCH_JOB if each is BATCH_JOB else each for each in known]
+        held_jobs = HELD_BATCH_JOB.of(compatibility)
+        known = [held_jobs if isinstance(each, BatchJob) else each for each in known]
     try:
         described = (*map(declaration_of, integrations.declared), *annotated.kinds)
         declared = (DeclaredJob(each, compatibility, is_explicit=alone) for each in described)

@@ -50,6 +50,7 @@ class CustomJob(AnyJob):
 class JobSpec(Value):
     parallelism: Int64 = 1
     completions: Int64 | None = None
+    completion_mode: str | None = None
     suspend: bool = False
     managed_by: str | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
@@ -79,6 +80,8 @@ class JobStatus(Value):
     terminating: Int64 = 0
     succeeded: Int64 = 0
     failed: Int64 = 0
+    completed_indexes: str = ""
+    failed_indexes: str | None = None
     uncounted_terminated_pods: UncountedPods = UncountedPods()
 
 

@@ -9,7 +9,7 @@ from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.jobs.framework.adapter import Adapter, Admitting
 from multikueue.jobs.integrations.declarations import DECLARATIONS
-from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, BatchJob
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.kinds.deployment import DEPLOYMENT
 from multikueue.jobs.kinds.pods.group import GroupOfPods
@@ -31,7 +31,7 @@ TEMPLATES: Mapping[str, Admitting] = MappingProxyType({"deployment": DEPLOYMENT,
 def framework(name: str, compatibility: Compatibility = NEWEST) -> Adapter:
     """A known kind by that name, as a release of Kueue has it."""
     adapter = FRAMEWORKS[name]
-    return adapter.of(compatibility) if isinstance(adapter, DeclaredJob | PlainPod) else adapter
+    return adapter.of(compatibility) if isinstance(adapter, BatchJob | DeclaredJob | PlainPod) else adapter
 
 
 GATED = frozenset({"pod", "statefulset"})

@@ -12,6 +12,7 @@ import msgspec
 from multikueue.api.jobs.job import AnyJob, Job, job_spec, job_status
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import JOBS
+from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.kueue.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.jobs.framework import webhook, workloads
@@ -19,6 +20,7 @@ from multikueue.jobs.framework.adapter import MANAGED
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.kinds.batch_job import status as batch_status
+from multikueue.jobs.kinds.batch_job.indexes import count_indexes
 from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO, is_partially_admitted
 from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count
 from multikueue.jobs.kinds.batch_job.template import is_same_pod_set, pod_set, remote_spec
@@ -47,19 +49,16 @@ class _Template(msgspec.Struct, frozen=True):
 _template: Callable[[msgspec.Raw], _Template] = decoder(_Template)
 
 
-class _Shape(msgspec.Struct, frozen=True, rename="camel"):
-    completion_mode: str = ""
-    completions: int | None = None
-
-
-_shape: Callable[[msgspec.Raw], _Shape] = decoder(_Shape)
-
-
 @dataclass(frozen=True, slots=True)
 class BatchJob(DefaultAdapter):
-    """The adapter of batch/v1 Job; has no state."""
+    """The adapter of batch/v1 Job; has no state. `has_failed_indexes`: as in `Compatibility`."""
 
+    has_failed_indexes: bool = True
     should_tell_suspension: ClassVar[bool] = True
+
+    def of(self, compatibility: Compatibility) -> BatchJob:
+        """The adapter as another release of Kueue has it."""
+        return type(self)(compatibility.has_failed_indexes)
 
     @property
     def kind(self) -> Kind[Job]:
@@ -131,14 +130,32 @@ class BatchJob(DefaultAdapter):
         return ready if ready >= (wanted if fewest is None else fewest) else 0
 
     def reclaimable(self, job: AnyJob) -> tuple[ReclaimablePod, ...]:
-        succeeded = job_status(job).succeeded
-        if not succeeded:  # the usual case, without decoding the much longer spec
+        """The pods that neither run nor may run again.
+
+        Example: with 50 completions, 100 at a time, one over and 49 that run, one pod of 50. Kueue gives all 50 back here
+        until 0.20 (#16111); and where a work queue was scaled below what is over, also what runs.
+        """
+        status = job_status(job)
+        if not (status.succeeded or status.failed_indexes):  # the usual case, without decoding the much longer spec
             return ()
         spec = job_spec(job)
-        remaining = (spec.parallelism if spec.completions is None else spec.completions) - succeeded
-        if spec.parallelism == 1 or remaining >= spec.parallelism:
+        if spec.parallelism == 1:
             return ()
-        return (ReclaimablePod(name="main", count=spec.parallelism - remaining),)
+        total = spec.parallelism if spec.completions is None else spec.completions
+        needed = max(min(spec.parallelism, total - self._over(job, total)), status.active + status.terminating)
+        freed = pods_count(job) - needed
+        return (ReclaimablePod(name="main", count=freed),) if freed > 0 else ()
+
+    def _over(self, job: AnyJob, total: int) -> int:
+        """The completions, of so many, for which no pod runs again.
+
+        `succeeded` may count indexes that a scaling took away (kueue#13117), and more than `total` of a work queue.
+        """
+        status = job_status(job)
+        if not _is_indexed(job):
+            return min(status.succeeded, total)
+        failed = (status.failed_indexes,) if self.has_failed_indexes and status.failed_indexes else ()
+        return count_indexes((status.completed_indexes, *failed), below=total)
 
     def status_to_copy(self, local: AnyJob, remote: AnyJob) -> msgspec.Raw | None:
         """The status for the local job, if it is new and may be written now (contract 5.3).
@@ -239,5 +256,9 @@ def _news(local: AnyJob, ours: Tree, theirs: Tree) -> msgspec.Raw | None:
 
 def _is_elastic_index(job: AnyJob) -> bool:
     """Whether the indexes of the job may be scaled down: the one case in which `succeeded` may decrease."""
-    shape = _shape(job.spec)
-    return shape.completion_mode == "Indexed" and shape.completions == job_spec(job).parallelism
+    spec = job_spec(job)
+    return _is_indexed(job) and spec.completions == spec.parallelism
+
+
+def _is_indexed(job: AnyJob) -> bool:
+    return job_spec(job).completion_mode == "Indexed"

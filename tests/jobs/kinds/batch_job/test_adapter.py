@@ -17,7 +17,6 @@ from multikueue.api.kueue.workload import (
     PREBUILT_LABEL,
     Finish,
     PriorityClassRef,
-    ReclaimablePod,
     Workload,
 )
 from multikueue.api.meta import encode
@@ -451,21 +450,3 @@ def test_a_reset_leaves_the_counters_that_may_not_decrease() -> None:
 )
 def test_no_reset(built: Job) -> None:
     assert BATCH_JOB.reset_status_patch(built) is None
-
-
-# --- pods that are over ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("spec", "succeeded", "expected"),
-    [
-        pytest.param({"parallelism": 1, "completions": 4}, 3, 0, id="one pod at a time"),
-        pytest.param({"parallelism": 3, "completions": 9}, 6, 0, id="all are needed once more"),
-        pytest.param({"parallelism": 3, "completions": 9}, 7, 1, id="two are left to do"),
-        pytest.param({"parallelism": 3, "completions": None}, 1, 1, id="as many as run must succeed"),
-        pytest.param({"parallelism": 3, "completions": 9}, 0, 0, id="none has succeeded"),
-    ],
-)
-def test_pods_that_are_not_needed_again_give_their_quota_back(spec: Tree, succeeded: int, expected: int) -> None:
-    pods = (ReclaimablePod(name="main", count=expected),) if expected else ()
-    assert BATCH_JOB.reclaimable(with_status(with_spec(ours().build(), **spec), {"succeeded": succeeded})) == pods
