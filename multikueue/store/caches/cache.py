@@ -110,8 +110,14 @@ class Cache(Generic[T]):
         return self._collection(namespace).newest
 
     def should_keep(self, item: T, /) -> bool:
-        """Whether to keep an object of a watch or list. A caller that upserts an object by itself knows it."""
-        return self._orphans is None or item.key in self._objects or self._orphans.admit(item)
+        """Whether to keep an object of a watch or list. A caller that upserts an object by itself knows it. An unknown
+        object that is kept, and whose new version is too large for that, is dropped."""
+        orphans, key = self._orphans, item.key
+        if orphans is None or (key in self._objects and not orphans.has(key)) or orphans.admit(item):
+            return True
+        if (old := self._objects.find(key)) is not None:
+            self._drop(old)
+        return False
 
     def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
         """Whether an object of one of these names may exist that was left out."""

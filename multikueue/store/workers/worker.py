@@ -19,7 +19,7 @@ from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.store.caches.cache import Cache, ignore
 from multikueue.store.caches.jobs import JobCaches
-from multikueue.store.caches.orphans import Orphans
+from multikueue.store.caches.orphans import OrphanRoom, Orphans
 from multikueue.store.workers.expectations import Expectations
 from multikueue.store.workers.watch_scope import WatchScope
 
@@ -52,6 +52,11 @@ def _names_of_copy(copy: Workload) -> Iterable[ObjectKey]:
 def _names_of_job(job: AnyJob) -> Iterable[ObjectKey]:
     """Its own key too: an elastic job is marked with an earlier slice for a while."""
     return (job.key, *prebuilt_key(job))
+
+
+def _is_swept(item: Workload | AnyJob) -> bool:
+    """Whether `WorkerView.held` names it, so that the sweep finds it. A job without a workload is left to its maker."""
+    return isinstance(item, Workload) or any(True for _ in prebuilt_key(item))
 
 
 def _nobody(_worker: WorkerView, _aspect: WorkerAspect) -> None:
@@ -107,6 +112,7 @@ class WorkerView:
         "_changed",
         "_known",
         "_list_anew",
+        "_orphan_room",
         "_places",
         "expectations",
         "expires",
@@ -129,7 +135,7 @@ class WorkerView:
         since: datetime | None = None,
         known: Known | None = None,
     ) -> None:
-        self._known = known
+        self._known, self._orphan_room = known, OrphanRoom()
         self._list_anew: Callable[[], None] = ignore
         self.name, self.why, self.leaving = name, "not connected yet", ""
         self.expires: datetime | None = None
@@ -317,7 +323,9 @@ class WorkerView:
     def _orphans(
         self, is_known: Callable[[Any], bool], names: Callable[[Any], Iterable[ObjectKey]]
     ) -> Orphans[Any] | None:
-        return Orphans(is_known, names, lambda: self._list_anew()) if self._known is not None else None
+        if self._known is None:
+            return None
+        return Orphans(is_known, names, lambda: self._list_anew(), is_swept=_is_swept, room=self._orphan_room)
 
     def _is_job_known(self, job: AnyJob) -> bool:
         assert self._known is not None

@@ -12,7 +12,7 @@ from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.dispatch.group.group import Asked
 from multikueue.store.caches import orphans
 from multikueue.store.caches.cache import Cache
-from multikueue.store.caches.orphans import Orphans
+from multikueue.store.caches.orphans import MOST_BYTES, Orphans
 from multikueue.store.store import Store
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW, job, workload
@@ -75,6 +75,60 @@ def test_so_many_orphans_are_cached_and_all_that_is_known(way: str) -> None:
     getattr(told, way)("a", *FOUR, "one too many", "b")
     assert told.names == ["a", "b", *FOUR]
     assert told.left_out == {"one too many"}
+
+
+def large(name: str, kibibytes: int, *, version: int = 1) -> Workload:
+    return workload(name).annotations({"text": "x" * 1024 * kibibytes}).version(version).build()
+
+
+def test_large_orphans_take_as_much_memory_together_as_small_ones() -> None:
+    told = Told(known=("known",))
+    assert [told.cache.should_keep(large(name, MOST_BYTES // 2**11)) for name in FOUR[:3]] == [True, False, False]
+    assert told.cache.should_keep(large("known", MOST_BYTES // 2**10))
+    assert told.left_out == set(FOUR[1:3])
+
+
+def test_one_orphan_is_cached_whatever_its_size() -> None:
+    told = Told()
+    assert told.cache.should_keep(large("x", 2 * MOST_BYTES // 2**10))
+
+
+def test_an_orphan_that_grows_is_dropped_where_there_is_no_room_for_it() -> None:
+    told = Told()
+    for name in ("x", "y"):
+        assert told.cache.should_keep(large(name, 1))
+        told.cache.upsert(large(name, 1))
+    assert not told.cache.should_keep(large("x", MOST_BYTES // 2**10, version=2))
+    assert told.names == ["y"]
+    assert told.left_out == {"x"}
+    told.cache.should_keep(large("y", 2, version=2))
+    assert told.names == ["y"]
+
+
+def test_large_orphans_that_are_gone_make_room_for_a_list() -> None:
+    told = Told()
+    item = large("x", MOST_BYTES // 2**10 - 10)
+    assert told.cache.should_keep(item)
+    told.cache.upsert(item)
+    assert not told.cache.should_keep(large("y", 20))
+    told.cache.remove(item)
+    assert told.rooms == 1
+    told.cache.expect_list()
+    assert told.cache.should_keep(large("y", 20))
+
+
+def test_all_kinds_of_a_worker_share_the_memory() -> None:
+    _, worker, _ = _worker(fill=())
+    assert worker.workloads.should_keep(large("x", MOST_BYTES // 2**11))
+    item = job("y").prebuilt("z").annotations({"text": "x" * (MOST_BYTES // 2)}).build()
+    assert not worker.jobs.of(JOBS).should_keep(item)
+
+
+def test_a_job_that_no_sweep_removes_is_not_cached() -> None:
+    """It has our origin and names no workload: anybody may make as many as the worker lets them."""
+    _, worker, _ = _worker(fill=())
+    assert not worker.jobs.of(JOBS).should_keep(job("x").build())
+    assert worker.jobs.of(JOBS).should_keep(job("x").prebuilt("gone").build())
 
 
 def test_what_is_there_is_always_wanted() -> None:
@@ -156,14 +210,14 @@ def test_a_list_of_one_namespace_says_nothing_about_others() -> None:
     assert told.left_out == {"y"}
 
 
-def _worker() -> tuple[Store, WorkerView, list[str]]:
+def _worker(fill: Iterable[str] = FOUR) -> tuple[Store, WorkerView, list[str]]:
     """One that has as many orphans of each kind as there may be, and notes when it is to be listed anew."""
     store, _ = stored()
     worker, anew = store.worker("w1"), list[str]()
     worker.watched_by(lambda: anew.append("anew"))
-    for name in FOUR:
+    for name in fill:
         worker.workloads.should_keep(workload(name).build())
-        worker.jobs.of(JOBS).should_keep(job(name).build())
+        worker.jobs.of(JOBS).should_keep(job(name).prebuilt(name).build())
     return store, worker, anew
 
 
