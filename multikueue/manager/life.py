@@ -170,7 +170,7 @@ class Manager:
                 settings=self.in_force,
                 now=self.clock.now,
                 wake=queues.workloads.add,
-                failed=lambda name: self.metrics.strategy_failures(name).inc(),
+                failed=self.metrics.guarded("strategies", lambda name: self.metrics.strategy_failures(name).inc()),
             ),
             now=self.clock.now,
             settings=self.in_force,

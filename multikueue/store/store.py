@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -15,7 +15,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.group.group import Asked
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
-from multikueue.store.caches.cache import Cache
+from multikueue.store.caches.cache import Cache, Failed, ignore
 from multikueue.store.event_handlers import concerned, triggers
 from multikueue.store.event_handlers.changes import Change
 from multikueue.store.event_handlers.triggers import Table, keys_after
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class WorkerObserver(Protocol):
-    """A read-only observer of workers: called when a worker is met or forgotten, and when its connectivity changes."""
+    """An observer of workers: told after a worker was met or forgotten, and after its connectivity changed."""
 
     def worker_met(self, worker: WorkerView) -> None: ...
     def worker_forgotten(self, worker: WorkerView) -> None: ...
@@ -66,10 +66,10 @@ class Store(State):
             wins_by=wins_by,
         )
         self.engine, self._queues = engine, queues
-        self._observers: list[WorkerObserver] = []
+        self._observers: list[tuple[WorkerObserver, Failed]] = []
         self._writes = Writes()
-        self.workloads.observe(self._workload_changed)
-        self.jobs.observe(self._job_changed)
+        self.workloads.follow(self._workload_changed)
+        self.jobs.follow(self._job_changed)
         quota: tuple[tuple[Cache[Any], Table[Any]], ...] = (
             (self.cluster_queues, triggers.CLUSTER_QUEUE),
             (self.local_queues, triggers.LOCAL_QUEUE),
@@ -83,12 +83,12 @@ class Store(State):
             (self.device_classes, triggers.DEVICE_CLASS),
         )
         for cache, rows in quota:
-            cache.observe(partial(self._quota_changed, rows))
-        self.configs.observe(partial(self._fleet_changed, triggers.CONFIG))
-        self.clusters.observe(partial(self._fleet_changed, triggers.CLUSTER))
-        self.secrets.observe(partial(self._changed, triggers.SECRET))
-        self.profiles.observe(partial(self._changed, triggers.PROFILE))
-        self.priority_classes.observe(partial(self._changed, triggers.PRIORITY_CLASS))
+            cache.follow(partial(self._quota_changed, rows))
+        self.configs.follow(partial(self._fleet_changed, triggers.CONFIG))
+        self.clusters.follow(partial(self._fleet_changed, triggers.CLUSTER))
+        self.secrets.follow(partial(self._changed, triggers.SECRET))
+        self.profiles.follow(partial(self._changed, triggers.PROFILE))
+        self.priority_classes.follow(partial(self._changed, triggers.PRIORITY_CLASS))
 
     # The manager cluster.
 
@@ -192,9 +192,17 @@ class Store(State):
 
     # Workers.
 
-    def observe(self, observer: WorkerObserver) -> None:
-        """Call the observer from now on."""
-        self._observers.append(observer)
+    def observe(self, observer: WorkerObserver, failed: Failed = ignore) -> None:
+        """Call the observer from now on. What it raises goes to `failed` and nowhere else, as in `Cache.observe`."""
+        self._observers.append((observer, failed))
+
+    def _show(self, what: Callable[[WorkerObserver], None]) -> None:
+        for observer, failed in self._observers:
+            try:
+                what(observer)
+            except Exception as error:  # noqa: BLE001  # the boundary: who looks is no part of what is done
+                with suppress(Exception):
+                    failed(error)
 
     def worker(self, name: str) -> WorkerView:
         """The view of a worker, created on first use."""
@@ -212,11 +220,10 @@ class Store(State):
         )
         for kind in self.jobs.kinds:
             worker.jobs.open(kind)
-        worker.workloads.observe(partial(self._copy_changed, worker))
-        worker.jobs.observe(partial(self._remote_job_changed, worker))
+        worker.workloads.follow(partial(self._copy_changed, worker))
+        worker.jobs.follow(partial(self._remote_job_changed, worker))
         self.workers[name] = worker
-        for observer in self._observers:
-            observer.worker_met(worker)
+        self._show(lambda observer: observer.worker_met(worker))
         return worker
 
     def forget_worker(self, name: str) -> bool:
@@ -233,19 +240,17 @@ class Store(State):
         del self.workers[name]
         self.ceilings.forget(name)
         self.fleets.clear()
-        for observer in self._observers:
-            observer.worker_forgotten(worker)
         for local in naming:  # they may have waited for it
             self._queues.add("workloads", local.key)
+        self._show(lambda observer: observer.worker_forgotten(worker))
         return True
 
     def _worker_changed(self, worker: WorkerView, aspect: WorkerAspect) -> None:
         if aspect != "silence":
             self.fleets.clear()
-        if aspect == "reach":
-            for observer in self._observers:
-                observer.reach_changed(worker)
         self._look_again(triggers.WORKER[aspect], Change(None, None, worker=worker.name))
+        if aspect == "reach":
+            self._show(lambda observer: observer.reach_changed(worker))
 
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
         """Skips changes that the plan expects."""

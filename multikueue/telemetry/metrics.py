@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import accumulate
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
 import msgspec
 from prometheus_client import (
@@ -31,6 +31,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricF
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
+from multikueue.telemetry.logger import get_logger
 from multikueue.telemetry.sink import STDERR
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "kueue_buckets",
     "outbox_of",
 ]
+
+log = get_logger()
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -89,6 +92,7 @@ class ApiCall(Protocol):
 
 
 _I = TypeVar("_I", Counter, Histogram)
+P = ParamSpec("P")
 
 
 class LabelledInstrument(Generic[_I]):
@@ -325,12 +329,43 @@ class Metrics:
             )
         )
         registry.register(_Log())
+        self._look_failures = LabelledInstrument(
+            Counter(
+                "multikueue_look_failures",
+                "Errors in what only looks, by what it looks at: a count or a log line is missing, nothing else",
+                ("what",),
+                registry=registry,
+            )
+        )
+        self._failed_looks: set[str] = set()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
 
+    def look_failed(self, what: str, error: Exception) -> None:
+        """Counts an error of an observer, and logs the first of each. Never raises."""
+        with suppress(Exception):
+            if what not in self._failed_looks:
+                self._failed_looks.add(what)
+                log.error("look.failed", what=what, exc_info=error)
+            self._look_failures(what).inc()
+
+    def guarded(self, what: str, look: Callable[P, object]) -> Callable[P, None]:
+        """`look`, whose errors are counted (`look_failed`) instead of raised."""
+
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                look(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001  # the boundary: who looks is no part of what is done
+                self.look_failed(what, error)
+
+        return guarded
+
     def called(self, call: ApiCall) -> None:
         """Count one API call; passed to the client as `on_call`."""
-        self._calls.count(call)
+        try:
+            self._calls.count(call)
+        except Exception as error:  # noqa: BLE001  # the boundary, as in `guarded`, with one call less
+            self.look_failed("calls", error)
 
     def turned(self, seconds: float, own: float) -> None:
         """Record a busy turn of the event loop, in seconds; `own` excludes the time in which others had the
@@ -371,7 +406,7 @@ class Metrics:
             for name in _names(error):
                 self.reconcile_errors(controller, name).inc()
 
-        return failed
+        return self.guarded("reconciles", failed)
 
     def render(self, state: Iterable[Metric] = ()) -> bytes:
         """All metrics in the text format of Prometheus, after `state`. Takes milliseconds: call it in a thread."""

@@ -2,7 +2,8 @@
 
 Each log line and each count follows from the difference between two versions of an object. So there is no line without
 a change, no line twice, and the changes of other writers (Kueue beside us, an administrator) are logged like ours. The
-observer never acts and never fails the code it observes.
+observer never acts. It looks after each change was made (`Cache.observe`), so an error of its own costs a line or a count
+at most: `multikueue_look_failures_total` counts these.
 """
 
 from __future__ import annotations
@@ -96,17 +97,19 @@ class Observer:
     _stories: dict[ObjectKey, _Story] = field(default_factory=dict)
 
     def attach(self) -> None:
-        self.store.jobs.observe(self._job_changed)
-        self.store.workloads.observe(self._workload_changed)
-        self.store.cluster_queues.observe(self._cluster_queue_changed)
-        self.store.local_queues.observe(self._local_queue_changed)
-        self.store.observe(self)
+        failed = self.metrics.look_failed
+        self.store.jobs.observe(self._job_changed, partial(failed, "jobs"))
+        self.store.workloads.observe(self._workload_changed, partial(failed, "workloads"))
+        self.store.cluster_queues.observe(self._cluster_queue_changed, partial(failed, "cluster_queues"))
+        self.store.local_queues.observe(self._local_queue_changed, partial(failed, "local_queues"))
+        self.store.observe(self, partial(failed, "workers"))
 
     # Workers.
 
     def worker_met(self, worker: WorkerView) -> None:
-        worker.workloads.observe(partial(self._copy_changed, worker))
-        worker.jobs.observe(partial(self._remote_job_changed, worker))
+        failed = self.metrics.look_failed
+        worker.workloads.observe(partial(self._copy_changed, worker), partial(failed, "copies"))
+        worker.jobs.observe(partial(self._remote_job_changed, worker), partial(failed, "remote_jobs"))
 
     def worker_forgotten(self, worker: WorkerView) -> None:
         self.metrics.forget_cluster(worker.name)

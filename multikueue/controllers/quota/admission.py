@@ -44,17 +44,21 @@ class SchedulerLoop:
     def _cycle(self, context: ReconcileContext) -> Cycle:
         began = monotonic()
         cycle = context.store.engine.scheduler.cycle(context.now())
+        seconds = monotonic() - began
+        for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
+            context.queues.workloads.add(key)
         if cycle.heads:
-            result = "success" if cycle.reserved else "inadmissible"
-            context.metrics.attempts(result).inc()
-            context.metrics.attempt_seconds(result).observe(monotonic() - began)
+            context.metrics.guarded("admission", self._count)(context, cycle, seconds)
+        return cycle
+
+    def _count(self, context: ReconcileContext, cycle: Cycle, seconds: float) -> None:
+        result = "success" if cycle.reserved else "inadmissible"
+        context.metrics.attempts(result).inc()
+        context.metrics.attempt_seconds(result).observe(seconds)
         for key in cycle.evicted:
             eviction = context.store.engine.scheduler.eviction(key)
             assert eviction is not None, "nobody has seen it yet"
             context.metrics.preempted(eviction.by, eviction.cause.value).inc()
-        for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
-            context.queues.workloads.add(key)
-        return cycle
 
     async def _rest(self, context: ReconcileContext) -> None:
         """Waits for `wake`, or until the next parked workload is due."""

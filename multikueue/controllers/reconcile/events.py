@@ -115,7 +115,7 @@ class Recorder:
         return (body for line in (self._warnings, self._normal) for _, _, body in line.waiting)
 
     def _count(self, reason: str, outcome: str) -> None:
-        self.metrics.events(reason, outcome).inc()
+        self.metrics.guarded("events", lambda: self.metrics.events(reason, outcome).inc())()
 
     async def run(self, client: ClusterClient) -> None:
         """Sends the collected events for ever: warnings first, and each type in order."""

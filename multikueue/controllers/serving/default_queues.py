@@ -23,7 +23,7 @@ class DefaultQueues:
         self._news = anyio.Event()
         for queue in queues:
             self._changed(None, queue)
-        queues.observe(self._changed)
+        queues.follow(self._changed)
 
     def __contains__(self, namespace: str) -> bool:
         return namespace in self._namespaces

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -17,6 +18,7 @@ T = TypeVar("T", bound=Object)
 
 Indexer = Callable[[T], Iterable[Hashable]]
 Listener = Callable[[T | None, T | None], None]
+Failed = Callable[[Exception], None]
 
 
 STEP = 100
@@ -47,8 +49,10 @@ class Cache(Generic[T]):
     - A list replaces everything known before its request, without regard to versions: a cluster restored from a backup
       counts its versions again from an earlier one.
     - `on_change(old, new)` gets each real change: (None, new) added, (old, new) changed, (old, None) deleted.
+    - Who decides by the objects follows the cache (`on_change`, `follow`) and is part of the change. Who only looks
+      observes it (`observe`), after the change is made: an error there costs nothing but that look.
     - `unreadable` has the objects that cannot be decoded or applied, and why. Their absence, or their older version,
-      means nothing. An error in a listener costs only that object: the change is rolled back, the object is set aside,
+      means nothing. An error in a follower costs only that object: the change is rolled back, the object is set aside,
       and its next version, or the next list, is another attempt.
     - A list covers one namespace, or all (""): a client that lists some namespaces has a collection for each.
     - With `orphans`, the cache keeps only some of the unknown objects at a time.
@@ -68,7 +72,8 @@ class Cache(Generic[T]):
         self._objects: PackingMap[T] | WholeMap[T] = WholeMap() if is_over is never else PackingMap(is_over)
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._lists: dict[str, _Told[T]] = {"": _Told()}
-        self._listeners: list[Listener[T]] = [on_change]
+        self._decides: list[Listener[T]] = [on_change]
+        self._looks: list[tuple[Listener[T], Failed]] = []
         self._indexers = dict(indexes or {})
         self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in self._indexers}
 
@@ -86,9 +91,14 @@ class Cache(Generic[T]):
         """The objects that are not packed: all that are not over, and few others."""
         return self._objects.going_on()
 
-    def observe(self, listener: Listener[T]) -> None:
-        """Call `listener` with each real change too, after `on_change`."""
-        self._listeners.append(listener)
+    def follow(self, listener: Listener[T]) -> None:
+        """Call `listener` with each real change too, after `on_change` and as a part of the change: if it raises, the
+        change is rolled back."""
+        self._decides.append(listener)
+
+    def observe(self, listener: Listener[T], failed: Failed = ignore) -> None:
+        """Call `listener` with each real change, once it is made. What it raises goes to `failed` and nowhere else."""
+        self._looks.append((listener, failed))
 
     def get(self, key: ObjectKey) -> T | None:
         return self._objects.find(key)
@@ -231,21 +241,31 @@ class Cache(Generic[T]):
             raise
         except Exception as error:  # noqa: BLE001  # the boundary: one object's error costs no other object
             self.unreadable[key] = why_unreadable(error)
+            if new is not None:
+                return
         else:
             self.unreadable.pop(key, None)
+        for listener, failed in self._looks:
+            try:
+                listener(old, new)
+            except InvariantBroken:
+                raise
+            except Exception as error:  # noqa: BLE001  # the boundary: who looks is no part of what is done
+                with suppress(Exception):
+                    failed(error)
 
     def _change(self, key: ObjectKey, old: T | None, new: T | None) -> None:
         self._hold(key, old, new)
         if new is None:  # a deletion is never rolled back: call all listeners
-            return _tell(self._listeners, old, new)
+            return _tell(self._decides, old, new)
         told = 0
         try:
-            for listener in self._listeners:
+            for listener in self._decides:
                 told += 1
                 listener(old, new)
         except Exception:
             self._hold(key, new, old)
-            _tell(self._listeners[:told], new, old)
+            _tell(self._decides[:told], new, old)
             raise
         return None
 

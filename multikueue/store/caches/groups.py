@@ -41,7 +41,7 @@ class Groups(Cache[PodGroup]):
         self._pods, self._copies = pods, are_copies
         self._stale: dict[ObjectKey, None] = {}
         self._versions = count(1)
-        pods.observe(self._member_changed)
+        pods.follow(self._member_changed)
 
     def __len__(self) -> int:
         self._gather_all()

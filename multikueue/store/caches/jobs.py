@@ -17,7 +17,7 @@ from multikueue.api.values.foreign import answer_or
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.workloads import by_label
 from multikueue.jobs.integrations.frameworks import Adapters
-from multikueue.store.caches.cache import Cache, Indexer, Listener, ignore
+from multikueue.store.caches.cache import Cache, Failed, Indexer, Listener, ignore
 from multikueue.store.caches.groups import Groups, group_key
 from multikueue.store.caches.orphans import Orphans
 from multikueue.store.caches.packing import never
@@ -70,7 +70,8 @@ class JobCaches:
         self._adapters, self._on_change, self._copies = adapters, on_change, are_copies
         self._indexes: dict[str, Indexer[Any]] = dict(indexes or {})
         self._caches: dict[str, Cache[Any]] = {}
-        self._observers: list[Listener[AnyJob]] = []
+        self._followers: list[Listener[AnyJob]] = []
+        self._observers: list[tuple[Listener[AnyJob], Failed]] = []
         self._waiting: list[Opened] = []
         for adapter in adapters:
             if not adapter.kind.is_optional:
@@ -104,8 +105,7 @@ class JobCaches:
             partial(_has_ended, self._adapters.named(kind.name)) if self._should_pack and kind is not PODS else never
         )
         cache = cache_type(on_change, indexes=indexes, orphans=self._orphans(), is_over=is_over)
-        for listener in self._observers:
-            cache.observe(listener)
+        self._tell(cache)
         self._caches[kind.name] = cache
         if kind is PODS:
             self._gather(cache)
@@ -121,9 +121,15 @@ class JobCaches:
             are_copies=self._copies,
             indexes=self._indexes,
         )
-        for listener in self._observers:
-            groups.observe(listener)
+        self._tell(groups)
         self._caches[POD_GROUPS.name] = groups
+
+    def _tell(self, cache: Cache[Any]) -> None:
+        """Has the new cache tell all who want to know."""
+        for listener in self._followers:
+            cache.follow(listener)
+        for listener, failed in self._observers:
+            cache.observe(listener, failed)
 
     @contextmanager
     def telling(self, opened: Opened) -> Iterator[None]:
@@ -141,11 +147,17 @@ class JobCaches:
         """The cache of a kind; KeyError if it is not open."""
         return self._caches[kind.name]
 
-    def observe(self, listener: Listener[AnyJob]) -> None:
-        """Call `listener` with changes of jobs of all kinds, as `Cache.observe` does."""
-        self._observers.append(listener)
+    def follow(self, listener: Listener[AnyJob]) -> None:
+        """Call `listener` with changes of jobs of all kinds, as `Cache.follow` does."""
+        self._followers.append(listener)
         for cache in self._caches.values():
-            cache.observe(listener)
+            cache.follow(listener)
+
+    def observe(self, listener: Listener[AnyJob], failed: Failed = ignore) -> None:
+        """Call `listener` with changes of jobs of all kinds, as `Cache.observe` does."""
+        self._observers.append((listener, failed))
+        for cache in self._caches.values():
+            cache.observe(listener, failed)
 
     def get(self, key: JobKey) -> AnyJob | None:
         cache = self._caches.get(key.kind)

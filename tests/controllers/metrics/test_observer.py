@@ -10,6 +10,7 @@ import pytest
 import structlog
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import Counter, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
@@ -19,7 +20,7 @@ from multikueue.controllers.metrics.observer import Observer
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
-from multikueue.telemetry.metrics import Metrics
+from multikueue.telemetry.metrics import LabelledInstrument, Metrics
 from multikueue.testing import NOW, workload
 from tests.controllers.table import NAMESPACE, Table, table
 
@@ -215,6 +216,62 @@ async def test_a_standby_tells_and_counts_nothing() -> None:
     world.submit()
     assert await told(world) == []
     assert value(world, "kueue_quota_reserved_workloads_total") == 0
+
+
+def _raises(*_args: object, **_labels: object) -> None:
+    raise OSError("database is locked")
+
+
+LOOKS = (
+    (Observer, "_job_changed"),
+    (Observer, "_workload_changed"),
+    (Observer, "_copy_changed"),
+    (Observer, "_remote_job_changed"),
+    (Observer, "reach_changed"),
+    (Observer, "worker_met"),
+)
+INSTRUMENTS = ((LabelledInstrument, "__call__"), (Histogram, "observe"), (Counter, "inc"))
+COUNTS = (*LOOKS, *INSTRUMENTS[:2])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "failing",
+    [*((each,) for each in (*LOOKS, *INSTRUMENTS)), COUNTS],
+    ids=[*(f"{kind.__name__}.{name} fails" for kind, name in (*LOOKS, *INSTRUMENTS)), "all of them fail"],
+)
+async def test_a_look_that_fails_keeps_no_job_from_its_end(
+    failing: tuple[tuple[type, str], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind, name in failing:
+        monkeypatch.setattr(kind, name, _raises)
+    world = table()
+    world.submit()
+    await world.settle()
+    assert world.copies() == ["w1", "w2", "w3"]
+    world.cut("w3")
+    world.admit("w1")
+    await world.settle()
+    assert world.runs_on() == ["w1"]
+    world.connect("w3")
+    world.finish("w1")
+    await world.settle()
+    finished = world.condition("Finished")
+    assert finished is not None
+    assert finished["status"] == "True"
+    assert world.copies() == []
+    assert [cache.unreadable for _, _, cache in world.store.caches() if cache.unreadable] == []
+
+
+@pytest.mark.anyio
+async def test_a_look_that_fails_is_counted_each_time_and_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Observer, "_copy_changed", _raises)
+    world = table()
+    world.submit()
+    with capture_logs() as entries:
+        await world.settle()
+    assert [entry["what"] for entry in entries if entry["event"] == "look.failed"] == ["copies"]
+    assert value(world, "multikueue_look_failures_total", what="copies") == 3
 
 
 @pytest.mark.anyio

@@ -306,10 +306,10 @@ def test_it_is_tried_again_when_it_is_told_of_again(version: int) -> None:
 
 
 @pytest.mark.parametrize("before", [None, "x"], ids=["a new one", "a change"])
-def test_an_observer_that_fails_has_all_put_back_for_everybody(before: str | None) -> None:
+def test_a_follower_that_fails_has_all_put_back_for_everybody(before: str | None) -> None:
     told, failing, late = Told(), Picky(), Told()
-    for observer in (failing, late):
-        told.cache.observe(observer.note)
+    for follower in (failing, late):
+        told.cache.follow(follower.note)
     if before is not None:
         told.cache.upsert(seen(version=1, team=before))
     told.cache.upsert(seen(version=2, team="bad"))
@@ -327,11 +327,74 @@ def test_all_are_told_that_an_object_is_gone_be_it_that_one_of_them_fails() -> N
             raise Trouble("too odd")
 
     cache, late = Cache[Workload](failing), Told()
-    cache.observe(late.note)
+    cache.follow(late.note)
     cache.upsert(seen(version=1))
     cache.remove(seen(version=2))
     assert late.changes == ["added a", "gone a"]
     assert len(cache) == 0
+
+
+# Whoever looks on may fail, too: it is no part of the change.
+
+
+class Onlooker(Told):
+    """One whose every look fails, and what became of its failures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: list[str] = []
+
+    def look(self, old: Workload | None, new: Workload | None) -> None:
+        self.note(old, new)
+        raise OSError("database is locked")
+
+    def failed(self, error: Exception) -> None:
+        self.failures.append(str(error))
+        raise OSError("nor can this be said")
+
+
+def test_an_onlooker_that_fails_costs_nobody_anything() -> None:
+    told, onlooker, late = Told(), Onlooker(), Told()
+    told.cache.observe(onlooker.look, onlooker.failed)
+    told.cache.observe(onlooker.look)
+    told.cache.observe(late.note)
+    told.cache.follow(late.note)
+    told.cache.upsert(seen(version=1, team="x"))
+    told.cache.upsert(seen(version=2, team="x"))
+    told.cache.replace([seen("b", uid="u2", version=3)], 3)
+    assert [w.metadata.name for w in told.cache] == ["b"]
+    assert told.cache.unreadable == {}
+    changes = ["added a", "changed a", "gone a", "added b"]
+    assert told.changes == changes
+    assert onlooker.changes == late.changes == [each for each in changes for _ in range(2)]
+    assert onlooker.failures == ["database is locked"] * len(changes)
+
+
+def test_an_onlooker_is_told_of_nothing_that_is_rolled_back() -> None:
+    told, onlooker = Picky(), Told()
+    told.cache.observe(onlooker.note)
+    told.cache.upsert(seen(team="bad"))
+    assert onlooker.changes == []
+
+
+def test_an_onlooker_sees_the_change_as_made_by_all_who_follow() -> None:
+    cache, order = Cache[Workload](), list[str]()
+    cache.observe(lambda _old, new: order.append(f"looks, {len(cache)}"))
+    cache.follow(lambda _old, new: order.append("decides"))
+    cache.upsert(seen())
+    assert order == ["decides", "looks, 1"]
+
+
+def test_an_onlooker_is_told_what_is_gone_be_it_that_a_follower_fails() -> None:
+    def failing(_old: object, new: object) -> None:
+        if new is None:
+            raise Trouble("too odd")
+
+    cache, onlooker = Cache[Workload](failing), Told()
+    cache.observe(onlooker.note)
+    cache.upsert(seen(version=1))
+    cache.remove(seen(version=2))
+    assert onlooker.changes == ["added a", "gone a"]
 
 
 def test_the_rest_of_a_list_is_taken_in() -> None:

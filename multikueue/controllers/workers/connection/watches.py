@@ -72,11 +72,12 @@ class Watches:
     def _reflector(self, client: Client, kind: Kind[Any], cache: Cache[Any], namespace: str) -> Reflector[Any]:
         def on_state(is_healthy: bool, why: str) -> None:
             is_missing = not is_healthy and reflector.refused and _is_optional(kind, namespace)
-            if not is_healthy and not is_missing:
-                self.context.metrics.watch_failures(self.worker.name, kind.plural).inc()
             self.worker.record_watch(kind, why if is_missing else "", self.context.now(), namespace=namespace)
             self.health.report("namespaces", self._why_none_watched())
             self.health.report(_part(kind, namespace), "" if is_healthy or is_missing else f"{kind.plural}: {why}")
+            if not is_healthy and not is_missing:
+                metrics = self.context.metrics
+                metrics.guarded("watches", lambda: metrics.watch_failures(self.worker.name, kind.plural).inc())()
 
         reflector: Reflector[Any] = Reflector(
             client,
