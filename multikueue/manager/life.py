@@ -66,6 +66,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     observer: Observer
 
     def act(self) -> None:
+        self.context.store.lead()
         self.observer.is_acting = True
         self.enqueuer.is_acting = True
 
@@ -96,6 +97,7 @@ class Manager:
         await first(self.stop.wait, self.kinds.known)
         parts = self.assemble()
         context, runnables = parts.context, parts.runnables
+        context.store.stand_by()
         caches = (watch.kind.plural for watch in runnables.watches)
         self.readiness = Readiness(caches=caches, has_webhook=self.settings.webhook.enabled)
         defaults = DefaultQueues(context.store.local_queues) if self.settings.webhook.default_queue else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -22,11 +22,14 @@ from multikueue.store.event_handlers.triggers import Table, keys_after
 from multikueue.store.event_handlers.writes import Writes
 from multikueue.store.queues import Key, Queue, WorkQueues
 from multikueue.store.state import State, workers_named_by
-from multikueue.store.workers.worker import WorkerAspect, WorkerView, prebuilt_key
+from multikueue.store.workers.worker import FOREVER, WorkerAspect, WorkerView, prebuilt_key
 
 __all__ = ["Store", "WorkerObserver"]
 
 T = TypeVar("T")
+
+TIME_TO_ANSWER = timedelta(minutes=1)
+"""How long after this process has begun to act, or has met it, a worker that it has not reached since then is not lost."""
 
 
 class WorkerObserver(Protocol):
@@ -67,6 +70,7 @@ class Store(State):
         )
         self.engine, self._queues = engine, queues
         self._observers: list[tuple[WorkerObserver, Failed]] = []
+        self._leads = True
         self._writes = Writes()
         self.workloads.follow(self._workload_changed)
         self.jobs.follow(self._job_changed)
@@ -204,6 +208,19 @@ class Store(State):
                 with suppress(Exception):
                     failed(error)
 
+    def stand_by(self) -> None:
+        """This process does not act until `lead`: no worker is lost."""
+        self._leads = False
+        for worker in self.workers.values():
+            worker.stands_by()
+
+    def lead(self) -> None:
+        """This process acts from now on. An absence that the leader before it did not record counts from now on, and
+        each worker has `TIME_TO_ANSWER`."""
+        self._leads, now = True, self.now()
+        for worker in self.workers.values():
+            worker.leads(now, now + TIME_TO_ANSWER)
+
     def worker(self, name: str) -> WorkerView:
         """The view of a worker, created on first use."""
         found = self.workers.get(name)
@@ -215,7 +232,8 @@ class Store(State):
             self._worker_changed,
             places=self._places,
             adapters=self.adapters,
-            since=self.now(),
+            since=(now := self.now()),
+            never_lost_before=now + TIME_TO_ANSWER if self._leads else FOREVER,
             known=self,
         )
         for kind in self.jobs.kinds:

@@ -32,6 +32,7 @@ from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
 from multikueue.quota.engine import Engine
 from multikueue.quota.requests.amounts import Demand
 from multikueue.quota.requests.devices import DeviceRules
+from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.testing import (
@@ -717,3 +718,29 @@ def test_a_plan_goes_with_the_last_of_what_is_over(first: str) -> None:
         remove()
     assert store.plans.get(KEY) is None
     assert store._places._of == {}
+
+
+@pytest.mark.parametrize("is_reached", [False, True], ids=["not reached yet", "reached before the record was read"])
+def test_who_begins_gives_a_worker_whose_loss_is_recorded_a_minute(is_reached: bool) -> None:
+    store = Store(Engine(), NoQueues(), lambda: NOW)
+    worker, minute, timeout = store.worker("w1"), timedelta(minutes=1), timedelta(minutes=15)
+    if is_reached:
+        worker.connected()
+        worker.suspected(NOW)
+    worker.recorded(NOW - timedelta(days=1))
+    assert worker.link.lost_at(timeout) == NOW + minute
+    worker.connected()
+    worker.suspected(NOW + minute)
+    assert worker.link.lost_at(timeout) == NOW + minute + timeout
+
+
+def test_on_a_standby_no_worker_is_lost_and_to_a_leader_each_as_any_other() -> None:
+    store = Store(Engine(), NoQueues(), lambda: NOW)
+    known, timeout = store.worker("w1"), timedelta(minutes=15)
+    store.stand_by()
+    met = store.worker("w2")
+    for worker in (known, met):
+        assert not worker.is_lost(NOW + timedelta(days=1), timeout)
+    store.lead()
+    for worker in (known, met, store.worker("w3")):
+        assert worker.link.lost_at(timeout) == NOW + timeout

@@ -128,10 +128,11 @@ class Clusters:
         await self._contacts[name].wait()
 
     def _remember(self, worker: WorkerView, cluster: MultiKueueCluster) -> None:
-        """A loss that an earlier process recorded counts from the recorded time."""
+        """A loss that the leader before this one recorded counts from the recorded time. What is recorded later is ours,
+        or says less than we know."""
         condition = find_condition(cluster.status.conditions, ACTIVE)
-        if condition is not None and condition.status == "False":
-            worker.recorded(condition.last_transition_time)
+        is_lost = condition is not None and condition.status == "False"
+        worker.recorded(condition.last_transition_time if condition is not None and is_lost else None)
 
     async def _connect(self, cluster: MultiKueueCluster) -> Connection:
         """The connection by the cluster's current source, made or changed as needed. Raises RefusedError."""

@@ -70,7 +70,8 @@ class Link(msgspec.Struct, frozen=True):
 
     `since` is when it was last reachable (None while CONNECTED), `last_failed_probe` the time of the last failed probe
     (None: now). `is_known`: its objects have been seen since this process began; before that, absence means nothing.
-    `is_silent`: it gave no answer to the last request; until it does, it wins nothing more.
+    `is_silent`: it gave no answer to the last request; until it does, it wins nothing more. Before `never_lost_before`
+    it is not lost, whatever `since` says: who has just begun to act gives each worker that time.
     """
 
     reach: Reach = Reach.CONNECTED
@@ -78,10 +79,18 @@ class Link(msgspec.Struct, frozen=True):
     last_failed_probe: datetime | None = None
     is_known: bool = True
     is_silent: bool = False
+    never_lost_before: datetime | None = None
 
     @property
     def is_connected(self) -> bool:
         return self.reach is Reach.CONNECTED
+
+    def lost_at(self, timeout: timedelta) -> datetime | None:
+        """When it is out of reach for too long, by the clock; None if it is not away."""
+        if self.since is None or self.is_connected:
+            return None
+        by_clock = self.since + timeout
+        return by_clock if self.never_lost_before is None else max(by_clock, self.never_lost_before)
 
     def is_lost(self, now: datetime, timeout: timedelta) -> bool:
         """Whether it is out of reach for too long: by the clock, and by a failed probe after that time.
@@ -89,10 +98,11 @@ class Link(msgspec.Struct, frozen=True):
         A process that was paused, perhaps with its machine, must probe again first: without a probe a worker is not
         lost. Where `last_failed_probe` is None, the clock alone counts.
         """
-        if self.since is None or self.is_connected:
+        lost_at = self.lost_at(timeout)
+        if lost_at is None:
             return False
         proven = now if self.last_failed_probe is None else min(now, self.last_failed_probe)
-        return proven >= self.since + timeout
+        return proven >= lost_at
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -16,10 +16,8 @@ ASKED_AGAIN = timedelta(seconds=1)
 def until_lost(v: View, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:
     """The wait until the first of these workers, now unreachable, may count as lost."""
     timeout = v.group.lost_after
-    due = (
-        r.link.since + timeout - v.now for r in remotes_ if r.link.since is not None and not r.is_lost(v.now, timeout)
-    )
-    return min((max(d, ASKED_AGAIN) for d in due), default=None)
+    due = (lost_at for r in remotes_ if (lost_at := r.link.lost_at(timeout)) and not r.is_lost(v.now, timeout))
+    return min((max(at - v.now, ASKED_AGAIN) for at in due), default=None)
 
 
 def may_hold_unseen(v: View, remote: Remote) -> bool:

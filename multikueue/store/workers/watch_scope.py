@@ -72,6 +72,12 @@ class WatchScope:
             self._failures[kind.name, namespace] = WatchFailure(why, since, now)
         return why != (before.why if before is not None else "")
 
+    def restart(self, now: datetime) -> None:
+        """What cannot be watched, and what is not offered, counts from now on."""
+        self.since = now
+        for place, failure in self._failures.items():
+            self._failures[place] = msgspec.structs.replace(failure, since=now)
+
     def failure(self, kind: str, namespace: str) -> WatchFailure | None:
         """Why jobs of a kind cannot be watched in a namespace; None if they can."""
         return self._failures.get((kind, self._collection(namespace)))

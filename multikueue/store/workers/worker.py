@@ -23,9 +23,9 @@ from multikueue.store.caches.orphans import OrphanRoom, Orphans
 from multikueue.store.workers.expectations import Expectations
 from multikueue.store.workers.watch_scope import WatchScope
 
-__all__ = ["NEVER", "Places", "WorkerAspect", "WorkerView", "prebuilt_key"]
+__all__ = ["FOREVER", "NEVER", "Places", "WorkerAspect", "WorkerView", "prebuilt_key"]
 
-NEVER = datetime.min.replace(tzinfo=UTC)
+NEVER, FOREVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 WorkerAspect = Literal["reach", "use", "silence", "why"]
 """The aspect of a worker that changed: connectivity, other uses, whether it answers, or only its problem's text."""
@@ -110,10 +110,13 @@ class WorkerView:
 
     __slots__ = (
         "_changed",
+        "_grace",
+        "_is_recorded",
         "_known",
         "_list_anew",
         "_orphan_room",
         "_places",
+        "_reached_by_us",
         "expectations",
         "expires",
         "jobs",
@@ -133,13 +136,15 @@ class WorkerView:
         places: Places | None = None,
         adapters: Adapters = BATCH_ONLY,
         since: datetime | None = None,
+        never_lost_before: datetime | None = None,
         known: Known | None = None,
     ) -> None:
         self._known, self._orphan_room = known, OrphanRoom()
         self._list_anew: Callable[[], None] = ignore
         self.name, self.why, self.leaving = name, "not connected yet", ""
         self.expires: datetime | None = None
-        self.link = Link(Reach.SUSPECT, since, is_known=False)
+        self.link = Link(Reach.SUSPECT, since, is_known=False, never_lost_before=never_lost_before)
+        self._grace, self._reached_by_us, self._is_recorded = never_lost_before, NEVER, False
         self.watch_scope = WatchScope(since or NEVER)
         self.expectations = Expectations()
         self.workloads: Cache[Workload] = Cache(
@@ -199,7 +204,9 @@ class WorkerView:
         """Its watches run, and it answers requests. Returns, as `suspected` and `isolated`, whether this is a
         change."""
         self.why = ""
-        return self._reached(replace(self.link, reach=Reach.CONNECTED, since=None, is_known=True))
+        never_lost_before = FOREVER if self._grace is FOREVER else None
+        link = replace(self.link, reach=Reach.CONNECTED, since=None, is_known=True, never_lost_before=never_lost_before)
+        return self._reached(link)
 
     def suspected(self, since: datetime, why: str | None = None) -> bool:
         """It has a problem since then, which is not shown to users yet."""
@@ -235,9 +242,30 @@ class WorkerView:
             self._changed(self, "use")
 
     def recorded(self, since: datetime | None) -> None:
-        """An earlier process recorded since when it is away."""
-        if not self.link.is_connected:
-            self.link = replace(self.link, since=since)
+        """The leader before this process recorded since when it is away; None: that one reached it. Only the first call
+        counts since this process leads, and nothing older than what it reached itself as a standby."""
+        if not (self._is_recorded or since is None or self.link.is_connected):
+            since = max(since, self._reached_by_us)
+            self.link = replace(self.link, since=since, never_lost_before=self._grace)
+        self._is_recorded = True
+
+    def stands_by(self) -> None:
+        """This process does not act. What it cannot reach is not lost."""
+        self._grace = FOREVER
+        self.link = replace(self.link, never_lost_before=FOREVER)
+
+    def leads(self, now: datetime, never_lost_before: datetime) -> None:
+        """This process acts from now on. Until now another one may have reached the worker, so what is away is away
+        since now, unless that one recorded more (`recorded`)."""
+        link = self.link
+        self._reached_by_us = link.since if link.is_known and link.since is not None else NEVER
+        self._grace = never_lost_before
+        is_away = not link.is_connected
+        self.link = replace(
+            link, since=now if is_away else None, never_lost_before=never_lost_before if is_away else None
+        )
+        self.watch_scope.restart(now)
+        self._is_recorded = False
 
     def uses_credential(self, expires: datetime | None) -> None:
         """None for a credential without an end."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from multikueue.api.jobs.pod import GROUP_LABEL, PodGroup
-from multikueue.api.kinds import JOBS, PODS
+from multikueue.api.kinds import JOBS, PODS, WORKLOADS
 from multikueue.api.kueue.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.group.group import Asked, Unfit
@@ -200,3 +200,69 @@ def test_a_worker_is_away_since_it_was_last_reached() -> None:
     assert worker.link.since is None
     worker.recorded(NOW)
     assert worker.link.since is None, "what an earlier process has seen is over"
+
+
+# Who begins to act: what is away counts from what the leader before it knew.
+
+TIMEOUT, MINUTE = timedelta(minutes=15), timedelta(minutes=1)
+
+
+def standby(*, reached_until: datetime | None) -> WorkerView:
+    """The view of a standby whose link broke then; None: it never reached the worker."""
+    worker = WorkerView("w1", since=NOW)
+    worker.stands_by()
+    if reached_until is not None:
+        worker.connected()
+        worker.suspected(reached_until)
+        worker.isolated()
+    return worker
+
+
+@pytest.mark.parametrize("ago", [timedelta(), 14 * MINUTE, 16 * MINUTE, 100 * HOUR], ids=str)
+def test_what_a_standby_cannot_reach_is_never_lost(ago: timedelta) -> None:
+    worker = standby(reached_until=NOW)
+    assert not worker.is_lost(NOW + ago, TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    ("reached", "recorded", "lost_after"),
+    [
+        pytest.param(None, None, TIMEOUT, id="the leader before reached it until its end: as long as any loss"),
+        pytest.param(-HOUR, None, TIMEOUT, id="and this one did not, for an hour"),
+        pytest.param(None, -5 * MINUTE, 10 * MINUTE, id="away for five minutes, as recorded: the rest"),
+        pytest.param(None, -14.5 * MINUTE, MINUTE, id="nearly lost, as recorded: a minute"),
+        pytest.param(None, -HOUR, MINUTE, id="lost for long, as recorded: a minute"),
+        pytest.param(-MINUTE, -HOUR, 14 * MINUTE, id="the record is older than what this one reached as a standby"),
+        pytest.param(-HOUR, -5 * MINUTE, 10 * MINUTE, id="the leader before reached it after this one"),
+    ],
+)
+def test_after_a_take_over_a_loss_counts_from_what_leaders_knew(
+    reached: timedelta | None, recorded: timedelta | None, lost_after: timedelta
+) -> None:
+    worker = standby(reached_until=NOW + reached if reached is not None else None)
+    worker.leads(NOW, NOW + MINUTE)
+    worker.recorded(NOW + recorded if recorded is not None else None)
+    assert worker.link.lost_at(TIMEOUT) == NOW + lost_after
+    assert not worker.is_lost(NOW + lost_after - timedelta(microseconds=1), TIMEOUT)
+    assert worker.is_lost(NOW + lost_after, TIMEOUT)
+
+
+@pytest.mark.parametrize("first", [None, NOW - HOUR], ids=["it was reached", "a loss"])
+def test_a_record_counts_once(first: datetime | None) -> None:
+    worker = WorkerView("w1", since=NOW)
+    worker.recorded(first)
+    worker.connected()
+    worker.suspected(NOW + HOUR)
+    worker.recorded(NOW - HOUR)
+    assert worker.link.since == NOW + HOUR
+
+
+def test_what_a_standby_could_not_watch_counts_from_its_take_over() -> None:
+    worker = standby(reached_until=None)
+    worker.offers(("team", "other"), NOW - HOUR)
+    worker.record_watch(WORKLOADS, "403", NOW - HOUR, namespace="team")
+    worker.leads(NOW, NOW + MINUTE)
+    for namespace in ("team", "a namespace that is not offered"):
+        failure = worker.watch_scope.namespace_failure(namespace)
+        assert failure is not None
+        assert failure.since == NOW

@@ -121,7 +121,7 @@ class Heartbeat:
         interval, worker, now = max(self.settings.heartbeat_interval, together), self.worker, self.context.now()
         if worker.link.is_connected:
             return min(interval, RECHECK) if worker.link.is_silent else interval
-        if self.health.is_silent and worker.link.since is not None and not worker.is_lost(now, self.context.lost_after):
-            left = worker.link.since + self.context.lost_after - now
-            return min(interval, max(left, timedelta(0)) + MARGIN)
+        lost_at = worker.link.lost_at(self.context.lost_after)
+        if self.health.is_silent and lost_at is not None and not worker.is_lost(now, self.context.lost_after):
+            return min(interval, max(lost_at - now, timedelta(0)) + MARGIN)
         return interval

@@ -13,6 +13,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, FITS_NO_WORKER, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
+from multikueue.store.store import TIME_TO_ANSWER
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
@@ -51,6 +52,9 @@ class StateInvariants:
     adversary_injector: AdversaryInjector
     broken: Broken
     _acting_since: float | None = None
+    _acting: tuple[tuple[str, float], ...] = ()
+    _led_since: float = 0.0
+    """Since when the same managers act, without a restart or a take-over."""
     _ready_since: dict[str, float] = field(default_factory=dict)
     _since: dict[tuple[str, str], float] = field(default_factory=dict)
 
@@ -59,8 +63,12 @@ class StateInvariants:
     def look(self, now: float) -> None:
         """Check the present state. Call it every few seconds."""
         loop = the_loop()
-        acting = any(each.acts and not loop.is_stopped(each.name) for each in self._dispatchers())
+        acting = tuple(
+            (each.name, each.begun[-1]) for each in self._dispatchers() if each.acts and not loop.is_stopped(each.name)
+        )
         self._acting_since = (self._acting_since if self._acting_since is not None else now) if acting else None
+        if acting and acting != self._acting:
+            self._acting, self._led_since = acting, now
         workloads = self.world.manager.all(kinds.WORKLOADS, NAMESPACE)
         self._remember_ready(workloads, now)
         if self._is_calm(MANAGER, now):
@@ -125,7 +133,8 @@ class StateInvariants:
         return any(seen.attempt(body).endswith(workload["metadata"]["uid"]) for body in mine)
 
     def _not_overdue(self, workload: Object, now: float) -> None:
-        """A worker that is away for too long is given up. Restarts of the manager do not prolong this."""
+        """A worker that is away for too long is given up. Restarts and take-overs do not prolong this, but for the time
+        that each worker has after them."""
         winner = self._winner(workload)
         if _attempt(workload) not in self._ready_since or not winner:
             return
@@ -134,7 +143,10 @@ class StateInvariants:
             return
         if self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", winner)) is None:
             away = max(away, *self._begun())  # the start of its absence could not be recorded
-        if now - away > self.plan.timing.lost + PROMPT:
+        lost_at = away + self.plan.timing.lost
+        if away <= self._led_since:
+            lost_at = max(lost_at, self._led_since + TIME_TO_ANSWER.total_seconds())
+        if now - lost_at > PROMPT:
             self.broken("overdue", now, f"{winner} is away for {now - away:.0f} s, and nobody gave it up")
 
     def _begun(self) -> Iterator[float]:
