@@ -18,7 +18,7 @@ from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
 from testbed.objects import WORKLOAD, Object
-from tests.jobs.all_kinds import RUNTIME, body, leaves, running, succeeded, value
+from tests.jobs.all_kinds import RUNTIME, body, drop, leaves, running, succeeded, value
 from tests.jobs.builders import plain
 from tests.real.harness import Team
 from tests.real.skipping import needs_programs
@@ -184,7 +184,10 @@ async def test_what_the_workers_kueue_does_not_take_says_so(crew: Team) -> None:
 async def test_a_workload_looks_like_the_one_that_kueue_makes(crew: Team, adapter: DeclaredJob) -> None:
     kind, client = kind_of(adapter), next(iter(crew.clients.values()))
     await crew.stop()  # once it is started, the templates have what its flavor says
-    await client.create(made(adapter, crew.namespace, managed=False))
+    whole = made(adapter, crew.namespace, managed=False)
+    for path in adapter.declared.dropped:
+        drop(whole, path)
+    await client.create(whole)
 
     async def of_kueue() -> Object | None:
         found = await client.list(WORKLOAD, crew.namespace)

@@ -26,7 +26,7 @@ from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.kinds.declared.pod_set_info import DeclaredPodSetInfoWriter
 from multikueue.jobs.kinds.declared.pod_sets import Pods, number
 from multikueue.jobs.kinds.declared.status import with_end
-from multikueue.jobs.trees import paths
+from multikueue.jobs.trees import paths, pod_metadata
 from multikueue.jobs.trees.templates import tree_of
 
 __all__ = ["DeclaredJob", "is_different"]
@@ -83,7 +83,9 @@ class DeclaredJob(DefaultAdapter):
             return []
         tree = {"metadata": {"name": ""}, "spec": tree_of(job.spec)}
         found = [problem for rule in self.declared.rules if (problem := rule.problem(tree))]
-        names = [each["name"] for pods in self.declared.pods for each in pods.pod_sets(tree)]
+        sets = [each for pods in self.declared.pods for each in pods.pod_sets(tree)]
+        found += [problem for each in sets for problem in pod_metadata.problems(each)]
+        names = [each["name"] for each in sets]
         if len(names) > self.compatibility.most_pod_sets:
             most = self.compatibility.most_pod_sets
             found.append(f"expected at most {most} different groups of pods, got {len(names)}")
@@ -107,6 +109,10 @@ class DeclaredJob(DefaultAdapter):
     def pod_priority_class(self, job: AnyJob) -> str:
         own = paths.only(_tree(job), self.declared.priority) if self.declared.priority else None
         return str(own) if own else DefaultAdapter.pod_priority_class(self, job)
+
+    def waits_for(self, job: AnyJob) -> str | None:
+        """A change of what no pod of it may have, where no webhook refused that."""
+        return "; ".join(problem for each in self.pod_sets(job) for problem in pod_metadata.problems(each))
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 

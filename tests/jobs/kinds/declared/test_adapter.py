@@ -21,8 +21,10 @@ from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.kinds.declared.pod_sets import Pods
 from multikueue.jobs.kinds.declared.status import condition
+from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.jobs.trees.paths import keys_of, only, peek
 from multikueue.kube.decode import object_of
+from multikueue.testing import NOW
 from tests.jobs.all_kinds import (
     POD_SETS,
     SPECS,
@@ -420,6 +422,36 @@ def test_what_can_never_run_in_a_queue_is_refused(kind: str, path: str, wrong: A
     assert said in str(refusal(adapter, made, old=body(adapter)))
     made["metadata"]["labels"] = {}
     assert refusal(adapter, made) is None, "not in a queue"
+
+
+def with_impossible_label(adapter: DeclaredJob) -> dict[str, Any]:
+    """The example; the last of its templates has a label that no Pod may have."""
+    made = body(adapter)
+    if adapter.kind.kind == "TrainJob":
+        patch = made["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]
+        last = patch["template"]["spec"]["template"]
+    elif adapter.kind.kind == "AppWrapper":
+        last = only(made, "spec.components[*].template.spec.replicatedJobs[*].template.spec.template")
+    else:
+        *_, (_, last) = [each for pods in adapter.declared.pods for each in pods.templates(made)]
+    last["metadata"] = {"labels": {"team": "A and B"}}
+    return made
+
+
+IMPOSSIBLE = "metadata.labels[team]: expected at most 63 letters, digits, '-', '_' or '.'"
+
+
+@EACH
+def test_what_no_pod_may_be_called_is_refused_with_the_field(adapter: DeclaredJob) -> None:
+    made = with_impossible_label(adapter)
+    if adapter.runtimes is None:  # else the pods are not known yet
+        assert IMPOSSIBLE in str(refusal(adapter, made))
+        assert refusal(adapter, made, old=made) is None
+    decision = decide(JobView(job=value(adapter, made)), NOW, adapter)
+    assert decision.actions == ()
+    (event,) = decision.events
+    assert (event.reason, event.type) == ("ErrWorkloadCompose", "Warning")
+    assert IMPOSSIBLE in event.message
 
 
 @pytest.mark.parametrize(("release", "most"), [("0.16", 8), ("0.18", 10), ("0.19", 18)])
