@@ -14,6 +14,7 @@ import anyio.lowlevel
 
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.quota.scheduler.scheduler import Cycle
+from multikueue.runtime import QueuePriority
 
 AT_ONCE = 8
 """Heads that get quota between two turns of others. Each takes a fraction of a millisecond, and a workload that is looked
@@ -45,8 +46,10 @@ class SchedulerLoop:
         began = monotonic()
         cycle = context.store.engine.scheduler.cycle(context.now())
         seconds = monotonic() - began
-        for key in (*cycle.reserved, *cycle.evicted, *cycle.pending):
+        for key in (*cycle.reserved, *cycle.evicted):
             context.queues.workloads.add(key)
+        for key in cycle.pending:  # thousands at a start; nothing waits for their texts, so news go first
+            context.queues.workloads.add(key, QueuePriority.REQUEUE)
         if cycle.heads:
             context.metrics.guarded("admission", self._count)(context, cycle, seconds)
         return cycle

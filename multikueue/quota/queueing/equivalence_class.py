@@ -114,30 +114,42 @@ class EquivalenceClass:
         self.active, self.inadmissible = self.active.joined(self.inadmissible), WorkloadHeap()
 
     def mark_inadmissible(self, verdict: Verdict) -> list[ObjectKey]:
-        """All active workloads get the verdict and become inadmissible. Returns the keys to which it is new."""
+        """All active workloads get the verdict and become inadmissible. Returns the keys to which it is news
+        (`Verdict.is_news_after`)."""
         news = self._set_verdict_of_active(verdict)
         self.active, self.inadmissible = WorkloadHeap(), self.inadmissible.joined(self.active)
         return news
 
     def mark_one_inadmissible(self, waiting: PendingWorkload, verdict: Verdict) -> bool:
-        """One active workload gets the verdict and becomes inadmissible. Returns whether the verdict is new to it."""
-        is_new = self.verdict(waiting) != verdict
+        """One active workload gets the verdict and becomes inadmissible. Returns whether the verdict is news to it."""
+        is_new = verdict.is_news_after(self.verdict(waiting))
         self.inadmissible.put(self.active.members.pop(waiting.key))
         self._note(waiting, verdict)
         return is_new
 
     def _set_verdict_of_active(self, verdict: Verdict) -> list[ObjectKey]:
-        if verdict == self.common:
-            return [each.key for each in self._other_active() if self._set_verdict(each, verdict)]
+        if not verdict.is_news_after(self.common):
+            return self._set_alike(verdict)
         if len(self.active.members) <= len(self.inadmissible.members):
             return [each.key for each in tuple(self.active.members.values()) if self._set_verdict(each, verdict)]
-        apart = [each for each in self._other_active() if each.verdict == verdict]
+        apart = [each for each in self._other_active() if not verdict.is_news_after(each.verdict)]
         self._others.difference_update(self.active.members)
         for waiting in self.inadmissible.members.values():
             self._note(waiting, self.verdict(waiting), common=verdict)
         self.common = verdict
         known = {each.key for each in apart}
         return [key for key in self.active.members if key not in known] if known else list(self.active.members)
+
+    def _set_alike(self, verdict: Verdict) -> list[ObjectKey]:
+        """A verdict that is no news after the common one takes its place, so that none shows amounts of the past."""
+        news = [each.key for each in self._other_active() if self._set_verdict(each, verdict)]
+        self.common = verdict
+        self._others = {key for key in self._others if self._is_another(key, verdict)}
+        return news
+
+    def _is_another(self, key: ObjectKey, verdict: Verdict) -> bool:
+        parked = self.inadmissible.members.get(key)
+        return parked is not None and verdict.is_news_after(parked.verdict)
 
     def _other_active(self) -> list[PendingWorkload]:
         active = self.active.members
@@ -146,7 +158,7 @@ class EquivalenceClass:
         return [each for each in active.values() if each.key in self._others]
 
     def _set_verdict(self, waiting: PendingWorkload, verdict: Verdict) -> bool:
-        is_new = self.verdict(waiting) != verdict
+        is_new = verdict.is_news_after(self.verdict(waiting))
         self._note(waiting, verdict)
         return is_new
 

@@ -35,7 +35,7 @@ from multikueue.quota.scheduler.flavors import Assignment, assign
 from multikueue.quota.scheduler.partial import largest, reduced, reduction
 from multikueue.quota.scheduler.slices import bound, difference, sparing
 from multikueue.quota.workload.ordering import EntryRank, Rank, entry_rank
-from multikueue.quota.workload.outcome import Cause, Eviction
+from multikueue.quota.workload.outcome import LOST, OVERLAPPING, Cause, Eviction
 
 GATED_MESSAGE = "Workload requires preemption, but it's gated"
 
@@ -217,11 +217,11 @@ class _Round:
             gated = _refuse(head, GATED_MESSAGE, ADMISSION_GATED, reason=Reason.OF_ITSELF)
             return replace(gated, is_gated=True)
         if self._has_overlap(entry):
-            return _lose(entry, "Workload has overlapping preemption targets with another workload")
+            return _lose(entry, OVERLAPPING)
         if entry.targets and not are_within(self.allowance, *self.leaving.values(), *entry.targets):
             return _lose(entry, "Workload's preemption targets exceed what their ClusterQueue may lose for now")
         if not self._can_fit(entry):
-            return _lose(entry, "Workload no longer fits after processing another workload")
+            return _lose(entry, LOST)
         self.leaving |= {target.reservation.key: target for target in entry.targets}
         entry.node.add(entry.usage, self.log)
         if entry.targets:

@@ -340,7 +340,7 @@ class Scheduler:
         waiting = decision.head.waiting
         reason = self._reasons.of(decision.quota_reserved_reason)
         verdict = Verdict(decision.message, decision.resource_requests, reason, decision.is_gated)
-        if waiting.verdict != verdict:
+        if verdict.is_news_after(waiting.verdict):
             current.done.pending.append(waiting.key)
         waiting.verdict = verdict
         self._queues.give_back(waiting, decision.reason, now)

@@ -29,6 +29,7 @@ from multikueue.quota.requests.matching import unsuitable
 from multikueue.quota.scheduler.cycle import Head
 from multikueue.quota.scheduler.flavors import Assignment, PodSetFlavors, assign
 from multikueue.quota.visibility.view import QuotaView
+from multikueue.quota.workload.outcome import is_news
 
 TOP = 5
 """The number of holders named per flavor and resource."""
@@ -131,14 +132,16 @@ def _explain(view: QuotaView, waiting: PendingWorkload, now: datetime) -> Explan
     key = waiting.key
     local_queue = view.local_queue(waiting.local_queue)
     queue_name = local_queue.spec.cluster_queue if local_queue else ""
-    known = partial(Explanation, workload=str(key), cluster_queue=queue_name, message=_message(view, waiting))
+    known = partial(Explanation, workload=str(key), cluster_queue=queue_name)
     place = next((place for place, each in enumerate(view.waiting_in(queue_name), 1) if each.key == key), 0)
     if not place:
-        return known(problem=waiting.uncounted or _no_way(view, waiting.local_queue))
+        problem = waiting.uncounted or _no_way(view, waiting.local_queue)
+        return known(message=_message(view, waiting), problem=problem)
     head = view.head(waiting, queue_name)
     strict = head.queue.spec.queueing_strategy == "StrictFIFO"
     inquiry = None if head.problem else _Inquiry(view, head, now)
     return known(
+        message=_message(view, waiting, inquiry.assignment.message() if inquiry else ""),
         problem=_problem(view, head, now),
         place=place,
         behind=str(next(view.waiting_in(queue_name)).key) if strict and place > 1 else "",
@@ -148,10 +151,12 @@ def _explain(view: QuotaView, waiting: PendingWorkload, now: datetime) -> Explan
     )
 
 
-def _message(view: QuotaView, waiting: PendingWorkload) -> str:
-    """The message of its verdict, else of its condition QuotaReserved."""
+def _message(view: QuotaView, waiting: PendingWorkload, found: str = "") -> str:
+    """The message of its verdict, else of its condition QuotaReserved; with the amounts of now, if that is all that differs
+    from what is `found`."""
     verdict, told = view.verdict(waiting.key), waiting.workload.condition(QUOTA_RESERVED)
-    return verdict.message if verdict else told.message if told else ""
+    message = verdict.message if verdict else told.message if told else ""
+    return message if not found or is_news(found, message) else found
 
 
 def _no_way(view: QuotaView, local_queue: ObjectKey) -> str:

@@ -61,7 +61,7 @@ from multikueue.api.values.foreign import moment
 from multikueue.quota.workload import readiness, transitions
 from multikueue.quota.workload.budget import keep_time
 from multikueue.quota.workload.ends import end_of, keep_end, time_is_up
-from multikueue.quota.workload.outcome import Cause, Eviction, Verdict
+from multikueue.quota.workload.outcome import Cause, Eviction, Verdict, is_news
 from multikueue.quota.workload.readiness import REQUEUING_LIMIT_EXCEEDED, WaitForPodsReady
 from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 from multikueue.quota.workload.transitions import evict, put_condition, synchronise_admitted
@@ -624,9 +624,10 @@ class _Step:
             self.await_evaluation()
 
     def pass_on(self, verdict: Verdict) -> None:
-        """Say what a cycle found."""
-        before = self.status
-        self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
+        """Say what a cycle found, unless all that is new about it are amounts."""
+        before, told = self.status, find_condition(self.status.conditions, QUOTA_RESERVED)
+        if told is None or self.is_news(verdict, told):
+            self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
         if verdict.is_gated:
             self.put(BLOCKED, "True", reason="PreemptionGated", message=verdict.message)
         if verdict.reason in (WAITING, WAITING_FOR_PODS_READY):
@@ -635,6 +636,12 @@ class _Step:
             self.status = replace(self.status, resource_requests=verdict.resource_requests)
         if self.status is not before:
             self.add_event("Warning", verdict.reason, verdict.message)
+
+    def is_news(self, verdict: Verdict, told: Condition) -> bool:
+        """Whether the condition QuotaReserved of this generation does not say so yet."""
+        if (told.status, told.reason, told.observed_generation) != ("False", verdict.reason, self.generation):
+            return True
+        return is_news(verdict.message, told.message)
 
     def await_evaluation(self) -> None:
         """No cycle has looked at the workload since it was held up, or at all. A new one says so only explicitly."""

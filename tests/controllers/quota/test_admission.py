@@ -76,3 +76,26 @@ async def test_without_news_it_rests() -> None:
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
     assert cycles == 0
+
+
+async def test_news_go_before_what_is_said_of_those_who_wait() -> None:
+    """The end of a job, which frees quota, is looked at before thousands of verdicts, as they are due after a start."""
+    world = table(quota=0)
+    names = [f"waits-{number}" for number in range(20)]
+    for name in ("ends", *names):
+        world.submit(name)
+        await _create_workload(world, await world.queues.jobs.get())
+    seen, admission = [], SchedulerLoop()
+    admission.wake()
+    async with anyio.create_task_group() as tasks:
+        while len(world.queues.workloads):
+            world.queues.workloads.done(await world.queues.workloads.get())
+        tasks.start_soon(admission.run, world.world)
+        await anyio.wait_all_tasks_blocked()
+        world.queues.workloads.add(world.key("ends"))
+        while len(world.queues.workloads):
+            seen.append(await world.queues.workloads.get())
+            world.queues.workloads.done(seen[-1])
+        tasks.cancel_scope.cancel()
+    assert len(seen) == len(names) + 1
+    assert seen[0] == world.key("ends")

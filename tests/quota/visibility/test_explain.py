@@ -401,6 +401,20 @@ def test_before_the_first_cycle_the_message_is_that_of_its_condition() -> None:
     assert why(scene, "w").message == scene.verdict("w")
 
 
+def test_amounts_in_the_message_are_those_of_now() -> None:
+    """Those of its condition may be of long ago: they are no news."""
+    text = (
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, {} more needed"
+    )
+    scene = play(queue("a", 4))
+    scene.submit(wants("holder", queue="a", cpu=3))
+    scene.settle()
+    scene.submit(wants("w", queue="a", cpu=2).unreserved(message=text.format(77)))
+    asked = why(scene, "w")
+    scene.run()
+    assert asked.message == why(scene, "w").message == scene.verdict("w") == text.format(1)
+
+
 # --- what it costs ---------------------------------------------------------------------------------------------------
 
 
