@@ -362,7 +362,7 @@ class Transformation(_Group):
     """Whether the input counts too."""
 
     multiply_by: str = ""
-    """A resource: where it is requested, the input counts that many times."""
+    """A resource: where it is requested, the outputs count that many times."""
 
 
 class DeviceClassMapping(_Group):

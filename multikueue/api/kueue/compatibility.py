@@ -94,6 +94,10 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     has_failed_indexes: bool = True
     """#13717, since 0.19.1: the indexes of a Job that failed for good give their quota back, as those that succeeded do."""
 
+    has_unmultiplied_inputs: bool = True
+    """#14032, since 0.19.1: what is transformed with `multiplyBy` and kept counts as it was requested; before, it was
+    multiplied, too."""
+
     @classmethod
     def of(cls, release: Release) -> Compatibility:
         """The switches of a release: a minor without a patch is the first that was followed, 0.16.2, 0.18.2 and 0.19.0."""
@@ -101,7 +105,7 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NEWEST = Compatibility()
-_0_19 = replace(NEWEST, has_failed_indexes=False)
+_0_19 = replace(NEWEST, has_failed_indexes=False, has_unmultiplied_inputs=False)
 _0_18 = replace(
     _0_19,
     has_admitting_words=False,

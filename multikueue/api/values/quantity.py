@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from multikueue.errors import InvalidObject
 
-__all__ = ["MOST", "NANO", "amount", "capped", "parse", "render", "scale", "thousandths"]
+__all__ = ["MOST", "NANO", "amount", "capped", "counted", "parse", "render", "scale", "thousandths"]
 
 NANO = 10**9
 
@@ -65,6 +65,11 @@ _remembered = lru_cache(maxsize=4096)(_nanos)
 def amount(resource: str, nanos: int) -> int:
     """The whole number that Kueue counts with, rounded up: milli-units of cpu, whole units of all else."""
     return capped(-(-nanos * scale(resource) // NANO))
+
+
+def counted(resource: str, text: object) -> int:
+    """The `amount` of a quantity that anybody may have written: 0 for one below zero. Raises as `parse`."""
+    return max(0, amount(resource, parse(text)))
 
 
 def scale(resource: str) -> int:

@@ -110,5 +110,5 @@ def _requests(local: Workload) -> dict[str, int]:
     total: dict[str, int] = {}
     for assignment in local.status.admission.pod_set_assignments if local.status.admission else ():
         for name, text in assignment.resource_usage.items():
-            total[name] = total.get(name, 0) + quantity.amount(name, quantity.parse(text))
+            total[name] = total.get(name, 0) + quantity.counted(name, text)
     return total

@@ -193,7 +193,8 @@ def _total(demand: Demand) -> Thousandths:
 
 
 def _parsed(resources: Mapping[str, str | int | float]) -> Thousandths:
-    return {name: quantity.parse(text) * 1000 // quantity.NANO for name, text in resources.items()}
+    """From a status that anybody may have written: less than nothing is nothing."""
+    return {name: max(0, quantity.parse(text)) * 1000 // quantity.NANO for name, text in resources.items()}
 
 
 def _rendered(amounts: Thousandths) -> dict[str, str | int | float]:

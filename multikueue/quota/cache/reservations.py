@@ -149,16 +149,16 @@ def _count(total: dict[FlavorResource, int], amounts: Amounts, sign: int) -> Non
 def admission_amounts(
     admission: Admission, counts: Mapping[str, int], reclaimed: Iterable[ReclaimablePod] = ()
 ) -> Amounts:
-    """The usage of an admission, in counted amounts. `counts` has the pods of the spec by pod set; reclaimed pods need
-    no quota."""
+    """The usage of an admission, in counted amounts, of which none is below zero whatever the status says. `counts` has
+    the pods of the spec by pod set; reclaimed pods need no quota."""
     gone = {pods.name: pods.count for pods in reclaimed}
     total: dict[FlavorResource, int] = {}
     for pod_set in admission.pod_set_assignments:
         count = counts.get(pod_set.name, 0) if pod_set.count is None else pod_set.count
-        left = counts.get(pod_set.name, count) - gone.get(pod_set.name, 0)
+        left = counts.get(pod_set.name, count) - max(0, gone.get(pod_set.name, 0))
         to = max(0, min(count, left))
         for resource, flavor in pod_set.flavors.items():
-            used = quantity.amount(resource, quantity.parse(pod_set.resource_usage.get(resource, "0")))
+            used = quantity.counted(resource, pod_set.resource_usage.get(resource, "0"))
             fr = (flavor, resource)
             total[fr] = total.get(fr, 0) + scaled(used, of=count, to=to)
     return total

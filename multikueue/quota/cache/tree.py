@@ -48,7 +48,7 @@ def fair_weight(spec: FairSharing | None) -> float:
 
 def _quota(spec: QuotaSpec) -> CellQuota:
     def counted(text: str | int | float | None) -> int | None:
-        return None if text is None else quantity.amount(spec.name, quantity.parse(text))
+        return None if text is None else quantity.counted(spec.name, text)
 
     return CellQuota(counted(spec.nominal_quota) or 0, counted(spec.borrowing_limit), counted(spec.lending_limit))
 

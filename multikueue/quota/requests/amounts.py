@@ -1,4 +1,8 @@
-"""Requests of the pods of a workload, exactly (quota-engine 1.6)."""
+"""Requests of the pods of a workload, exactly (quota-engine 1.6).
+
+No amount is below zero: a request, limit or overhead below zero counts as 0, wherever it comes from, and is a `problem`
+where a template has it. API servers refuse such pods, but neither templates in custom resources nor Workloads.
+"""
 
 from __future__ import annotations
 
@@ -168,8 +172,8 @@ _UNCOUNTED = _UncountedDevices()
 class Transformation(msgspec.Struct, frozen=True, kw_only=True):
     """For example, each `nvidia.com/gpu` (`input`) counts as 10 credits (`outputs`, in nano-units).
 
-    With `multiply_by` the input is first multiplied by the whole units of that resource, if the pod requests it. The
-    input counts too, unless `should_replace`.
+    With `multiply_by` the outputs are multiplied by the whole units of that resource, if the pod requests it. The input
+    counts too, unless `should_replace`. An output below zero takes from other outputs and from nothing else.
     """
 
     input: str
@@ -191,15 +195,17 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
         left = {name: amount for name, amount in nanos.items() if not name.startswith(self.excluded)}
         by_input = {each.input: each for each in self.transformations if each.input in left}
         counted: Nanos = {}
+        put_out: Nanos = {}
         for name, amount in left.items():
             rule = by_input.get(name)
             if rule is None:
-                add(counted, {name: amount})
+                counted[name] = amount
                 continue
-            amount = self._times(amount, left.get(rule.multiply_by, quantity.NANO))
-            add(counted, {output: self._times(factor, amount) for output, factor in rule.outputs.items()})
+            multiplied = self._times(amount, left.get(rule.multiply_by, quantity.NANO))
+            add(put_out, {output: self._times(factor, multiplied) for output, factor in rule.outputs.items()})
             if not rule.should_replace:
-                add(counted, {name: amount})
+                counted[name] = amount if self.compatibility.has_unmultiplied_inputs else multiplied
+        add(counted, {name: max(0, amount) for name, amount in put_out.items()})
         return counted
 
     def _times(self, nanos: int, factor: int) -> int:
@@ -238,7 +244,9 @@ def demand(
     for index, pod_set in enumerate(spec.pod_sets):
         path = f"spec.podSets[{index}].template"
         try:
-            pod = rules.completed(decoder(CountedPodTemplate)(pod_set.template).spec)
+            written = decoder(CountedPodTemplate)(pod_set.template).spec
+            problems += _below_zero(written, f"{path}.spec")
+            pod = rules.completed(written)
             names.add(pod.runtime_class_name)
             if accounting.compatibility.has_pod_limits and pod.resources is not None:
                 requests = {**pod.resources.limits, **pod.resources.requests}
@@ -279,7 +287,7 @@ def invalid(path: str, resources: Iterable[str], message: str) -> str:
 
 def _pod_set_demand(pod_set: PodSet, pod: CountedPodSpec, nanos: Nanos, *, gone: int) -> PodSetDemand:
     """The demand of a pod set whose pods count `nanos` each, when `gone` of them are over."""
-    count = max(0, pod_set.count - gone)
+    count = max(0, pod_set.count - max(0, gone))
     topology = (
         decoder(TopologyRequest)(pod_set.topology_request) if bytes(pod_set.topology_request) != b"null" else None
     )
@@ -330,7 +338,8 @@ def container_requests(container: CountedContainer) -> Nanos:
 
 
 def _parsed(quantities: Quantities) -> Iterator[tuple[str, int]]:
-    return ((name, quantity.parse(text)) for name, text in quantities.items())
+    """What counts of each quantity, in nano-units."""
+    return ((name, max(0, quantity.parse(text))) for name, text in quantities.items())
 
 
 def _is_pod_level(resource: str) -> bool:
@@ -347,10 +356,32 @@ def raise_to(peak: Nanos, candidate: Nanos) -> None:
         peak[name] = max(peak.get(name, 0), nanos)
 
 
+def _below_zero(pod: CountedPodSpec, path: str) -> Iterator[str]:
+    for where, resources in _resources(pod, path):
+        for part, quantities in (("requests", resources.requests), ("limits", resources.limits)):
+            yield from _negative(f"{where}.resources.{part}", quantities)
+    if pod.resources is not None:
+        yield from _negative(f"{path}.resources.requests", pod.resources.requests)
+        yield from _negative(f"{path}.resources.limits", pod.resources.limits)
+    yield from _negative(f"{path}.overhead", pod.overhead)
+
+
+def _negative(path: str, quantities: Quantities) -> Iterator[str]:
+    for name, text in quantities.items():
+        if quantity.parse(text) < 0:
+            yield f"{path}[{name}]: Invalid value: {json.dumps(str(text))}: must be greater than or equal to 0"
+
+
 def _above_limits(pod: CountedPodSpec, path: str) -> Iterator[str]:
+    for where, resources in _resources(pod, f"{path}.spec"):
+        yield from _above(where, resources)
+
+
+def _resources(pod: CountedPodSpec, path: str) -> Iterator[tuple[str, Resources]]:
+    """The resources of each container, and its path."""
     for kind, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         for index, container in enumerate(containers):
-            yield from _above(f"{path}.spec.{kind}[{index}]", container.resources)
+            yield f"{path}.{kind}[{index}]", container.resources
 
 
 def _above(path: str, resources: Resources) -> Iterator[str]:

@@ -124,7 +124,7 @@ class Devices:
             if resource is None:
                 said = f"DeviceClass {device_class} is not mapped in DRA configuration for podset {pod_set}"
                 raise _UncountedError(f"{where}: Not found: {json.dumps(said)}")
-            add(counts, {resource: count * quantity.NANO})
+            add(counts, {resource: max(0, count) * quantity.NANO})
         return counts
 
     def _of_template(self, template: ResourceClaimTemplate, path: str) -> Iterator[tuple[str, int]]:

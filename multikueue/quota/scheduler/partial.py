@@ -31,7 +31,7 @@ class Reduction(msgspec.Struct, frozen=True):
 def reduction(pod_sets: Sequence[PodSet]) -> Reduction:
     """The steps for the counts in the spec. Reclaimed pods do not make the counts smaller still."""
     full = tuple(each.count for each in pod_sets)
-    least = (each.count if each.min_count is None else each.min_count for each in pod_sets)
+    least = (each.count if each.min_count is None else max(0, each.min_count) for each in pod_sets)
     return Reduction(full, tuple(count - minimum for count, minimum in zip(full, least, strict=True)))
 
 

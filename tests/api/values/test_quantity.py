@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from multikueue.api.values.quantity import MOST, NANO, amount, parse, render
+from multikueue.api.values.quantity import MOST, NANO, amount, counted, parse, render
 from multikueue.errors import InvalidObject
 
 
@@ -118,6 +118,12 @@ def test_what_is_too_large_or_too_fine_is_taken_for_the_nearest(text: str | floa
 def test_what_is_no_text_and_no_number_is_refused(value: object) -> None:
     with pytest.raises(InvalidObject):
         parse(value)
+
+
+@pytest.mark.parametrize("text", ["-1", "-1n", "-0", "-1e99", -3, -0.5])
+def test_less_than_nothing_counts_as_nothing(text: str | float) -> None:
+    assert counted("cpu", text) == 0
+    assert counted("memory", "7") == 7
 
 
 def test_a_long_text_is_not_repeated_whole_in_the_error() -> None:

@@ -107,6 +107,12 @@ def test_history_outlives_a_process() -> None:
     assert told(history) == {"cpu": "4"}
 
 
+def test_a_status_that_tells_of_less_than_nothing_puts_nobody_first() -> None:
+    history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
+    history.set_queue(queue(cpu="-8"))
+    assert (told(history), history.usage(A)) == ({"cpu": "0"}, 0)
+
+
 def test_a_standby_follows_and_an_old_status_changes_nothing() -> None:
     history = ConsumedResources(UsageDecay(half_life=5 * MINUTE))
     history.set_queue(_with_history(queue(), {"cpu": "8"}))

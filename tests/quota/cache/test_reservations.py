@@ -62,6 +62,9 @@ AMOUNTS = {
     "reclaiming counts from the spec": (assignment(3, "3"), 5, 3, 2000),
     "more than all is nothing": (assignment(3, "3"), 3, 9, 0),
     "without a count all were admitted": (assignment(None, "5"), 5, 2, 3000),
+    "an amount below zero is nothing": (assignment(3, "-5"), 3, 0, 0),
+    "a number of reclaimed pods below zero is none": (assignment(3, "3"), 5, -9, 3000),
+    "a number of pods below zero is none": (assignment(-3, "3"), 5, 0, 0),
     "a remainder is lost in scaling": (assignment(3, "1m"), 3, 1, 0),
 }
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from multikueue.api.kueue.compatibility import NEWEST
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility, Release
 from multikueue.api.kueue.workload import PodSetRequest, WorkloadSpec, workload_spec
 from multikueue.api.meta import encode
 from multikueue.api.values.quantity import NANO
@@ -148,6 +148,29 @@ TRANSFORMATIONS: dict[str, tuple[list[Transformation], dict[str, Any], dict[str,
         {"gpu-memory": "20"},
         {"credits": 20},
     ),
+    "what is multiplied and kept counts as it was asked for": (
+        [Transformation(input="gpu-memory", outputs={"credits": 1024 * NANO}, multiply_by="gpu")],
+        {"gpu-memory": "2", "gpu": "3"},
+        {"gpu": 3, "gpu-memory": 2, "credits": 6144},
+    ),
+    "an output below zero takes nothing from what is asked for": (
+        [Transformation(input="gpu", outputs={"cpu": -4 * NANO}, should_replace=True)],
+        {"gpu": "1", "cpu": "1"},
+        {"cpu": 1000},
+    ),
+    "nor from what is kept": (
+        [Transformation(input="gpu", outputs={"gpu": -4 * NANO})],
+        {"gpu": "1"},
+        {"gpu": 1},
+    ),
+    "but from other outputs, down to nothing": (
+        [
+            Transformation(input="large", outputs={"credits": 15 * NANO, "money": 3 * NANO}, should_replace=True),
+            Transformation(input="free", outputs={"credits": -10 * NANO, "money": -10 * NANO}, should_replace=True),
+        ],
+        {"large": "1", "free": "1"},
+        {"credits": 5, "money": 0},
+    ),
     "who asks for no input is left alone": ([GPU_SLICES], {"cpu": "1"}, {"cpu": 1000}),
     "what is put out is not put in again": (
         [GPU_SLICES, Transformation(input="credits", outputs={"money": NANO})],
@@ -165,6 +188,17 @@ def test_qe_345_requests_count_by_way_of_transformations(
 
     (each,) = demand(spec, accounting=Accounting(transformations=tuple(rules))).pod_sets
     assert each.requests == counted
+
+
+@pytest.mark.parametrize(("release", "kept"), [("0.19", 6), ("0.19.2", 2)])
+def test_before_0_19_1_what_is_kept_was_multiplied_too(release: Release, kept: int) -> None:
+    rule = Transformation(input="gpu-memory", outputs={"credits": NANO}, multiply_by="gpu")
+    rules = Accounting(transformations=(rule,), compatibility=Compatibility.of(release))
+    asked: dict[str, Any] = {"gpu-memory": "2", "gpu": "3"}
+    spec = workload_spec(of_pod(containers=[container(**asked)]).build())
+
+    (each,) = demand(spec, accounting=rules).pod_sets
+    assert each.requests == {"gpu": 3, "gpu-memory": kept, "credits": 6}
 
 
 @pytest.mark.parametrize(("exact", "counted"), [(True, 300), (False, 1000)])
