@@ -324,3 +324,66 @@ def test_a_story_of_sizes_and_deaths_ends_well(seed: int, core: bool) -> None:
         assert {ended(w) for w in workloads(world)} <= {"", SLICE_REPLACED}
 
     perform(replace(LAYOUT, core=core), story)
+
+
+# --- scaled below what is over ---------------------------------------------------------------------------------------
+
+SCALED: dict[str, tuple[int, Tree, Tree, Tree, Tree, int]] = {
+    "a work queue, below what has succeeded": (4, {}, {"succeeded": 3, "active": 1}, {"parallelism": 2}, {}, 1),
+    "indexes, of which those are over that go": (
+        5,
+        {"completions": 5, "completionMode": "Indexed"},
+        {"succeeded": 3, "active": 2, "completedIndexes": "2-4"},
+        {"parallelism": 2, "completions": 2},
+        {"succeeded": None, "completedIndexes": None},
+        2,
+    ),
+    "completions, to as many pods as still run": (
+        6,
+        {"completions": 10},
+        {"succeeded": 6, "active": 4},
+        {"parallelism": 4},
+        {},
+        4,
+    ),
+}
+"""By sentence: the pods of a job, what else its spec has, its status on the worker, the size it is scaled to, what its
+controller then makes of its status, and how many pods run all the time."""
+
+
+@pytest.mark.parametrize(("pods", "spec", "status", "size", "after", "runs"), SCALED.values(), ids=SCALED)
+def test_scaled_below_what_is_over_it_keeps_quota_for_what_runs(
+    pods: int, spec: Tree, status: Tree, size: Tree, after: Tree, runs: int
+) -> None:
+    async def story(world: World, tasks: TaskGroup) -> None:
+        await world.add_manager("manager-0", in_force()).begin(tasks).wait()
+        body = objects.job("job", NAMESPACE, queue="main", parallelism=pods, seconds=600.0)
+        body["spec"] |= {"completions": None} | spec
+        body["metadata"]["annotations"][ELASTIC_ANNOTATION] = "true"
+        world.manager.create(kinds.JOBS, body)
+        await until(lambda: active(world) == pods)
+        (where,) = remotes(world)
+        there = world.workers[where]
+        there.runner.kill()
+        there.site.patch(kinds.JOBS, JOB, {"status": {"ready": 0} | status}, subresource="status")
+        await until(lambda: used(world) == str(runs))
+        world.manager.patch(kinds.JOBS, JOB, {"spec": size})
+        await steady(lambda: remotes(world)[where]["spec"]["parallelism"] == size["parallelism"], str(runs), world)
+        there.site.patch(kinds.JOBS, JOB, {"status": after}, subresource="status")
+        settled = anyio.current_time() + 10
+        await steady(lambda: anyio.current_time() > settled, str(runs), world)
+        (copy,) = there.site.all(kinds.WORKLOADS)
+        for workload in (*workloads(world), copy):
+            (pod_set,) = workload["spec"]["podSets"]
+            over = {each["name"]: each["count"] for each in workload["status"].get("reclaimablePods", ())}
+            assert pod_set["count"] - over.get("main", 0) == runs
+
+    perform(LAYOUT, story)
+
+
+async def steady(holds: Callable[[], bool], usage: str, world: World) -> None:
+    """Until then, usage is never another one."""
+    with anyio.fail_after(120):
+        while not holds():
+            assert used(world) == usage
+            await anyio.sleep(0.05)

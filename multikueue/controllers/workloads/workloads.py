@@ -43,6 +43,7 @@ from multikueue.dispatch.group.phases import Phase, choose, phase_of, view
 from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.dispatch.handlers.outcome import sooner
 from multikueue.errors import Forbidden, Invalid, NotFound
+from multikueue.jobs.kinds.batch_job.slices import freed
 from multikueue.jobs.kinds.pods.members import replaceable
 from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.backoff import backoff
@@ -179,11 +180,15 @@ class Workloads(msgspec.Struct, frozen=True):
         attempt. An ending attempt frees nothing, or the next would get quota for fewer pods than it has."""
         if job is None:
             return None
-        adapter, completed = self.context.store.adapters.of(job), self.context.store.runtimes.completed
-        if self.context.store.multikueue_check(local) is None:
-            return adapter.reclaimable(completed(job))
-        remote = _winners_job(local, group)
-        return adapter.reclaimable(completed(remote)) if remote is not None and not local.has("Evicted") else ()
+        store = self.context.store
+        runs = job
+        if store.multikueue_check(local) is not None:
+            remote = _winners_job(local, group)
+            if remote is None or local.has("Evicted"):
+                return ()
+            runs = remote
+        told = store.adapters.of(job).reclaimable(store.runtimes.completed(runs))
+        return told if store.slices is None else freed(told, runs, local)
 
     def _ready_pods(self, local: Workload, job: AnyJob, group: Group) -> int:
         store = self.context.store

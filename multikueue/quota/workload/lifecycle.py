@@ -6,7 +6,7 @@ new it returns the same status object.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -319,16 +319,26 @@ class _Step:
             self.status = replace(self.status, conditions=conditions, requeue_state=None)
 
     def reclaim(self) -> None:
-        """Free the quota of pods that are over. It cannot be taken again (Kueue's webhook)."""
-        if self.facts.job.reclaimable is None or self.has(FINISHED):
+        """Free the quota of pods that are over. It cannot be taken again (Kueue's webhook), but by a pod set that was scaled
+        down since its admission: what is over of it depends on its size (kueue#12670, #12958)."""
+        told, known = self.facts.job.reclaimable, self.status.reclaimable_pods
+        if told is None or not (told or known) or self.has(FINISHED):
             return
-        freed = {pods.name: pods.count for pods in self.facts.job.reclaimable}
-        old = {pods.name: pods.count for pods in self.status.reclaimable_pods}
+        sizes = {pod_set.name: pod_set.count for pod_set in self.spec.pod_sets}
+        old = {pods.name: pods.count for pods in known}
+        freed = {pods.name: min(pods.count, sizes[pods.name]) for pods in told if pods.name in sizes}
         if self.has(QUOTA_RESERVED):
-            freed |= {name: max(count, freed.get(name, 0)) for name, count in old.items()}
+            kept = {name: count for name, count in old.items() if name not in self._scaled_down(sizes)}
+            freed |= {name: min(max(count, freed.get(name, 0)), sizes.get(name, 0)) for name, count in kept.items()}
         if freed != old:
             pods = tuple(ReclaimablePod(name=name, count=count) for name, count in freed.items())
             self.status = replace(self.status, reclaimable_pods=pods)
+
+    def _scaled_down(self, sizes: Mapping[str, int]) -> set[str]:
+        """The pod sets of an elastic job with fewer pods than they were admitted with: no others can have fewer."""
+        admission = self.status.admission
+        made = admission.pod_set_assignments if admission is not None else ()
+        return {each.name for each in made if each.count is not None and each.count > sizes.get(each.name, 0)}
 
     def reserve(self) -> None:
         admission = self.facts.scheduling.reservation

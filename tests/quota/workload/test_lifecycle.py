@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -262,13 +263,26 @@ def test_a_workload_to_be_switched_off_says_so_until_it_is() -> None:
 
 
 # Pods that are over.
+ADMITTED_WITH_FIVE = workload().count(5).admitted()
+SCALED_DOWN = dataclasses.replace(ADMITTED_WITH_FIVE, value=ADMITTED_WITH_FIVE.build()).count(2)
+
 RECLAIM: dict[str, tuple[WorkloadBuilder, dict[str, int] | None, dict[str, int]]] = {
     "are given back": (workload().admitted(), {"main": 1}, {"main": 1}),
-    "are never taken again": (workload().admitted().reclaimable(main=2), {"main": 1}, {"main": 2}),
-    "stay while nothing is known": (workload().admitted().reclaimable(main=2), {}, {"main": 2}),
+    "are never taken again": (workload().count(3).admitted().reclaimable(main=2), {"main": 1}, {"main": 2}),
+    "stay while nothing is known": (workload().count(3).admitted().reclaimable(main=2), {}, {"main": 2}),
     "stay where there is no job to ask": (workload().reclaimable(main=2), None, {"main": 2}),
     "are needed again without quota": (workload().reclaimable(main=2), {}, {}),
     "count no more in the end": (workload().admitted().finished(), {"main": 1}, {}),
+    "are at most those of the pod set": (workload().count(2).admitted(), {"main": 3}, {"main": 2}),
+    "are at most those of each pod set": (workload().admitted(), {"main": 9, "other": 1}, {"main": 1}),
+    "are at most those of the pod set, also as known before": (
+        workload().count(2).admitted().reclaimable(main=3),
+        {},
+        {"main": 2},
+    ),
+    "are fewer once the pod set was scaled down": (SCALED_DOWN.reclaimable(main=3), {"main": 1}, {"main": 1}),
+    "are none once the pod set was scaled down to what runs": (SCALED_DOWN.reclaimable(main=3), {}, {}),
+    "are at most those of a pod set that was scaled down": (SCALED_DOWN, {"main": 3}, {"main": 2}),
 }
 
 

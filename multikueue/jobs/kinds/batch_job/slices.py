@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob, Job, job_spec
 from multikueue.api.kinds import JOBS
@@ -21,6 +22,7 @@ from multikueue.api.kueue.workload import (
     PREBUILT_LABEL,
     REPLACES_ANNOTATION,
     SLICE_NAME_ANNOTATION,
+    ReclaimablePod,
     Workload,
     workload_spec,
 )
@@ -32,6 +34,7 @@ from multikueue.jobs.kinds.batch_job.size import pods_count
 
 __all__ = [
     "count_patch",
+    "freed",
     "in_order",
     "is_sliced",
     "may_be_slice_of",
@@ -87,6 +90,18 @@ def slice_workload_name(meta: ObjectMeta) -> str:
 def size(workload: Workload) -> int:
     """The number of pods that the Workload asks for."""
     return sum(pod_set.count for pod_set in workload_spec(workload).pod_sets)
+
+
+def freed(told: tuple[ReclaimablePod, ...], job: AnyJob, workload: Workload) -> tuple[ReclaimablePod, ...]:
+    """The pods of the Workload that neither run nor may run again, by what is `told` of the job that runs for it.
+
+    An elastic Workload that is scaled down has its new size before that job has it. Of 6 pods of which 4 run, 2 are over,
+    and none of the 4 that are left.
+    """
+    if not told or type(job) is not Job or not is_elastic(workload):
+        return told
+    ahead = max(0, pods_count(job) - size(workload))
+    return tuple(replace(pods, count=pods.count - ahead) for pods in told if pods.count > ahead)
 
 
 def may_be_slice_of(job: AnyJob, workload: Workload) -> bool:

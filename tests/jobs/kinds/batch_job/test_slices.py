@@ -17,15 +17,23 @@ from multikueue.api.kueue.workload import (
     PREBUILT_LABEL,
     REPLACES_ANNOTATION,
     SLICE_NAME_ANNOTATION,
+    ReclaimablePod,
     Workload,
 )
 from multikueue.jobs.framework.actions import CreateWorkload, PatchJobStatus, PatchWorkloadStatus, UpdateWorkloadSpec
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
-from multikueue.jobs.kinds.batch_job.slices import in_order, is_sliced, remote_patch, slice_body, slice_workload_name
+from multikueue.jobs.kinds.batch_job.slices import (
+    freed,
+    in_order,
+    is_sliced,
+    remote_patch,
+    slice_body,
+    slice_workload_name,
+)
 from multikueue.jobs.reconciler.decide import JobView, decide, mirror
 from multikueue.testing import NOW, JobBuilder, job
-from tests.jobs.builders import become, ours, plain, stored, with_spec
+from tests.jobs.builders import become, ours, plain, stored, with_spec, with_status
 
 
 def elastic(parallelism: int, *, generation: int = 1, suspended: bool = False) -> Job:
@@ -262,3 +270,31 @@ def test_the_first_slice_names_itself_also_under_another_name() -> None:
     meta = action.body["metadata"]
     assert meta["name"] != own
     assert meta["annotations"][SLICE_NAME_ANNOTATION] == meta["name"]
+
+
+# --- what it gives back ----------------------------------------------------------------------------------------------
+
+ORDINARY = become(RUNS, lambda w: w.annotations({ELASTIC_ANNOTATION: "false"}))
+
+
+@pytest.mark.parametrize(
+    ("runs_with", "over", "size", "expected"),
+    [
+        pytest.param(6, 95, 6, 2, id="of the size of its Workload"),
+        pytest.param(6, 95, 4, 0, id="its Workload is scaled down to what runs"),
+        pytest.param(6, 95, 5, 1, id="its Workload is scaled down by a part of what is over"),
+        pytest.param(6, 97, 3, 1, id="its Workload is scaled down by more than what is over"),
+        pytest.param(4, 95, 6, 0, id="its Workload is larger"),
+        pytest.param(6, 0, 4, 0, id="nothing is over"),
+    ],
+)
+def test_a_slice_gives_back_what_is_over_of_its_own_size(runs_with: int, over: int, size: int, expected: int) -> None:
+    runs = with_status(elastic(runs_with), {"succeeded": over, "active": min(runs_with, 99 - over)})
+    found = freed(BATCH_JOB.reclaimable(runs), runs, running(slice_of(elastic(size))))
+    assert found == ((ReclaimablePod(name="main", count=expected),) if expected else ())
+
+
+def test_the_pods_of_what_has_no_slices_are_counted_as_told() -> None:
+    runs, told = with_status(elastic(6), {"succeeded": 95}), (ReclaimablePod(name="main", count=2),)
+    assert freed(told, runs, ORDINARY) == told
+    assert freed(told, with_status(ours().build(), {}), RUNS) == told

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from multikueue.api.kueue.workload import ELASTIC_ANNOTATION
 from multikueue_simulator.workers.kueue import webhooks
 from tests.simulator.refusals_of_kueue import CASES
 from tests.simulator.test_definitions import copied, merged
-from tests.simulator.verdicts import Case, workload
+from tests.simulator.verdicts import Case, Object, pod_set, refused, reserved, workload
 
 PROBLEM = re.compile(r"(?:^|[ \[])(\w[\w.\[\]]*): (?=Invalid|Required|Unsupported|Duplicate|Not found)")
 
@@ -35,6 +36,63 @@ def test_a_verdict(case: Case) -> None:
         response, obj = answer(new, obj), new
     assert fields(response) == case.refused
     assert response["allowed"] is not bool(case.refused)
+
+
+def elastic() -> Object:
+    made = workload(pod_set(count=3))
+    return {**made, "metadata": {**made["metadata"], "annotations": {ELASTIC_ANNOTATION: "true"}}}
+
+
+def over(count: int) -> Object:
+    return {"reclaimablePods": [{"name": "main", "count": count}]}
+
+
+THREE = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 3}]}
+DOWN = ("spec", {"podSets": [pod_set(count=2)]})
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("fewer pods", elastic(), [reserved(), DOWN]),
+        Case(
+            "more pods", elastic(), [reserved(), ("spec", {"podSets": [pod_set(count=4)]})], refused("spec.podSets.0")
+        ),
+        Case(
+            "other pods",
+            elastic(),
+            [reserved(), ("spec", {"podSets": [pod_set("other", count=2)]})],
+            refused("spec.podSets.0", "status.admission.podSetAssignments[0].name"),
+        ),
+        Case("fewer pods than are reclaimable", elastic(), [reserved(**over(3)), DOWN]),
+        Case(
+            "other pods reclaimable than there are",
+            elastic(),
+            [reserved(**over(2)), DOWN, ("status", over(3))],
+            refused("status.reclaimablePods[main].count"),
+        ),
+        Case(
+            "fewer reclaimable, once scaled down",
+            elastic(),
+            [reserved(admission=THREE, **over(2)), DOWN, ("status", over(1))],
+        ),
+        Case(
+            "none reclaimable, once scaled down",
+            elastic(),
+            [reserved(admission=THREE, **over(2)), DOWN, ("status", {"reclaimablePods": None})],
+        ),
+        Case(
+            "fewer reclaimable, of the size that was admitted",
+            elastic(),
+            [reserved(admission=THREE, **over(2)), ("status", over(1))],
+            refused("status.reclaimablePods[main].count"),
+        ),
+    ],
+    ids=lambda case: case.sentence,
+)
+def test_a_verdict_on_an_elastic_job(case: Case) -> None:
+    """As Kueue's since 0.19, with the gate for elastic jobs on."""
+    test_a_verdict(case)
 
 
 def test_an_object_on_its_way_out_is_not_held_back() -> None:

@@ -57,6 +57,7 @@ from multikueue.jobs.framework.actions import (
     RemoveFinalizer,
     UpdateWorkloadSpec,
 )
+from multikueue.jobs.kinds.batch_job import slices
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.quota.workload import lifecycle
@@ -218,7 +219,7 @@ class SimulatedKueue:
             job=lifecycle.JobFacts(
                 is_holding=_is_holding(workload, job, local_queue, queue),
                 job_finished=job_reconciler.ending(workload, job, ByName(self._seen.flavors)),
-                reclaimable=BATCH_JOB.reclaimable(job) if job else None,
+                reclaimable=slices.freed(BATCH_JOB.reclaimable(job), job, workload) if job else None,
             ),
             slices=lifecycle.SliceFacts(
                 stays=self._seen.stays(workload) if reservation is not None else None,

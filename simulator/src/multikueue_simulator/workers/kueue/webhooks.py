@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fakekube.model.refusals import Problem, invalid_value, required, unsupported_value
-from fakekube.model.wire import Json, Object
+from fakekube.model.wire import Object
+from multikueue.api.kueue.workload import ELASTIC_ANNOTATION
 from multikueue.api.values.quantity import amount, parse
 
 __all__ = ["HOST", "configuration", "review"]
@@ -68,7 +69,7 @@ def _problems(new: Object, old: Object | None) -> Iterator[Problem]:
 
 def _of_workload(new: Object, old: Object | None) -> Iterator[Problem]:
     yield from _of_pod_sets(new)
-    yield from _of_status(new)
+    yield from _of_status(new, old)
     if old is not None:
         yield from _of_change(new, old)
 
@@ -87,13 +88,16 @@ def _of_pod_sets(new: Object) -> Iterator[Problem]:
                     yield invalid_value(where, "pods", "the key is Kueue's own")
 
 
-def _of_status(new: Object) -> Iterator[Problem]:
+def _of_status(new: Object, old: Object | None) -> Iterator[Problem]:
     counts = {each["name"]: each["count"] for each in new["spec"].get("podSets", ())}
     status = new.get("status") or {}
     for index, made in enumerate((status.get("admission") or {}).get("podSetAssignments") or ()):
         yield from _of_assignment(made, counts, f"status.admission.podSetAssignments[{index}]")
+    stays = ((old or {}).get("status") or {}).get("reclaimablePods") or () if _is_elastic(new) else ()
     for freed in status.get("reclaimablePods") or ():
         where, name = f"status.reclaimablePods[{freed['name']}]", freed["name"]
+        if name in counts and freed in stays:
+            continue  # what is left of before an elastic job was scaled down
         if name not in counts:
             yield unsupported_value(f"{where}.name", name, counts)
         elif freed["count"] > counts[name]:
@@ -117,9 +121,9 @@ def _of_assignment(made: Object, counts: Mapping[str, int], where: str) -> Itera
 def _of_change(new: Object, old: Object) -> Iterator[Problem]:
     before, after = old.get("status") or {}, new.get("status") or {}
     if _is_reserved(before):
-        yield from _of_fixed_pod_sets(new["spec"].get("podSets", []), old["spec"].get("podSets", []))
+        yield from _of_fixed_pod_sets(new, old)
     if _is_reserved(before) and _is_reserved(after):
-        yield from _of_reclaimed(after, before)
+        yield from _of_reclaimed(new, before)
     admissions = [_without_places(each.get("admission")) for each in (after, before)]
     if all(admissions) and admissions[0] != admissions[1]:
         yield invalid_value("status.admission", after["admission"], "field is immutable")
@@ -133,19 +137,31 @@ def _is_reserved(status: Object) -> bool:
     return any(each["type"] == "QuotaReserved" and each["status"] == "True" for each in status.get("conditions") or ())
 
 
-def _of_fixed_pod_sets(new: list[Json], old: list[Json]) -> Iterator[Problem]:
-    if len(new) != len(old):
-        yield invalid_value("spec.podSets", new, "field is immutable")
+def _is_elastic(workload: Object) -> bool:
+    return (workload["metadata"].get("annotations") or {}).get(ELASTIC_ANNOTATION) == "true"
+
+
+def _of_fixed_pod_sets(new: Object, old: Object) -> Iterator[Problem]:
+    ours, theirs = (each["spec"].get("podSets", []) for each in (new, old))
+    if len(ours) != len(theirs):
+        yield invalid_value("spec.podSets", ours, "field is immutable")
         return
-    for index, (after, before) in enumerate(zip(new, old, strict=True)):
-        if after != before:
+    for index, (after, before) in enumerate(zip(ours, theirs, strict=True)):
+        is_scaled_down = _is_elastic(new) and after["count"] < before["count"]
+        if after != (before | {"count": after["count"]} if is_scaled_down else before):
             yield invalid_value(f"spec.podSets.{index}", after, "field is immutable")
 
 
-def _of_reclaimed(after: Object, before: Object) -> Iterator[Problem]:
+def _of_reclaimed(new: Object, before: Object) -> Iterator[Problem]:
+    after = new["status"]
     counts = {each["name"]: each["count"] for each in after.get("reclaimablePods") or ()}
+    sizes = {each["name"]: each["count"] for each in new["spec"].get("podSets", ())} if _is_elastic(new) else {}
+    admitted = (after.get("admission") or {}).get("podSetAssignments") or ()
+    scaled_down = {each["name"] for each in admitted if each.get("count", 0) > sizes.get(each["name"], 2**31)}
     for freed in before.get("reclaimablePods") or ():
         where, least = f"status.reclaimablePods[{freed['name']}]", freed["count"]
+        if freed["name"] in scaled_down:
+            continue
         if freed["name"] not in counts:
             yield required(where, "cannot be removed")
         elif counts[freed["name"]] < least:
