@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, HELD_BATCH_JOB, BatchJob
-from multikueue.jobs.kinds.batch_job.indexes import count_indexes
 from multikueue.jobs.kinds.batch_job.size import pods_count
 from multikueue.testing import job
 from tests.jobs.builders import with_spec, with_status
+from tests.jobs.kinds.batch_job.test_indexes import INDEXES, rendered
 
 Tree = dict[str, Any]
 
@@ -102,18 +102,6 @@ def test_before_0_19_1_indexes_that_failed_for_good_keep_their_quota() -> None:
 
 
 COUNTS = st.integers(0, 12)
-INDEXES = st.frozensets(st.integers(0, 14), max_size=15)
-
-
-def rendered(indexes: frozenset[int]) -> str:
-    """As Kubernetes writes them: `0,2-4`."""
-    ranges: list[list[int]] = []
-    for index in sorted(indexes):
-        if ranges and ranges[-1][1] == index - 1:
-            ranges[-1][1] = index
-        else:
-            ranges.append([index, index])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 @given(
@@ -154,15 +142,3 @@ def test_nothing_is_given_back_that_runs_or_may_still_run(
         may_run = min(parallelism, max(0, completions - len(over)))
     freed = given_back(spec, status, BATCH_JOB.of(Compatibility.of(releases)))
     assert 0 <= freed <= max(0, size - max(may_run, active + terminating))
-
-
-@given(over=INDEXES, failed=INDEXES, below=COUNTS)
-def test_indexes_are_counted_once_and_only_below_the_completions(
-    over: frozenset[int], failed: frozenset[int], below: int
-) -> None:
-    assert count_indexes((rendered(over), rendered(failed)), below=below) == sum(i < below for i in over | failed)
-
-
-@given(st.text(alphabet="0123456789-, x²", max_size=12), st.integers(0, 20))
-def test_any_text_of_indexes_has_a_count_within_bounds(text: str, below: int) -> None:
-    assert 0 <= count_indexes((text,), below=below) <= below
