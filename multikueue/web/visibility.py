@@ -48,6 +48,9 @@ _DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?").fullmatch
 Lines = Callable[[str], Iterable[PendingWorkload] | None]
 """The pending workloads of a ClusterQueue, in queue order; None if there is no such ClusterQueue."""
 
+Places = Callable[[str, ObjectKey], Iterable[tuple[PendingWorkload, int]]]
+"""Those of a ClusterQueue that wait in a LocalQueue, in queue order, each with its place in the ClusterQueue, from 0 on."""
+
 Routes = Callable[[ObjectKey], str | None]
 """The ClusterQueue behind a LocalQueue; None if there is no such LocalQueue."""
 
@@ -214,18 +217,19 @@ def _number(query: Mapping[str, str], name: str) -> int:
     return number
 
 
-def pending_summary(request: Pending, *, lines: Lines, routes: Routes) -> dict[str, Any]:
+def pending_summary(request: Pending, *, lines: Lines, places: Places, routes: Routes) -> dict[str, Any]:
     """The PendingWorkloadsSummary. Raises Refused (404) if there is no such queue."""
     cluster_queue = routes(ObjectKey(request.namespace, request.name)) if request.namespace else request.name
     line = lines(cluster_queue) if cluster_queue is not None else ()
     if line is None or cluster_queue is None:
         kind = request.resource.removesuffix("s")
         raise Refused(404, "NotFound", f'{kind}.{GROUP} "{request.name}" not found')
-    places = _places(line)
-    if request.namespace:
-        key = ObjectKey(request.namespace, request.name)
-        places = (place for place in places if place[0].local_queue == key)
-    shown = islice(islice(places, request.offset, None), request.limit)
+    found = (
+        _local_places(places(cluster_queue, ObjectKey(request.namespace, request.name)))
+        if request.namespace
+        else _places(line)
+    )
+    shown = islice(islice(found, request.offset, None), request.limit)
     return {
         "kind": SUMMARY,
         "apiVersion": f"{GROUP}/{request.version}",
@@ -278,6 +282,10 @@ def _places(line: Iterable[PendingWorkload]) -> Iterator[tuple[PendingWorkload, 
         local_place = before.get(waiting.local_queue, 0)
         before[waiting.local_queue] = local_place + 1
         yield waiting, place, local_place
+
+
+def _local_places(own: Iterable[tuple[PendingWorkload, int]]) -> Iterator[tuple[PendingWorkload, int, int]]:
+    return ((waiting, place, local_place) for local_place, (waiting, place) in enumerate(own))
 
 
 def _item(waiting: PendingWorkload, place: int, local_place: int) -> dict[str, Any]:

@@ -52,10 +52,15 @@ LINE = (
 ROUTES = {ObjectKey("team", "lq"): "cq", ObjectKey("team", "other"): "cq", ObjectKey("team", "dangling"): "gone"}
 
 
+def places(cluster_queue: str, local_queue: ObjectKey) -> list[tuple[PendingWorkload, int]]:
+    assert cluster_queue == "cq"
+    return [(each, place) for place, each in enumerate(LINE) if each.local_queue == local_queue]
+
+
 def ask(path: str, **query: str) -> list[tuple[str, int, int]]:
     asked = parse_request(path, query)
     assert isinstance(asked, Pending)
-    found = pending_summary(asked, lines={"cq": LINE}.get, routes=ROUTES.get)
+    found = pending_summary(asked, lines={"cq": LINE}.get, places=places, routes=ROUTES.get)
     return [(i["metadata"]["name"], i["positionInClusterQueue"], i["positionInLocalQueue"]) for i in found["items"]]
 
 
@@ -96,7 +101,7 @@ def test_the_places_are_those_in_the_whole_line_whatever_part_is_shown() -> None
 def test_an_item_says_whose_it_is_and_since_when() -> None:
     asked = parse_request(CLUSTER_QUEUE, {"limit": "1"})
     assert isinstance(asked, Pending)
-    found = pending_summary(asked, lines={"cq": LINE}.get, routes=ROUTES.get)
+    found = pending_summary(asked, lines={"cq": LINE}.get, places=places, routes=ROUTES.get)
     assert (found["kind"], found["apiVersion"]) == ("PendingWorkloadsSummary", f"{GROUP}/v1beta2")
     [item] = found["items"]
     assert item["metadata"]["namespace"] == "team"

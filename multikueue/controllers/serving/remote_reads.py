@@ -2,16 +2,18 @@
 
 Lists are read whole; logs are streamed. The manager may read pods only where the worker was registered for it. Only
 relatives of the workload are shown, and only if the worker has a copy of ours. Neither workers nor users are trusted, so
-everything is limited: requests under way (in all, of one user, on one worker), their time, the objects read, and the fields
-and texts shown.
+everything is limited: requests under way (in all, of one namespace, on one worker), their time, the objects read, and the
+fields and texts shown.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import anyio
@@ -27,7 +29,6 @@ from multikueue.kube.cluster_client import ClusterClient, Lines, WatchingClient
 from multikueue.kube.decode import UNREADABLE, list_of
 from multikueue.kube.relatives import Relatives
 from multikueue.store.workers.worker import WorkerView
-from multikueue.web.front_proxy import User
 from multikueue.web.relatives import MOST_ITEMS, shown_event, shown_pod
 from multikueue.web.server import Write
 from multikueue.web.visibility import Look, PodLog, Refused, relatives
@@ -37,7 +38,7 @@ T = TypeVar("T", bound=Object)
 __all__ = ["AT_ONCE", "AT_ONCE_OF_ONE", "AT_ONCE_THERE", "MOST_OWNERS", "MOST_PAGES", "PAGE", "InFlight", "Reads"]
 
 AT_ONCE, AT_ONCE_OF_ONE, AT_ONCE_THERE = 8, 2, 2
-"""Maximum reads under way: in all, of one user, and on one worker, whose connection has spare calls for so many."""
+"""Maximum reads under way: in all, of one namespace, and on one worker, whose connection has spare calls for so many."""
 
 ANSWER_TIMEOUT = timedelta(seconds=10)
 """Maximum time of one answer: a user would rather ask again, and an API server gives up after a minute."""
@@ -49,8 +50,11 @@ MOST_OWNERS = 200
 """Maximum owners that one search reads to find the workload of pods. Pods that Kueue has marked need none."""
 
 
-LOGS, LOGS_OF_ONE, LOGS_THERE = 16, 4, 8
-"""Maximum logs under way: in all, of one user, who may follow some pods side by side, and on one worker."""
+LOGS, LOGS_OF_ONE, LOGS_THERE = 16, 8, 8
+"""Maximum logs under way: in all, of one namespace, whose people may follow some pods side by side, and on one worker."""
+
+REVIEW_AGAIN = 60.0
+"""Seconds after which the reader of a log needs the right to it again."""
 
 LOG_SECONDS, LOG_BYTES = 3600.0, 64 * 2**20
 """Maximum time and size of one log. An endless log breaks off; a client that follows asks again."""
@@ -62,31 +66,55 @@ QUIET_LOG_TIMEOUT = timedelta(minutes=15)
 """Maximum time without a byte of a log."""
 
 
+@dataclass(slots=True, eq=False)
+class _UnderWay:
+    namespace: str
+    worker: str
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
 class InFlight:
-    """Limits requests under way: in all, of one user, and on one worker."""
+    """Limits requests under way: in all, of one namespace, whose people may make accounts at will, and on one worker.
+
+    Nobody is shut out by others: at a limit, the namespace that has most of what is under way gives up its oldest for one
+    that would still have fewer.
+    """
 
     def __init__(self, *, of_all: int, of_one: int, there: int) -> None:
         self._of_all, self._of_one, self._there = of_all, of_one, there
-        self._users: Counter[str] = Counter()
-        self._workers: Counter[str] = Counter()
+        self._open: list[_UnderWay] = []
 
     @contextmanager
-    def entered(self, user: User, worker: str) -> Iterator[None]:
+    def entered(self, namespace: str, worker: str) -> Iterator[None]:
         """One more request, for the time of the block. Raises Refused (429) at a limit: requests never wait, since
-        strangers could fill a queue."""
-        if self._users[user.name] >= self._of_one:
-            raise Refused(429, "TooManyRequests", f'User "{user.name}" has {self._of_one} such requests under way')
-        if self._users.total() >= self._of_all or self._workers[worker] >= self._there:
-            raise Refused(429, "TooManyRequests", f"too many requests of this kind are under way, try {worker} again")
-        self._users[user.name] += 1
-        self._workers[worker] += 1
+        strangers could fill a queue. So does a block that gives way to another."""
+        if sum(each.namespace == namespace for each in self._open) >= self._of_one:
+            message = f"namespace {namespace} has {self._of_one} such requests under way"
+            raise Refused(429, "TooManyRequests", message)
+        there = [each for each in self._open if each.worker == worker]
+        if len(there) >= self._there:
+            self._make_room(namespace, there)
+        if len(self._open) >= self._of_all:
+            self._make_room(namespace, self._open)
+        own = _UnderWay(namespace, worker)
+        self._open.append(own)
         try:
-            yield
+            with own.scope:
+                yield
         finally:
-            for counter, name in ((self._users, user.name), (self._workers, worker)):
-                counter[name] -= 1
-                if not counter[name]:
-                    del counter[name]
+            if own in self._open:
+                self._open.remove(own)
+        if own.scope.cancelled_caught:
+            raise Refused(429, "TooManyRequests", f"it gave way to a request of another namespace, try {worker} again")
+
+    def _make_room(self, namespace: str, among: list[_UnderWay]) -> None:
+        held = Counter(each.namespace for each in among)
+        holder, most = max(held.items(), key=itemgetter(1))
+        if most <= held[namespace] + 1:
+            raise Refused(429, "TooManyRequests", "too many requests of this kind are under way, try again")
+        oldest = next(each for each in among if each.namespace == holder)
+        self._open.remove(oldest)
+        oldest.scope.cancel()
 
 
 def _in_flight() -> InFlight:
@@ -105,23 +133,30 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: InFlight = msgspec.field(default_factory=_in_flight)
     logs: InFlight = msgspec.field(default_factory=_logs)
 
-    async def look(self, user: User, request: Look, workload: Workload) -> Mapping[str, Any]:
+    async def look(self, request: Look, workload: Workload) -> Mapping[str, Any]:
         """The pods or events; none if the workload is on no worker, or its copy there is gone. Raises Refused."""
         cluster = workload.status.cluster_name or ""
         if not self._is_there(workload):
             return relatives(request, cluster, (), ())
-        with self.in_flight.entered(user, cluster), _refusals(cluster):
+        with self.in_flight.entered(request.namespace, cluster), _refusals(cluster):
             with anyio.fail_after(ANSWER_TIMEOUT.total_seconds()):
                 search = _Search(self._client(cluster), workload)
                 items = await (search.pods() if request.subresource == PODS.plural else search.events())
         return relatives(request, cluster, items, search.unseen)
 
-    async def log(self, user: User, request: PodLog, workload: Workload, start: Callable[[], Awaitable[Write]]) -> None:
-        """Streams the log of a pod of that workload. Raises Refused, also for any other pod."""
+    async def log(
+        self,
+        request: PodLog,
+        workload: Workload,
+        admit: Callable[[], Awaitable[None]],
+        start: Callable[[], Awaitable[Write]],
+    ) -> None:
+        """Streams the log of a pod of that workload. Raises Refused, also for any other pod, and when `admit` does, which is
+        asked again and again."""
         cluster = workload.status.cluster_name or ""
         if not self._is_there(workload):
             raise _no_pod(request)
-        with self.logs.entered(user, cluster), _refusals(cluster), anyio.fail_after(LOG_SECONDS):
+        with self.logs.entered(request.namespace, cluster), _refusals(cluster), anyio.fail_after(LOG_SECONDS):
             client = self._client(cluster)
             key = ObjectKey(request.namespace, request.pod)
             with anyio.fail_after(ANSWER_TIMEOUT.total_seconds()):
@@ -133,7 +168,7 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
             async with client.stream(
                 PODS.path(key, subresource="log"), dict(request.query), idle=QUIET_LOG_TIMEOUT.total_seconds()
             ) as log:
-                await _pass_on(log, await start())
+                await _pass_on(log, await start(), admit)
 
     def _is_there(self, workload: Workload) -> bool:
         """Whether the worker has a copy of ours: without one, objects of these names belong to others."""
@@ -151,12 +186,24 @@ def _no_pod(request: PodLog) -> Refused:
     return Refused(404, "NotFound", f'pods "{request.pod}" not found among those of workload {request.key}')
 
 
-async def _pass_on(log: Lines, write: Write) -> None:
-    """Writes the log at the pace of the worker, the reader or LOG_RATE. Raises Refused beyond LOG_BYTES.
+async def _pass_on(log: Lines, write: Write, admit: Callable[[], Awaitable[None]]) -> None:
+    """Writes the log at the pace of the worker, the reader or LOG_RATE. Raises Refused beyond LOG_BYTES, and if the reader
+    may not have it any more.
 
     In pieces, not lines: reading an endless line would hold the lock that the worker's watches share."""
-    began, sent = anyio.current_time(), 0
-    while piece := await log.piece():
+    began, sent, reviewed = anyio.current_time(), 0, anyio.current_time()
+    while True:
+        piece: bytes | None = None
+        with anyio.CancelScope(deadline=reviewed + REVIEW_AGAIN):
+            piece = await log.piece()
+        if anyio.current_time() >= reviewed + REVIEW_AGAIN:
+            with suppress(MultiKueueError):  # nobody can tell now: the next review may
+                await admit()
+            reviewed = anyio.current_time()
+        if piece is None:
+            continue
+        if not piece:
+            return
         sent += len(piece)
         if sent > LOG_BYTES:
             raise Refused(413, "RequestEntityTooLarge", f"the log has more than {LOG_BYTES // 2**20} MiB")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -67,8 +68,13 @@ REVIEW_LIFETIME = timedelta(seconds=10)
 
 REMEMBERED = 1024
 
-BURST, PER_SECOND = 10, 2
-"""Explanations in one namespace, at once and from then on: they take the event loop a tenth of the time at most."""
+SHARE, SHARE_OF_ONE = 0.1, 0.025
+"""The event loop's time for answers from memory: of everybody together, and of one namespace or account."""
+
+BURST = 0.25
+"""Seconds of the event loop that one namespace or account may use at once; everybody together, twice that."""
+
+_EVERYBODY = ""
 
 _ADMINISTRATORS = "system:masters"
 _NOT_READY = "the queues are not known yet"
@@ -110,27 +116,39 @@ class AccessReviewer:
 
 
 @dataclass(slots=True)
-class ExplanationRateLimiter:
-    """How often explanations are asked for in a namespace: `BURST` at once, then `PER_SECOND`.
-
-    The event loop waits while one is made. It goes by the namespace, since its people may make accounts at will there.
-    """
+class AnswerRateLimiter:
+    """Limits the time for which the event loop makes answers from memory, and does nothing else: `BURST` at once, then the
+    shares of it. A namespace pays for requests in it, and an account for its own; a ServiceAccount pays as its namespace,
+    whose people may make accounts at will."""
 
     seconds: Callable[[], float] = monotonic
     _paid_until: dict[str, float] = field(default_factory=dict)
 
-    def take(self, namespace: str) -> None:
-        """Raises Refused (429) if the namespace has had its share."""
-        now = self.seconds()
-        until = max(now, self._paid_until.pop(namespace, now))
-        if is_over := until - now > (BURST - 1) / PER_SECOND:
-            self._paid_until[namespace] = until
-        else:
-            self._paid_until[namespace] = until + 1 / PER_SECOND
-        while len(self._paid_until) > REMEMBERED:
-            del self._paid_until[next(iter(self._paid_until))]
-        if is_over:
-            raise Refused(429, "TooManyRequests", f"too many explanations are asked for in namespace {namespace}")
+    @contextmanager
+    def paid_by(self, user: User, namespace: str) -> Iterator[None]:
+        """The block makes one answer. Raises Refused (429) instead if somebody who pays has had a share."""
+        payers = dict.fromkeys((_payer(user), namespace), (SHARE_OF_ONE, BURST)) | {_EVERYBODY: (SHARE, 2 * BURST)}
+        began = self.seconds()
+        for payer in payers:
+            if self._paid_until.get(payer, began) > began:
+                who = f"by {payer}" if payer else "by all users together"
+                raise Refused(429, "TooManyRequests", f"answers {who} take the manager too much time, ask again later")
+        try:
+            yield
+        finally:
+            took = self.seconds() - began
+            for payer, (share, burst) in payers.items():
+                least = began - burst / share  # whoever used nothing lately may use a burst before the first wait
+                self._paid_until[payer] = max(self._paid_until.pop(payer, least), least) + took / share
+            while len(self._paid_until) > REMEMBERED:
+                del self._paid_until[next(iter(self._paid_until))]
+
+
+def _payer(user: User) -> str:
+    match user.name.split(":"):
+        case ["system", "serviceaccount", namespace, _]:
+            return namespace
+    return user.name
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -208,7 +226,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     gate: AccessReviewer
     reads: Reads
-    rate_limiter: ExplanationRateLimiter = msgspec.field(default_factory=ExplanationRateLimiter)
+    rate_limiter: AnswerRateLimiter = msgspec.field(default_factory=AnswerRateLimiter)
     _one: anyio.Lock = msgspec.field(default_factory=anyio.Lock)
 
     async def reconcile(self) -> int:
@@ -249,17 +267,19 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             return what.document
         if self.ready() is not None:
             raise Refused(503, "ServiceUnavailable", _NOT_READY)
-        if isinstance(what, Pending):
-            return pending_summary(what, lines=self._line, routes=self._route)
-        workload = self._workload(what)
-        if isinstance(what, Explain):
-            self.rate_limiter.take(what.namespace)
+        if isinstance(what, Pending | Explain):
             async with self._one:  # others have their turn between two of them
                 await checkpoint()
-                return self._explanation(what, workload)
+                with self.rate_limiter.paid_by(user, what.namespace):
+                    return self._pending(what) if isinstance(what, Pending) else self._explanation(what)
+        workload = self._workload(what)
         if isinstance(what, PodLog):
-            return partial(self.reads.log, user, what, workload)
-        return await self.reads.look(user, what, workload)
+            return partial(self.reads.log, what, workload, partial(self.gate.admit, user, what))
+        return await self.reads.look(what, workload)
+
+    def _pending(self, request: Pending) -> Mapping[str, Any]:
+        view = self.store.engine.view
+        return pending_summary(request, lines=self._line, places=view.places_of, routes=self._route)
 
     def _workload(self, request: Explain | Look | PodLog) -> Workload:
         workload = self.store.workloads.get(request.key)
@@ -267,7 +287,8 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             raise Refused(404, "NotFound", f'{request.resource}.{request.group} "{request.name}" not found')
         return workload
 
-    def _explanation(self, request: Explain, workload: Workload) -> Mapping[str, Any]:
+    def _explanation(self, request: Explain) -> Mapping[str, Any]:
+        workload = self._workload(request)
         found = explain(self.store.engine.view, request.key, self.now())
         waits = workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and not workload.has(FINISHED)
         return explanation(request, found, prospects(self.group(request.key, workload)) if waits else ())

@@ -94,6 +94,13 @@ class AdmissionFairSharingQueue:
         for _, equals in groupby(by_usage, key=self._usage):
             yield from merge(*(self._lines[each].in_order() for each in equals), key=self._place)
 
+    def places_of(self, local_queue: ObjectKey) -> Iterator[tuple[PendingWorkload, int]]:
+        """As `PendingQueue.places_of`."""
+        if local_queue in self._lines:
+            for place, waiting in enumerate(self.in_order()):
+                if waiting.local_queue == local_queue:
+                    yield waiting, place
+
     def _place(self, waiting: PendingWorkload) -> tuple[float, bool, tuple[int, datetime, str]]:
         return self._usage(waiting.local_queue), waiting.key != self._favoured, waiting.rank
 

@@ -6,6 +6,7 @@ and its race rule have no counterpart here.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator
 from datetime import datetime
 from heapq import heapify, heappop, heappush, merge
@@ -210,6 +211,20 @@ class PendingQueue:
         for waiting in merge(*heaps, sorted(self._held.values(), key=_rank), key=_rank):
             if waiting is not favoured:
                 yield waiting
+
+    def places_of(self, local_queue: ObjectKey) -> Iterator[tuple[PendingWorkload, int]]:
+        """The workloads of a LocalQueue in queue order, each with its place among all, from 0 on. Valid until something
+        changes. Only their own are put in order: of the others the ranks are sorted, or nothing is if there are none."""
+        own = sorted((waiting for waiting in self if waiting.local_queue == local_queue), key=_rank)
+        if not own:
+            return
+        favoured = self._get(self._favoured) if self._favoured is not None else None
+        ranks = sorted(waiting.rank for waiting in self if waiting is not favoured)
+        if favoured is not None and favoured.local_queue == local_queue:
+            yield favoured, 0
+        for waiting in own:
+            if waiting is not favoured:
+                yield waiting, bisect_left(ranks, waiting.rank) + (favoured is not None)
 
     def inadmissible_workloads(self) -> Iterator[PendingWorkload]:
         """The parked workloads, in no order."""

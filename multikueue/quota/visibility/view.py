@@ -122,6 +122,12 @@ class QuotaView:
         line = self._queues.lines.get(cluster_queue)
         return line.in_order() if line else iter(())
 
+    def places_of(self, cluster_queue: str, local_queue: ObjectKey) -> Iterator[tuple[PendingWorkload, int]]:
+        """Pending workloads of a LocalQueue in queue order, each with its place in the ClusterQueue, from 0 on. Valid until
+        something changes."""
+        line = self._queues.lines.get(cluster_queue)
+        return line.places_of(local_queue) if line else iter(())
+
     def pending_in(self, cluster_queue: str) -> tuple[ObjectKey, ...]:
         """The keys of the pending workloads of a ClusterQueue in queue order, as a copy."""
         return tuple(waiting.key for waiting in self.waiting_in(cluster_queue))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
 
 from fakekube.model.wire import Refused as Answer
 from multikueue.api.kubernetes.printed import PODS, WORKLOAD_ANNOTATION
 from multikueue.controllers.serving import remote_reads
 from multikueue.controllers.serving.remote_reads import AT_ONCE, AT_ONCE_OF_ONE, AT_ONCE_THERE, InFlight, Reads
 from multikueue.errors import ClusterUnreachable
-from multikueue.web.front_proxy import User
 from multikueue.web.visibility import Refused
-from tests.controllers.serving.worker import JANE, Side, train
+from tests.controllers.serving.worker import TEAM, Side, train
 
 pytestmark = pytest.mark.anyio
 
@@ -190,11 +191,11 @@ async def test_a_log_comes_at_a_rate(side: Side, monkeypatch: pytest.MonkeyPatch
     assert naps[0] == pytest.approx(length // 2 / 14 - 1, abs=0.5)
 
 
-async def test_so_many_logs_of_one_user_are_open(side: Side) -> None:
+async def test_so_many_logs_of_one_namespace_are_open(side: Side) -> None:
     side.pod("one", side.job)
     with ExitStack() as open_:
         for _ in range(remote_reads.LOGS_OF_ONE):
-            open_.enter_context(side.reads.logs.entered(JANE, "w1"))
+            open_.enter_context(side.reads.logs.entered(TEAM, "w1"))
         with pytest.raises(Refused) as refused:
             await side.log()
         assert refused.value.code == 429
@@ -269,27 +270,93 @@ async def test_the_secrets_in_a_pod_are_not_shown(side: Side) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "user", "worker"),
+    ("before", "namespace", "worker"),
     [
-        pytest.param([("jane", f"w{n}") for n in range(AT_ONCE_OF_ONE)], "jane", "w9", id="of one user"),
-        pytest.param([(f"u{n}", "w1") for n in range(AT_ONCE_THERE)], "jane", "w1", id="of one worker"),
-        pytest.param([(f"u{n}", f"w{n}") for n in range(AT_ONCE)], "jane", "w9", id="in all"),
+        pytest.param([("team", f"w{n}") for n in range(AT_ONCE_OF_ONE)], "team", "w9", id="of one namespace"),
+        pytest.param([(f"t{n}", "w1") for n in range(AT_ONCE_THERE)], "team", "w1", id="of one worker"),
+        pytest.param([(f"t{n}", f"w{n}") for n in range(AT_ONCE)], "team", "w9", id="in all"),
     ],
 )
-def test_so_many_are_under_way_at_once(before: list[tuple[str, str]], user: str, worker: str) -> None:
+async def test_so_many_are_under_way_at_once(before: list[tuple[str, str]], namespace: str, worker: str) -> None:
     in_flight = InFlight(of_all=AT_ONCE, of_one=AT_ONCE_OF_ONE, there=AT_ONCE_THERE)
-    with ExitStack() as under_way:
-        for name, where in before[:-1]:
-            under_way.enter_context(in_flight.entered(User(name), where))
-        with in_flight.entered(User(user), worker):
+    async with anyio.create_task_group() as tasks:
+        for held in before[:-1]:
+            await tasks.start(partial(_hold, in_flight, *held))
+        with in_flight.entered(namespace, worker):
             pass
-        name, where = before[-1]
-        under_way.enter_context(in_flight.entered(User(name), where))
-        with pytest.raises(Refused) as refused, in_flight.entered(User(user), worker):
+        await tasks.start(partial(_hold, in_flight, *before[-1]))
+        with pytest.raises(Refused) as refused, in_flight.entered(namespace, worker):
             pass
-    with in_flight.entered(User(user), worker):
+        tasks.cancel_scope.cancel()
+    with in_flight.entered(namespace, worker):
         pass
     assert (refused.value.code, refused.value.reason) == (429, "TooManyRequests")
+
+
+async def _hold(
+    in_flight: InFlight,
+    namespace: str,
+    worker: str,
+    gave_way: list[str] | None = None,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    try:
+        with in_flight.entered(namespace, worker):
+            task_status.started()
+            await anyio.sleep_forever()
+    except Refused as refused:
+        if gave_way is None:
+            raise
+        gave_way.append(f"{namespace}: {refused.code}")
+
+
+@pytest.mark.parametrize("place", ["of one worker", "in all"])
+async def test_one_namespace_shuts_out_no_other_whatever_its_accounts_are(place: str) -> None:
+    """Four accounts of one namespace held all logs of everybody for an hour."""
+    limits = {"of_all": 4, "there": 9} if place == "in all" else {"of_all": 9, "there": 4}
+    in_flight, gave_way = InFlight(of_one=9, **limits), list[str]()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(4):
+            await tasks.start(partial(_hold, in_flight, "greedy", "w1", gave_way))
+        for _ in range(2):  # until both have the same
+            await tasks.start(partial(_hold, in_flight, "team", "w1", gave_way))
+        assert gave_way == ["greedy: 429"] * 2
+        with pytest.raises(Refused), in_flight.entered("team", "w1"):
+            pass
+        with in_flight.entered("third", "w1"):
+            await anyio.wait_all_tasks_blocked()
+        assert len(gave_way) == 3
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("is_quiet", [True, False], ids=["a quiet log", "a busy log"])
+async def test_a_log_ends_with_the_right_to_it(side: Side, monkeypatch: pytest.MonkeyPatch, is_quiet: bool) -> None:
+    monkeypatch.setattr(remote_reads, "REVIEW_AGAIN", 0.0 if not is_quiet else 0.01)
+    side.pod("one", side.job)
+    if is_quiet:
+        monkeypatch.setattr(side.worker, "stream", _silent)
+    reviews = list[str]()
+
+    async def admit() -> None:
+        reviews.append("asked")
+        if len(reviews) == 1:
+            raise ClusterUnreachable("manager", "away")  # nobody can tell: the log goes on
+        raise Refused(403, "Forbidden", "no more")
+
+    with pytest.raises(Refused, match="no more"), anyio.fail_after(10):
+        await side.log(admit=admit)
+    assert len(reviews) == 2
+
+
+@asynccontextmanager
+async def _silent(*_args: object, **_options: object) -> AsyncIterator[object]:
+    class Log:
+        async def piece(self) -> bytes:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    yield Log()
 
 
 async def test_a_request_ends_with_its_answer_whatever_that_is(side: Side) -> None:
@@ -300,4 +367,4 @@ async def test_a_request_ends_with_its_answer_whatever_that_is(side: Side) -> No
         assert refused.value.code == 503
     side.worker.fault = lambda _verb, _plural: None
     for _ in range(AT_ONCE + 1):
-        await side.look(user=JANE)
+        await side.look()

@@ -24,11 +24,11 @@ from multikueue.controllers.serving.visibility import (
     AUTHENTICATION,
     BURST,
     CERTIFICATE_SECRET,
-    PER_SECOND,
     REMEMBERED,
     REVIEW_LIFETIME,
+    SHARE_OF_ONE,
     AccessReviewer,
-    ExplanationRateLimiter,
+    AnswerRateLimiter,
     Visibility,
     keep_visibility,
 )
@@ -86,7 +86,7 @@ class Scene:
         self.allows: Callable[[Tree], bool] = lambda _attributes: True
         self._usual, self.api.api.before = self.api.api.before, self._review
         self.problem: str | None = None
-        self.time = 0.0
+        self.time, self.takes = 0.0, 0.0
         self.play = Play.with_queue(cpu=0)
         self.play.submit(wants("a", cpu=1), wants("b", cpu=1).priority(7))
         self.play.run()
@@ -110,8 +110,13 @@ class Scene:
             port=8082,
             gate=self.gate,
             reads=self.side.reads,
-            rate_limiter=ExplanationRateLimiter(lambda: self.time),
+            rate_limiter=AnswerRateLimiter(self._now),
         )
+
+    def _now(self) -> float:
+        """Each answer takes `takes` seconds."""
+        now, self.time = self.time, self.time + self.takes
+        return now
 
     async def _review(self, request: Request) -> Response | None:
         """What the API server says of who may do what is up to the test."""
@@ -345,23 +350,54 @@ async def test_a_workload_that_is_not_there_is_not_explained() -> None:
     assert (code, body["message"]) == (404, 'workloads.visibility.multikueue.dev "nobody" not found')
 
 
-async def test_a_namespace_has_a_ration_of_explanations_whoever_asks() -> None:
+ANSWERS = (EXPLANATION.format("a"), LOCAL_QUEUE)
+
+
+@pytest.mark.parametrize("path", ANSWERS)
+async def test_a_namespace_takes_so_much_of_the_event_loop_whoever_asks(path: str) -> None:
     scene = Scene()
-    codes = [(await scene.ask(EXPLANATION.format("a"), user=f"user{number}"))[0] for number in range(BURST)]
-    assert codes == [200] * BURST
-    code, body = await scene.ask(EXPLANATION.format("a"))
-    assert (code, body["reason"], body["details"]) == (429, "TooManyRequests", {"retryAfterSeconds": 1})
-    assert (await scene.ask(LOCAL_QUEUE))[0] == 200, "who waits costs less"
-    scene.visibility.rate_limiter.take("other")
-    scene.time += 1
-    codes = [(await scene.ask(EXPLANATION.format("a")))[0] for _ in range(PER_SECOND + 1)]
-    assert codes == [200] * PER_SECOND + [429]
+    scene.takes = BURST
+    codes = [(await scene.ask(path, user=f"user{number}"))[0] for number in range(4)]
+    assert codes == [200, 200, 429, 429]
+    _, body = await scene.ask(path)
+    assert (body["reason"], body["details"]) == ("TooManyRequests", {"retryAfterSeconds": 1})
+    with scene.visibility.rate_limiter.paid_by(User("joe"), "other"):
+        pass
+    scene.time += 2 * BURST / SHARE_OF_ONE
+    assert (await scene.ask(path))[0] == 200
 
 
-def test_a_ration_remembers_few_namespaces() -> None:
-    rate_limiter = ExplanationRateLimiter(lambda: 0.0)
+async def test_an_account_takes_so_much_of_the_event_loop_wherever_it_asks() -> None:
+    scene = Scene()
+    scene.takes = BURST
+    assert [(await scene.ask(CLUSTER_QUEUE, user="jane"))[0] for _ in range(3)] == [200, 200, 429]
+    scene.takes = 0
+    assert (await scene.ask(LOCAL_QUEUE, user="jane"))[0] == 429
+    assert (await scene.ask(CLUSTER_QUEUE, user="joe"))[0] == 200
+
+
+def test_service_accounts_of_a_namespace_are_one_and_all_of_them_together_have_a_share() -> None:
+    time = [0.0]
+    rate_limiter = AnswerRateLimiter(lambda: time[0])
+
+    def use(user: str, namespace: str = "") -> None:
+        with rate_limiter.paid_by(User(user), namespace):
+            time[0] += BURST
+
+    use("system:serviceaccount:team:one")
+    use("system:serviceaccount:team:two")
+    with pytest.raises(Refused, match="answers by team take"):
+        use("system:serviceaccount:team:three")
+    use("jane")
+    with pytest.raises(Refused, match="by all users together"):
+        use("joe")
+
+
+def test_what_is_paid_is_remembered_of_few() -> None:
+    rate_limiter = AnswerRateLimiter(lambda: 0.0)
     for number in range(REMEMBERED + 1):
-        rate_limiter.take(f"team{number}")
+        with rate_limiter.paid_by(User("jane"), f"team{number}"):
+            pass
     assert len(rate_limiter._paid_until) == REMEMBERED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,6 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import workload
-from multikueue.web.front_proxy import User
 from multikueue.web.server import Write
 from multikueue.web.visibility import Look, PodLog
 from tests.cluster import Cluster
@@ -20,7 +20,6 @@ from tests.cluster import Cluster
 Tree = dict[str, Any]
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-JANE = User("jane")
 TEAM = "team"
 WORKLOAD = "job-train"
 
@@ -29,6 +28,10 @@ def train(cluster: str | None = "w1") -> Workload:
     """The workload at home."""
     made = workload(WORKLOAD, namespace=TEAM).queue("main").owner_job("train", uid="at home")
     return (made.reserved("cq").admitted().cluster_name(cluster) if cluster else made).build()
+
+
+async def _may() -> None:
+    """The reader may see it."""
 
 
 class Side:
@@ -59,11 +62,13 @@ class Side:
             PRINTED_EVENTS, name, body={"involvedObject": named, "type": "Normal", "reason": "Said", "message": message}
         )
 
-    async def look(self, subresource: str = "pods", *, user: User = JANE, cluster: str | None = "w1") -> Tree:
+    async def look(self, subresource: str = "pods", *, cluster: str | None = "w1") -> Tree:
         asked = Look(namespace=TEAM, name=WORKLOAD, subresource=subresource)
-        return dict(await self.reads.look(user, asked, train(cluster)))
+        return dict(await self.reads.look(asked, train(cluster)))
 
-    async def log(self, pod: str = "one", *, user: User = JANE, cluster: str | None = "w1") -> list[bytes]:
+    async def log(
+        self, pod: str = "one", *, cluster: str | None = "w1", admit: Callable[[], Awaitable[None]] = _may
+    ) -> list[bytes]:
         """The pieces that were passed on."""
         pieces = list[bytes]()
 
@@ -73,7 +78,7 @@ class Side:
         async def start() -> Write:
             return write
 
-        await self.reads.log(user, PodLog(namespace=TEAM, name=WORKLOAD, pod=pod), train(cluster), start)
+        await self.reads.log(PodLog(namespace=TEAM, name=WORKLOAD, pod=pod), train(cluster), admit, start)
         return pieces
 
     async def names(self, subresource: str = "pods") -> list[str]:

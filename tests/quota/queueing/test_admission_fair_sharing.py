@@ -200,6 +200,8 @@ def test_a_line_counts_and_shows_those_of_all_local_queues() -> None:
     for each in (first, second, third):
         assert line.push_or_update(each, NOW)
     assert [each.key.name for each in line.in_order()] == ["b1", "b2", "a1"]
+    places = {name: [place for _, place in line.places_of(key_of(name))] for name in ("a", "b", "c")}
+    assert places == {"a": [2], "b": [0, 1], "c": []}
     assert {each.key.name for each in line} == {"a1", "b1", "b2"}
 
     line.give_back(_popped(line), Reason.GENERIC, NOW)

@@ -310,3 +310,25 @@ def test_it_is_as_fast_as_it_likes_but_does_the_obvious(steps: list[tuple[Any, .
             key: heard for key, (_, _, heard) in obvious.people.items()
         }
         assert queue.inadmissible == sum(not is_active for _, is_active, _ in obvious.people.values())
+
+
+PLACES = st.lists(
+    st.tuples(st.sampled_from(["lq", "other", "third"]), st.integers(0, 2), st.integers(0, 5)), max_size=12
+)
+
+
+@given(PLACES, st.integers(0, 12), st.booleans())
+def test_the_places_of_a_local_queue_are_those_in_the_whole_line(
+    drawn: list[tuple[str, int, int]], favoured: int, is_strict: bool
+) -> None:
+    builders = [
+        wants(f"w{number}", age=age).queue(queue).priority(priority)
+        for number, (queue, priority, age) in enumerate(drawn)
+    ]
+    made = line(*builders, strict=is_strict)
+    if favoured < len(builders):
+        made._favoured = waiting(builders[favoured]).key
+    expected = list(enumerate(made.in_order()))
+    for queue in ("lq", "other", "third", "nobody"):
+        found = list(made.places_of(ObjectKey("default", queue)))
+        assert found == [(each, place) for place, each in expected if each.local_queue.name == queue]
