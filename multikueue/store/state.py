@@ -59,6 +59,7 @@ from multikueue.store.caches.slices import Slices, replaced
 from multikueue.store.plans import Plans
 from multikueue.store.queues import WorkQueues
 from multikueue.store.references import clusters_of, config_of, file_of, source_of, uid_of
+from multikueue.store.refusals import Refusals
 from multikueue.store.workers.worker import Places, WorkerView
 
 
@@ -146,6 +147,7 @@ class State:
             is_over=lambda workload: workload.has(FINISHED),
         )
         self.ceilings = Ceilings()
+        self.refusals = Refusals()
         self.plans = Plans(self.workloads)
         self.slices: Slices | None = Slices(self.workloads) if has_elastic_jobs else None
         """The slices of elastic jobs; None: elastic jobs are off."""

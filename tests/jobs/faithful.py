@@ -19,11 +19,12 @@ from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.kinds.declared.pod_sets import Pods
 from multikueue.jobs.trees import paths
+from multikueue.jobs.trees.templates import with_comparable_containers
 from tests.jobs.all_kinds import drop, leaves, put
 from tests.jobs.builders import stored
 from tests.jobs.shapes import of_schema
 
-__all__ = ["NAME", "at", "drawn_job", "exactly", "is_faithful", "merged", "placed", "without_nulls"]
+__all__ = ["NAME", "SINGLE", "at", "drawn_job", "exactly", "is_faithful", "merged", "placed", "without_nulls"]
 
 Tree = dict[str, Any]
 
@@ -43,6 +44,10 @@ _BATCH = (
     "startTime",
     "succeeded",
 )
+SINGLE = frozenset(("env", "ports", "claims", "volumeMounts", "volumeDevices", "hostAliases", "imagePullSecrets"))
+SINGLE |= frozenset(("resourceClaims", "schedulingGates", "topologySpreadConstraints", "volumes"))
+"""Lists of which a Workload has one entry per key: `tests.jobs.trees.test_templates` shows which."""
+
 _GENERATED = {"job-name", "controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"}
 
 
@@ -227,7 +232,9 @@ def _is_described(adapter: Adapter, job: AnyJob, made: Tree) -> None:
     assert len(body["spec"]["podSets"]) == len(templates)
     for pod_set, template in zip(body["spec"]["podSets"], templates, strict=True):
         for path, leaf in leaves(template):
-            if "env" not in path and not (path[:2] == ("metadata", "labels") and path[-1] in ("labels", *_GENERATED)):
+            if SINGLE.isdisjoint(path) and not (
+                path[:2] == ("metadata", "labels") and path[-1] in ("labels", *_GENERATED)
+            ):
                 found = at(pod_set["template"], path)
                 assert found == leaf or (leaf == {} and isinstance(found, dict)), path
 
@@ -258,6 +265,8 @@ def _is_copied(adapter: Adapter, job: AnyJob, made: Tree) -> None:
         drop(wanted, path)
     put(wanted, suspend, True)
     spec = wanted["spec"]
+    if not isinstance(adapter, DeclaredJob) and isinstance(spec.get("template", {}).get("spec"), dict):
+        spec["template"]["spec"] = with_comparable_containers(spec["template"]["spec"])
     if not isinstance(adapter, DeclaredJob) and spec.get("manualSelector") is not True:
         spec.pop("manualSelector", None)
         spec.pop("selector", None)

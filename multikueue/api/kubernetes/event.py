@@ -6,7 +6,10 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Event"]
+__all__ = ["REFUSED", "Event"]
+
+REFUSED = "Refused"
+"""The reason of an event with an API server's words about a write that it refuses again and again."""
 
 
 class Event(msgspec.Struct, frozen=True):

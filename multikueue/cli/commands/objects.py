@@ -29,7 +29,7 @@ def unreadable(
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """List objects that cannot be read or taken in.
+    """List objects that cannot be read or taken in, and jobs whose Workload the API server refuses.
 
     Nothing is decided about these, which costs nobody else anything.
     Your own credentials read the manager cluster, and each object goes the way it goes in the manager. What workers
@@ -45,6 +45,7 @@ def unreadable(
 
 async def _list(target: ContextChoice, output: Form) -> None:
     from multikueue.api.kinds import SECRETS
+    from multikueue.cli.workload.refusals import fetch_refused_jobs
     from multikueue.quota.engine import Engine
     from multikueue.store.queues import NoQueues
     from multikueue.store.store import Store
@@ -57,6 +58,9 @@ async def _list(target: ContextChoice, output: Form) -> None:
                 continue  # the manager reads those of one namespace only; the others are not ours to read
             await _take_in(client, kind, cache)
             found += [_item(kind, key, why) for key, why in sorted(cache.unreadable.items())]
+        for job in await fetch_refused_jobs(client, "", store.workloads):
+            metadata = {"namespace": job.namespace, "name": job.name}
+            found.append({"apiVersion": job.api_version, "kind": job.kind, "metadata": metadata, "reason": job.why})
     print_items(
         PrintedList(
             columns=COLUMNS,

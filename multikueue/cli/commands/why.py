@@ -21,8 +21,9 @@ from multikueue.cli.access.connection import (
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import Column, heading, note, print_document, print_facts, print_table
-from multikueue.cli.workload.lookup import InNamespace, Named, pick
+from multikueue.cli.workload.lookup import InNamespace, Named, named, pick
 from multikueue.cli.workload.quota import Objects, explained, fetch_objects, in_words
+from multikueue.cli.workload.refusals import RefusedJob, fetch_refused_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,10 +96,22 @@ def why(
         manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
     )
     seen = run_async(lambda: _look(target, reach, namespace, name, config))
+    if isinstance(seen, RefusedJob):
+        _tell_refused(seen, output)
+        return
     found = (
         None if seen.forbidden or seen.workers else seen.told or explained(seen.objects, seen.workload, seen.settings)
     )
     _answer(seen, found, output)
+
+
+def _tell_refused(job: RefusedJob, output: Form) -> None:
+    if is_document(output):
+        print_document({"job": f"{job.namespace}/{job.name}", "kind": job.kind, "summary": str(job)}, output)
+    elif output is Format.NAME:
+        print(f"{job.kind.lower()}/{job.name}")
+    else:
+        print(job)
 
 
 def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
@@ -221,11 +234,15 @@ class _Seen:
 
 async def _look(
     target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str, config: Path | None
-) -> _Seen:
+) -> _Seen | RefusedJob:
     from multikueue.api import kinds
 
     async with target.connect_in(namespace) as (client, where):
         mine = await fetch_pairs(client, kinds.WORKLOADS, namespace=where)
+        if not named(mine, name):
+            for job in await fetch_refused_jobs(client, where, (workload for _, workload in mine)):
+                if job.is_named(name):
+                    return job
         seen = _Seen(pick(mine, name, where)[1], {}, [], [], [])
         asked = await _ask(client, seen.workload)
         if asked is not None:

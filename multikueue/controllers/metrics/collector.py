@@ -64,6 +64,7 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
         yield from self._workers()
         yield from self._work()
         yield self._unreadable()
+        yield self._refused()
         yield self._parked()
         yield _build()
         if self.has_quota:
@@ -80,6 +81,16 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
         )
         for cluster, kind, cache in self.store.caches():
             family.add_metric((cluster or MANAGER, kind.name), len(cache.unreadable))
+        return family
+
+    def _refused(self) -> Metric:
+        family = GaugeMetricFamily(
+            "multikueue_writes_refused",
+            "Writes that an API server refuses, or does not answer, again and again",
+            labels=("cluster", "what"),
+        )
+        for (what, cluster), number in sorted(self.store.refusals.count().items()):
+            family.add_metric((cluster or MANAGER, what), number)
         return family
 
     def _parked(self) -> Metric:

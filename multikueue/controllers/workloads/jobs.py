@@ -13,14 +13,24 @@ from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.jobs.pod import PodGroup
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import WORKLOADS
+from multikueue.api.kubernetes.event import REFUSED
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
+from multikueue.api.values.foreign import excerpt
 from multikueue.api.values.unreadable import why_unreadable
 from multikueue.controllers.quota.finalizers import remove_finalizer
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.dispatch.group.group import Remote, attempt_of, is_of_attempt
 from multikueue.dispatch.handlers.evicting import is_holding
-from multikueue.errors import AlreadyExists, Conflict, NotFound
+from multikueue.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    Throttled,
+    Unauthorized,
+)
 from multikueue.jobs.framework.actions import (
     CreateWorkload,
     DeleteJob,
@@ -43,6 +53,19 @@ from multikueue.telemetry import get_logger
 
 log = get_logger()
 
+REFUSED_JOB = "job"
+"""The name of these refusals in `store.refusals`."""
+
+_WRITES: Mapping[type, str] = {
+    CreateWorkload: "the Workload of the job cannot be made",
+    UpdateWorkloadSpec: "the Workload of the job cannot be updated",
+    PatchWorkloadStatus: "the status of the job's Workload cannot be written",
+    DeleteWorkload: "the Workload of the job cannot be deleted",
+    RemoveFinalizer: "the Workload of the job cannot be released",
+    PatchJobStatus: "the status of the job cannot be written",
+    DeleteJob: "the job cannot be deleted",
+}
+
 
 class Jobs(msgspec.Struct, frozen=True):
     """Reconciles jobs of all kinds, never two at a time per key. `decide` returns the actions for a job."""
@@ -53,6 +76,7 @@ class Jobs(msgspec.Struct, frozen=True):
     async def reconcile(self, key: JobKey) -> Result:
         job = self.context.store.jobs.get(key)
         if job is None:
+            self.context.store.refusals.over(REFUSED_JOB, key)
             return Result()
         adapter = self.context.store.adapters.named(key.kind)
         kind, subject = subject_of(self.context, job)
@@ -65,8 +89,23 @@ class Jobs(msgspec.Struct, frozen=True):
             self.context.recorder.emit(kind, subject, type_=event.type, reason=event.reason, message=event.message)
         for action in decision.actions:
             log.debug("job.action", action=type(action).__name__)
-            await self._perform(action, job)
+            try:
+                await self._perform(action, job)
+            except ApiError as error:
+                self._refused(action, key, job, error)
+                raise
+        self.context.store.refusals.over(REFUSED_JOB, key)
         return Result(again_after=decision.again_after)
+
+    def _refused(self, action: object, key: JobKey, job: AnyJob, error: ApiError) -> None:
+        """Tells the user what the API server says, once: a schema, a quota, a policy or a webhook may refuse what we write,
+        as long as nobody changes it."""
+        context, what = self.context, _WRITES.get(type(action), "the job cannot be written")
+        words = excerpt(f"{what}: {error.status} {error.reason}: {error.message}")
+        is_sure = not isinstance(error, (Conflict, NotFound, Unauthorized, Throttled, ServerError))
+        if context.store.refusals.fails(REFUSED_JOB, key, words, context.now(), is_sure=is_sure):
+            kind, subject = subject_of(context, job)
+            context.recorder.emit(kind, subject, type_="Warning", reason=REFUSED, message=words)
 
     def _view(self, job: AnyJob, adapter: Adapter) -> JobView:
         store = self.context.store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -12,7 +12,7 @@ from multikueue.api.meta import decoder
 from multikueue.api.values.canonical import canonical
 from multikueue.jobs.trees.canonical import is_pruned_copy
 
-__all__ = ["in_workload", "is_same_template", "part", "tree_of", "with_single_variables"]
+__all__ = ["in_workload", "is_same_template", "part", "tree_of", "with_comparable_containers", "with_single_entries"]
 
 Tree = dict[str, Any]
 
@@ -25,18 +25,63 @@ def part(tree: Tree, name: str) -> Tree:
     return found if isinstance(found, dict) else {}
 
 
-def with_single_variables(spec: Tree) -> Tree:
-    """The pod spec with one value, the last, per environment variable, in the place of the first.
+_OF_POD: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("hostAliases",): ("ip",),
+    ("imagePullSecrets",): ("name",),
+    ("resourceClaims",): ("name",),
+    ("resources", "claims"): ("name",),
+    ("schedulingGates",): ("name",),
+    ("topologySpreadConstraints",): ("topologyKey", "whenUnsatisfiable"),
+    ("volumes",): ("name",),
+}
+_OF_CONTAINER: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("env",): ("name",),
+    ("ports",): ("containerPort", "protocol"),
+    ("resources", "claims"): ("name",),
+    ("volumeDevices",): ("devicePath",),
+    ("volumeMounts",): ("mountPath",),
+}
+"""The lists that the schema of Workloads has as maps, by their path, and the keys of their items. Of lists of containers a
+second of a name is refused everywhere."""
 
-    The Workload's schema has the names as keys and refuses duplicates; Kubernetes takes the last.
+_IF_ABSENT = {"protocol": "TCP"}
+
+
+def with_single_entries(spec: Tree) -> Tree:
+    """The pod spec with one entry, the last, per key of each list that the schema of Workloads has as a map, in the place
+    of the first: two variables A, 1 and 2, become one, 2.
+
+    The schema refuses duplicates, which the API server takes in a Job or Pod, and of variables uses the last.
     """
-    groups = _containers(spec)
-    return spec | {key: [_with_single_variables_of(container) for container in group] for key, group in groups.items()}
+    return _in_containers(_with_single(spec, _OF_POD), lambda each: _with_single(each, _OF_CONTAINER))
+
+
+def with_comparable_containers(spec: Tree) -> Tree:
+    """The pod spec of a copy, with those lists of its containers as in the Workload, but for the variables: the worker's
+    Kueue compares containers with the Workload's, and drops duplicates of variables only."""
+    lists = {path: keys for path, keys in _OF_CONTAINER.items() if path != ("env",)}
+    return _in_containers(spec, lambda each: _with_single(each, lists))
+
+
+def _in_containers(spec: Tree, changed: Callable[[Tree], Tree]) -> Tree:
+    return spec | {key: [changed(container) for container in group] for key, group in _containers(spec).items()}
+
+
+def _with_single(tree: Tree, lists: Mapping[tuple[str, ...], tuple[str, ...]]) -> Tree:
+    for (first, *rest), keys in lists.items():
+        if rest:
+            inner = part(tree, first)
+            single = _with_single(inner, {tuple(rest): keys}) if inner else inner
+            tree = tree if single is inner else tree | {first: single}
+        elif isinstance(items := tree.get(first), list) and all(isinstance(each, dict) for each in items):
+            last = {tuple(str(each.get(key) or _IF_ABSENT.get(key, "")) for key in keys): each for each in items}
+            tree = tree if len(last) == len(items) else tree | {first: list(last.values())}
+    return tree
 
 
 def in_workload(template: Tree) -> Tree:
     """A template that no API server has defaulted, with the empty fields that Kueue writes."""
-    spec = with_single_variables(part(template, "spec"))
+    spec = with_single_entries(part(template, "spec"))
     groups = _containers(spec)
     full: Tree = {key: [{"resources": {}} | container for container in group] for key, group in groups.items()}
     return {"metadata": {}} | template | ({"spec": spec | full} if template.get("spec") else {})
@@ -49,18 +94,10 @@ def _containers(spec: Tree) -> dict[str, list[Tree]]:
     return {key: [each for each in group if isinstance(each, dict)] for key, group in groups.items() if group}
 
 
-def _with_single_variables_of(container: Tree) -> Tree:
-    variables = container.get("env")
-    if not isinstance(variables, list) or not all(isinstance(each, dict) for each in variables):
-        return container
-    return container | {"env": list({str(variable.get("name")): variable for variable in variables}.values())}
-
-
 def _with_defaults(spec: Tree) -> Tree:
     """The pod spec with the defaults of the Workload's schema that the job's schema may lack: the protocol of a
     port."""
-    groups = _containers(spec)
-    return spec | {key: [_with_protocols(container) for container in group] for key, group in groups.items()}
+    return _in_containers(spec, _with_protocols)
 
 
 def _with_protocols(container: Tree) -> Tree:
@@ -95,7 +132,7 @@ def is_same_template(job: bytes, workload: bytes, should_ignore_tolerations: boo
 
 
 def _has_same_containers(job: msgspec.Raw, workload: msgspec.Raw, *, should_ignore_tolerations: bool) -> bool:
-    ours = canonical(_with_defaults(with_single_variables(_pod_spec(job))))
+    ours = canonical(_with_defaults(with_single_entries(_pod_spec(job))))
     theirs = canonical(_with_defaults(_pod_spec(workload)))
     if not should_ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
         return False

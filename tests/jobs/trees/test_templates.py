@@ -4,7 +4,7 @@ import tracemalloc
 from typing import Any
 
 from multikueue.api.meta import encode
-from multikueue.jobs.trees.templates import in_workload, is_same_template, with_single_variables
+from multikueue.jobs.trees.templates import in_workload, is_same_template, with_single_entries
 
 
 def template(**spec: Any) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def same(job: dict[str, Any], workload: dict[str, Any], *, ignore_tolerations: b
 def test_of_two_variables_of_one_name_the_last_counts() -> None:
     twice = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}, {"name": "A", "value": "3"}]
     spec = template(container={"env": twice})["spec"]
-    (container,) = with_single_variables(spec)["containers"]
+    (container,) = with_single_entries(spec)["containers"]
     assert container["env"] == [{"name": "A", "value": "3"}, {"name": "B", "value": "2"}]
 
 

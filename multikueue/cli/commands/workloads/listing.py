@@ -22,11 +22,12 @@ from multikueue.cli.access.connection import (
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.nearest import there_are
-from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, print_items
+from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Pair, named, names
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
+    from multikueue.cli.workload.refusals import RefusedJob
 
 __all__ = ["Selection", "list_workloads", "watch_workloads"]
 
@@ -153,7 +154,14 @@ def list_workloads(
             )
         )
         return
-    where, pairs = run_async(lambda: _fetch(target, namespace, selector, is_everywhere=all_namespaces))
+    where, pairs, refused = run_async(lambda: _fetch(target, namespace, selector, is_everywhere=all_namespaces))
+    for job in refused:
+        if not choice.names or any(map(job.is_named, choice.names)):
+            note(str(job))
+    if choice.names and refused:
+        without = {name for name in choice.names if any(job.is_named(name) for job in refused)}
+        choice = msgspec.structs.replace(choice, names=tuple(name for name in choice.names if name not in without))
+        pairs = pairs if choice.names else []
     found, moment = choice.of(pairs, where), now()
     print_items(
         PrintedList(
@@ -171,14 +179,17 @@ def list_workloads(
 
 async def _fetch(
     target: ContextChoice, namespace: str | None, selector: str, *, is_everywhere: bool
-) -> tuple[str, list[Pair]]:
-    """The namespace in effect, empty for all, and its workloads."""
+) -> tuple[str, list[Pair], list[RefusedJob]]:
+    """The namespace in effect, empty for all, its workloads, and its jobs that have none since it is refused."""
     from multikueue.api.kinds import WORKLOADS
+    from multikueue.cli.workload.refusals import fetch_refused_jobs
 
     async with target.connect_in(namespace) as (client, meant):
         where = "" if is_everywhere else meant
         params = {"labelSelector": selector} if selector else None
-        return where, await fetch_pairs(client, WORKLOADS, namespace=where, params=params)
+        pairs = await fetch_pairs(client, WORKLOADS, namespace=where, params=params)
+        refused = [] if selector else await fetch_refused_jobs(client, where, (workload for _, workload in pairs))
+        return where, pairs, refused
 
 
 async def watch_workloads(

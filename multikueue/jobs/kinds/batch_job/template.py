@@ -12,7 +12,13 @@ from multikueue.api.kueue.workload import PodSet
 from multikueue.api.meta import decoder
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count
-from multikueue.jobs.trees.templates import is_same_template, part, tree_of, with_single_variables
+from multikueue.jobs.trees.templates import (
+    is_same_template,
+    part,
+    tree_of,
+    with_comparable_containers,
+    with_single_entries,
+)
 
 __all__ = ["is_same_pod_set", "pod_set", "remote_spec"]
 
@@ -48,12 +54,12 @@ def pod_set(job: AnyJob) -> Tree:
 
 
 def _workload_template(template: Tree) -> Tree:
-    """The template as Kueue puts it into a Workload: without generated labels, and with each environment variable
+    """The template as Kueue puts it into a Workload: without generated labels, and with each entry of a list
     once."""
     labels = part(part(template, "metadata"), "labels")
     kept = {name: value for name, value in labels.items() if name not in _LABELS_NOT_IN_WORKLOAD}
     return _with_labels(template, kept) | (
-        {"spec": with_single_variables(template["spec"])} if "spec" in template else {}
+        {"spec": with_single_entries(template["spec"])} if "spec" in template else {}
     )
 
 
@@ -80,15 +86,23 @@ def remote_spec(job: AnyJob) -> Tree:
     manual = _selector(job.spec).manual_selector
     dropped = _NOT_FOR_REMOTE if manual else (*_NOT_FOR_REMOTE, "selector", "manualSelector")
     spec: Tree = {key: value for key, value in fields.items() if key not in dropped}
-    if not manual and "template" in fields:
-        spec["template"] = _without_generated_labels(fields["template"], job)
+    if "template" in fields:
+        spec["template"] = _remote_template(fields["template"], {} if manual else _generated_labels(job))
     return spec | {"suspend": True}
 
 
-def _without_generated_labels(raw: msgspec.Raw, job: AnyJob) -> Tree | msgspec.Raw:
+def _generated_labels(job: AnyJob) -> dict[str, str]:
+    return dict.fromkeys(_NAME_LABELS, job.metadata.name) | dict.fromkeys(_UID_LABELS, job.metadata.uid)
+
+
+def _remote_template(raw: msgspec.Raw, generated: dict[str, str]) -> Tree | msgspec.Raw:
     """The template without the labels generated for this very job: the worker's API server generates its own."""
     template = tree_of(raw)
     labels = part(part(template, "metadata"), "labels")
-    generated = dict.fromkeys(_NAME_LABELS, job.metadata.name) | dict.fromkeys(_UID_LABELS, job.metadata.uid)
     kept = {name: value for name, value in labels.items() if generated.get(name) != value}
-    return raw if kept == labels else _with_labels(template, kept)
+    spec = part(template, "spec")
+    compared = with_comparable_containers(spec)
+    if kept == labels and compared == spec:
+        return raw
+    labelled = template if kept == labels else _with_labels(template, kept)
+    return labelled if compared == spec else labelled | {"spec": compared}

@@ -39,7 +39,7 @@ from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.kinds.pods import webhook
 from multikueue.jobs.kinds.pods.pod_set_info import POD_POD_SET_INFO
 from multikueue.jobs.kinds.pods.status import HELD, at_home, is_fresh, news
-from multikueue.jobs.trees.templates import tree_of, with_single_variables
+from multikueue.jobs.trees.templates import tree_of, with_comparable_containers, with_single_entries
 
 __all__ = ["PLAIN_POD", "PlainPod", "pod_set"]
 
@@ -96,7 +96,10 @@ class PlainPod(DefaultAdapter):
     def remote_fields(self, job: AnyJob) -> Tree:
         """All fields, except those that the worker's API server must derive. The copy keeps its gate, which the
         worker's Kueue removes."""
-        return {"spec": {key: value for key, value in _fields(job.spec).items() if key not in _NOT_FOR_REMOTE}}
+        spec = {key: value for key, value in _fields(job.spec).items() if key not in _NOT_FOR_REMOTE}
+        written = tree_of(job.spec)
+        compared = with_comparable_containers(written)
+        return {"spec": spec | {key: value for key, value in compared.items() if value != written[key]}}
 
     def remote_body(
         self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
@@ -182,6 +185,6 @@ def pod_set(pod: AnyJob, *, name: str = "main", count: int = 1) -> Tree:
     return {
         "name": name,
         "count": count,
-        "template": {"metadata": {}, "spec": with_single_variables(tree_of(pod.spec))},
+        "template": {"metadata": {}, "spec": with_single_entries(tree_of(pod.spec))},
         "topologyRequest": workloads.topology_request(pod.metadata.annotations, pod_index_label=POD_INDEX_LABEL),
     }

@@ -31,7 +31,7 @@ from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.webhook import Patch
 from multikueue.jobs.kinds.deployment import SubmittedDeployment
 from multikueue.jobs.kinds.stateful_set import webhook
-from multikueue.jobs.trees.templates import tree_of, with_single_variables
+from multikueue.jobs.trees.templates import tree_of, with_single_entries
 
 __all__ = ["STATEFUL_SET", "StatefulSets"]
 
@@ -91,7 +91,7 @@ class StatefulSets(DefaultAdapter):
     def pod_sets(self, job: AnyJob) -> list[Tree]:
         own = stateful_set_spec(job)
         annotations = own.template.metadata.annotations
-        template = {"metadata": {}, "spec": with_single_variables(tree_of(own.template.spec))}
+        template = {"metadata": {}, "spec": with_single_entries(tree_of(own.template.spec))}
         topology = workloads.topology_request(annotations, pod_index_label=POD_INDEX_LABEL)
         return [{"name": "main", "count": own.replicas, "template": template, "topologyRequest": topology}]
 

@@ -7,6 +7,7 @@ from fakekube.schemas.notation import (
     SUBDOMAIN,
     UNTYPED,
     Kind,
+    Schema,
     Version,
     array,
     column,
@@ -27,6 +28,37 @@ __all__ = ["PRIORITY_CLASS", "WORKLOAD"]
 _POD_SET = text(63, LABEL)
 _QUEUE = text(253, SUBDOMAIN)
 
+
+def _listed(*keys: str, **fields: Schema) -> Schema:
+    """A list with these fields of an item as its keys, and any other fields in it."""
+    return array(record(fields, needs=keys) | UNTYPED, keys=keys)
+
+
+_NAMED = _listed("name", name=text())
+_CONTAINERS = _listed(
+    "name",
+    name=text(),
+    env=_NAMED,
+    ports=array(
+        record(needs=("containerPort",), containerPort=number(), protocol=text(default="TCP")) | UNTYPED,
+        keys=("containerPort", "protocol"),
+    ),
+    resources=record(claims=_NAMED) | UNTYPED,
+    volumeDevices=_listed("devicePath", devicePath=text()),
+    volumeMounts=_listed("mountPath", mountPath=text()),
+)
+_POD = record(
+    containers=_CONTAINERS,
+    initContainers=_CONTAINERS,
+    ephemeralContainers=_CONTAINERS,
+    volumes=_NAMED,
+    imagePullSecrets=array(record(name=text(default="")) | UNTYPED, keys=("name",)),
+    hostAliases=_listed("ip", ip=text()),
+    resourceClaims=_NAMED,
+    schedulingGates=_NAMED,
+    topologySpreadConstraints=_listed("topologyKey", "whenUnsatisfiable", topologyKey=text(), whenUnsatisfiable=text()),
+)
+
 _TEMPLATE = record(
     metadata=record(
         name=text(),
@@ -35,9 +67,10 @@ _TEMPLATE = record(
         annotations=table(text()),
         finalizers=array(text()),
     ),
-    spec=record() | UNTYPED,
+    spec=_POD | UNTYPED,
 )
-"""A pod template. Kueue's manager reads little of it, so the pod's spec is stored unvalidated and unpruned."""
+"""A pod template. Kueue's manager reads little of it, so the pod's spec is stored unpruned; of its fields only the keys of
+lists are validated, as they are what a job may have twice and a Workload may not."""
 
 _TOPOLOGY_REQUEST = record(
     required=text(63),

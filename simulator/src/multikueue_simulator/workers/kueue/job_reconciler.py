@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from multikueue.api.jobs.job import Job, job_status
+from multikueue.api.jobs.job import Job, job_spec, job_status
 from multikueue.api.kinds import JOBS
 from multikueue.api.kueue.queues import ResourceFlavor
 from multikueue.api.kueue.slices import is_elastic
@@ -45,6 +45,7 @@ from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATI
 from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO
 from multikueue.jobs.kinds.batch_job.size import pods_count
 from multikueue.jobs.reconciler.updates import adoption, spec_update
+from multikueue.jobs.trees.templates import part, tree_of, with_comparable_containers
 
 __all__ = [
     "JobView",
@@ -131,7 +132,14 @@ def _decide_prebuilt(view: JobView) -> tuple[Action, ...]:
 def _is_in_sync(job: Job, workload: Workload) -> bool:
     """Whether job and Workload match. A slice that replaces another one of an elastic job is not compared."""
     is_slice = REPLACES_ANNOTATION in workload.metadata.annotations and is_elastic(job) and bool(prebuilt_name(job))
-    return is_slice or BATCH_JOB.is_equivalent(job, workload)
+    return is_slice or (not _has_twice(job) and BATCH_JOB.is_equivalent(job, workload))
+
+
+def _has_twice(job: Job) -> bool:
+    """Whether a container has, say, a port twice, which its Workload cannot: Kueue itself drops duplicates of variables
+    only."""
+    spec = part(tree_of(job_spec(job).template), "spec")
+    return with_comparable_containers(spec) != spec
 
 
 def _decide_own(view: JobView) -> tuple[Action, ...]:
