@@ -78,12 +78,11 @@ class ClusterIdentity:
         """Lets the name stand for the cluster with that UID from now on.
 
         Raises SameCluster if another name does, OtherCluster if something of ours may still be on the cluster before.
-        Claims are made one at a time: the name recorded first is first, for ever and on all replicas; unless nothing of
-        ours is there by that name, and something may be by this one.
+        Claims are made one at a time: the name recorded first is first, for ever and on all replicas, whatever is there by
+        this one. The UID of another cluster is no secret, so a worker that shows it later proves nothing.
         """
         if self._recorded != uid:
             async with self.context.claims:
-                await self._displace(uid)
                 self._judge(uid)
                 await self._record(uid)
         self._judge(uid)  # again: the awaits gave other names time to change
@@ -159,20 +158,12 @@ class ClusterIdentity:
     def _is_over(self, refusal: str) -> bool:
         return self.context.now() >= self._refused.get(refusal, EVER) + PATIENCE
 
-    async def _displace(self, uid: str) -> None:
-        """Where a name has work but no recorded UID, an idle name that came later gives way."""
-        first = self._first(uid)
-        if first is None or self.before or not self._may_be_in_use(self.worker):
-            return
-        if not self._may_be_in_use(self.context.store.worker(first.metadata.name)):
-            await self._annotate(first, None)
-
     async def _record(self, uid: str) -> None:
         """Records the UID on the object. Where that fails, this process relies on `ReconcileContext.identified`."""
         if self._object is not None and await self._annotate(self._object, uid):
             log.info("cluster.identified", cluster=self.worker.name, uid=uid, before=self.before)
 
-    async def _annotate(self, cluster: MultiKueueCluster, uid: str | None) -> bool:
+    async def _annotate(self, cluster: MultiKueueCluster, uid: str) -> bool:
         """The version is named, so a write of a former leader that arrives late changes nothing."""
         if not self.context.mandate.is_valid() or not self._is_over(NOT_KEPT):
             return False

@@ -167,16 +167,14 @@ async def test_new_credentials_that_lead_to_the_cluster_of_another_name_are_not_
 
 
 @pytest.mark.parametrize("busy", [True, False])
-async def test_a_name_that_has_work_is_first_before_an_idle_one_that_was_written_down_before_it(busy: bool) -> None:
+async def test_no_name_takes_the_identity_that_another_one_has_whatever_runs_there(busy: bool) -> None:
+    """A worker that hid its identity got a job, and then showed that of an idle one, which was put out of service."""
     async with worker_server("one", uid="u1") as server, connecting(server) as line:
         keep(line.world, "u1", "w2")
         if busy:
             nominated(line.world)
-            await line.until(lambda: line.worker.link.reach is Reach.CONNECTED)
-            assert (kept(line.world), kept(line.world, "w2")) == ("u1", None)
-        else:
-            async with refused(line, server, "SameCluster"):
-                assert (kept(line.world), kept(line.world, "w2")) == (None, "u1")
+        async with refused(line, server, "SameCluster"):
+            assert (kept(line.world), kept(line.world, "w2")) == (None, "u1")
 
 
 # Another cluster than before.
