@@ -58,7 +58,7 @@ CONNECTIONS = 16
 FIRST_ANSWER_TIMEOUT = timedelta(minutes=1)
 """The manager cluster may be starting too; without an answer for so long, the process ends."""
 
-KUEUES_METRICS = {STANDALONE: (KUEUE,), BESIDE_KUEUE: (KUEUES_MULTIKUEUE,), EXTERNAL_DISPATCHER: ()}
+KUEUES_METRICS = {STANDALONE: KUEUE, BESIDE_KUEUE: KUEUES_MULTIKUEUE, EXTERNAL_DISPATCHER: ()}
 """Prefixes of Kueue's metrics that this process exposes, by its roles. A Kueue beside it exposes the others."""
 
 

@@ -53,8 +53,11 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 MANAGER = "(manager)"
 """The value of the label `cluster` for the manager cluster. The parentheses rule out a worker of that name."""
 
-KUEUE, KUEUES_MULTIKUEUE = "kueue_", "kueue_multikueue_"
-"""Prefixes of Kueue's metrics, and of those of its MultiKueue."""
+KUEUES_MULTIKUEUE = ("multikueue_workloads_dispatched", "multikueue_workloads_admitted")
+"""Metrics of Kueue's MultiKueue; all others that begin with `multikueue_` are ours."""
+
+KUEUE = ("kueue_", *KUEUES_MULTIKUEUE)
+"""Prefixes of all of Kueue's metrics."""
 
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 TURNS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -179,7 +182,7 @@ class Metrics:
     that we expose: beside a Kueue, that one exposes most of them itself.
     """
 
-    def __init__(self, *, has_local_queues: bool = False, told: tuple[str, ...] = (KUEUE,)) -> None:
+    def __init__(self, *, has_local_queues: bool = False, told: tuple[str, ...] = KUEUE) -> None:
         self.role, self._told = "standalone", told
         self.registry = registry = CollectorRegistry()
         self.queues = QueueInstruments.of(registry, "", ("cluster_queue",), most=16)
@@ -223,7 +226,7 @@ class Metrics:
         )
         self.dispatched = LabelledInstrument(
             Counter(
-                "kueue_multikueue_workloads_dispatched",
+                "multikueue_workloads_dispatched",
                 "Copies that were created on workers",
                 ("cluster_queue", "cluster"),
                 registry=registry,
@@ -231,7 +234,7 @@ class Metrics:
         )
         self.won = LabelledInstrument(
             Counter(
-                "kueue_multikueue_workloads_admitted",
+                "multikueue_workloads_admitted",
                 "Workloads whose MultiKueue check became Ready",
                 ("cluster_queue", "cluster"),
                 registry=registry,

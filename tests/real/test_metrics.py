@@ -189,9 +189,9 @@ async def test_the_metrics_move_as_a_job_goes_its_way(crew: Team, scrapes: Scrap
         assert value(during, "kueue_cluster_queue_nominal_quota", resource="cpu", **queue) == 100
         assert value(during, "kueue_local_queue_resource_usage", resource="cpu", namespace=crew.namespace) == 0.6
         assert value(during, "kueue_cluster_queue_status", status="active", **queue) == 1
-        assert value(during, "kueue_multikueue_workloads_dispatched_total", **queue) == 3
+        assert value(during, "multikueue_workloads_dispatched_total", **queue) == 3
         won = {
-            name: value(during, "kueue_multikueue_workloads_admitted_total", cluster=crew.cluster(name))
+            name: value(during, "multikueue_workloads_admitted_total", cluster=crew.cluster(name))
             for name in crew.links
         }
         assert won == {name: float(name == winner) for name in crew.links}
@@ -279,7 +279,7 @@ async def test_a_worker_that_is_cut_off_shows_in_the_gauge(crew: Team, scrapes: 
 
     def states(found: Samples) -> dict[str, float]:
         each = ("connected", "suspect", "isolated")
-        return {state: value(found, "multikueue_cluster_status", cluster=name, status=state) for state in each}
+        return {state: value(found, "multikueue_cluster_reachability", cluster=name, status=state) for state in each}
 
     async def shows(state: str) -> Samples | None:
         found = await scrapes.samples()
@@ -292,7 +292,7 @@ async def test_a_worker_that_is_cut_off_shows_in_the_gauge(crew: Team, scrapes: 
     assert value(away, "multikueue_cluster_status_changes_total", cluster=name, status="isolated") == 1
     assert value(away, "multikueue_api_requests_total", cluster=name, code="ClusterUnreachable") >= 1
     others = [crew.cluster(worker) for worker in crew.links if worker != "worker2"]
-    assert all(value(away, "multikueue_cluster_status", cluster=each, status="isolated") == 0 for each in others)
+    assert all(value(away, "multikueue_cluster_reachability", cluster=each, status="isolated") == 0 for each in others)
     link.ok()
     back = await eventually(lambda: shows("connected"), timeout=60)
     assert value(back, "multikueue_cluster_unreachable_seconds", cluster=name) == 0

@@ -108,7 +108,7 @@ def test_what_is_gone_has_no_series() -> None:
     assert {"two", "outbox two", "w1"} <= named
     metrics.dispatched("cq", "one").inc()
     assert (
-        read(metrics)["kueue_multikueue_workloads_dispatched_total"][
+        read(metrics)["multikueue_workloads_dispatched_total"][
             labels(cluster_queue="cq", cluster="one", replica_role="standalone")
         ]
         == 1
@@ -124,10 +124,8 @@ def test_a_child_is_made_once() -> None:
 @pytest.mark.parametrize(
     ("told", "names"),
     [
-        pytest.param(
-            (KUEUE,), {"kueue_admitted_workloads_total", "kueue_multikueue_workloads_dispatched_total"}, id="alone"
-        ),
-        pytest.param((KUEUES_MULTIKUEUE,), {"kueue_multikueue_workloads_dispatched_total"}, id="as its MultiKueue"),
+        pytest.param(KUEUE, {"kueue_admitted_workloads_total", "multikueue_workloads_dispatched_total"}, id="alone"),
+        pytest.param(KUEUES_MULTIKUEUE, {"multikueue_workloads_dispatched_total"}, id="as its MultiKueue"),
         pytest.param((), set(), id="as its dispatcher"),
     ],
 )
@@ -136,7 +134,7 @@ def test_beside_kueue_its_metrics_are_its_own_to_tell(told: tuple[str, ...], nam
     metrics.queues.admitted("cq", "").inc()
     metrics.dispatched("cq", "w1").inc()
     found = read(metrics)
-    assert {name for name in found if name.startswith("kueue_")} == names
+    assert {name for name in found if name.startswith(KUEUE)} == names
     assert "multikueue_sweeps_total" in found
 
 

@@ -103,9 +103,15 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
     # Workers and work.
 
     def _workers(self) -> Families:
+        reachability = GaugeMetricFamily(
+            "multikueue_cluster_reachability",
+            "1 for the state of a worker: connected, suspect or isolated",
+            labels=("cluster", "status"),
+        )
+        # Kueue 0.20 has a metric of this name with other labels.
         status = GaugeMetricFamily(
             "multikueue_cluster_status",
-            "1 for the state of a worker: connected, suspect or isolated",
+            "Deprecated, removed in the next release: multikueue_cluster_reachability",
             labels=("cluster", "status"),
         )
         away = GaugeMetricFamily(
@@ -131,14 +137,15 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
             name = cluster.metadata.name
             worker = self.store.worker(name)
             for reach in Reach:
-                status.add_metric((name, reach.value), worker.link.reach is reach)
+                for family in (reachability, status):
+                    family.add_metric((name, reach.value), worker.link.reach is reach)
             since = worker.link.since
             away.add_metric((name,), (self.store.now() - since).total_seconds() if since else 0)
             if worker.expires is not None:
                 expiry.add_metric((name,), worker.expires.timestamp())
             copies.add_metric((name,), len(worker.workloads))
             jobs.add_metric((name,), len(worker.jobs))
-        yield from (status, away, expiry, limit, copies, jobs)
+        yield from (reachability, status, away, expiry, limit, copies, jobs)
 
     def _work(self) -> Families:
         depth = GaugeMetricFamily(

@@ -83,9 +83,9 @@ async def test_the_straight_way_is_counted_once() -> None:
     assert value(world, "kueue_admitted_workloads_total", cluster_queue="cq") == 1
     assert value(world, "kueue_admission_checks_wait_time_seconds_count", cluster_queue="cq") == 1
     for worker in ("w1", "w2", "w3"):
-        assert value(world, "kueue_multikueue_workloads_dispatched_total", cluster=worker, cluster_queue="cq") == 1
-    assert value(world, "kueue_multikueue_workloads_admitted_total") == 1
-    assert value(world, "kueue_multikueue_workloads_admitted_total", cluster="w1") == 1
+        assert value(world, "multikueue_workloads_dispatched_total", cluster=worker, cluster_queue="cq") == 1
+    assert value(world, "multikueue_workloads_admitted_total") == 1
+    assert value(world, "multikueue_workloads_admitted_total", cluster="w1") == 1
     assert value(world, "multikueue_copies_removed_total", reason="lost") == 2
     for phase in ("workload_created", "quota_reserved", "first_copy", "admitted_remotely", "job_created", "ready"):
         assert value(world, f"{PHASES}_count", phase=phase) == 1, phase
@@ -202,7 +202,7 @@ async def test_a_process_that_just_began_counts_only_what_happens_from_then_on()
         await world.settle()
     assert [entry for entry in entries if entry["event"].startswith("workload.")] == []
     assert value(world, "kueue_admitted_workloads_total") == 0
-    assert value(world, "kueue_multikueue_workloads_dispatched_total") == 0
+    assert value(world, "multikueue_workloads_dispatched_total") == 0
     assert world.observer.finished == {ObjectKey(NAMESPACE, "main"): 1}
     world.finish("w1", "running")
     assert names(await told(world)) == ["finished"]
