@@ -705,6 +705,7 @@ FIELDS: tuple[Field, ...] = (
     _ignored("featureGates.*", "feature gates of Kueue have no meaning here"),
     _means("objectRetentionPolicies.workloads.afterFinished", "retention.after_finished"),
     _means("objectRetentionPolicies.workloads.afterDeactivatedByKueue", "retention.after_deactivated"),
+    _means("objectRetentionPolicies.remoteObjects.afterFinished", "retention.copies", versions="v1beta2", since="0.21"),
     _means("visibilityServer.bindAddress", "visibility.host", versions="v1beta2", since="0.17"),
     _means("visibilityServer.bindPort", "visibility.port", versions="v1beta2", since="0.17"),
     _ignored("queueVisibility", "pending workloads are shown on demand", versions="v1beta1"),
