@@ -17,6 +17,21 @@ LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)")
 VARIABLE = re.compile(rf"\b{ENV_PREFIX}[A-Z][A-Z_]*\b")
 TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
 NO_SETTINGS = {"MULTIKUEUE_TEST_CONTEXTS", "MULTIKUEUE_CONFIG"}
+AMBIGUOUS = re.compile(
+    r"\bkubectl\b(?! kueue)[^|;`\n]*?[\s,]((?:workloads?|wl)(?:/[\w-]+)?)(?=[\s,'\"`]|$)", re.MULTILINE
+)
+"""A kind of which Kubernetes has one, too, since 1.37 (scheduling.k8s.io), and of which kubectl might show either."""
+TEXTS = sorted(
+    {
+        *DOCS,
+        *(
+            path
+            for folder in ("multikueue", "simulator", "fakekube", "testbed", "deploy", "kind-configs", "docs")
+            for path in (ROOT / folder).rglob("*")
+            if path.suffix in {".py", ".md", ".sh", ".yaml"}
+        ),
+    }
+)
 
 
 def anchors(path: Path) -> set[str]:
@@ -103,3 +118,30 @@ def test_the_changelog_keeps_its_form() -> None:
 
 def test_the_readme_says_what_is_not_there_yet() -> None:
     assert "Not yet" in read("README.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("kubectl get workloads -A", ["workloads"]),
+        ("kubectl -n team get wl", ["wl"]),
+        ("$ kubectl describe workload job-train-1a2b3", ["workload"]),
+        ("kubectl wait workload/train --for=condition=Admitted", ["workload/train"]),
+        ("kubectl get jobs,workloads", ["workloads"]),
+        ("kubectl auth can-i list workloads", ["workloads"]),
+        ("`kubectl get wl`", ["wl"]),
+        ("kubectl get workloads.kueue.x-k8s.io -A", []),
+        ("kubectl wait workload.kueue.x-k8s.io/train --for=condition=Admitted", []),
+        ("kubectl get --raw /apis/visibility.kueue.x-k8s.io/v1beta2/workloads", []),
+        ("kubectl kueue stop workload train", []),
+        ("kubectl get jobs | grep workloads", []),
+        ("multikueue get workloads", []),
+    ],
+)
+def test_a_kind_that_kubernetes_has_too_is_found_in_a_command(text: str, found: list[str]) -> None:
+    assert AMBIGUOUS.findall(text) == found
+
+
+def test_each_command_of_kubectl_says_whose_workloads_it_means() -> None:
+    found = {str(path.relative_to(ROOT)): AMBIGUOUS.findall(path.read_text()) for path in TEXTS}
+    assert {path: kinds for path, kinds in found.items() if kinds} == {}
