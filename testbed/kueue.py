@@ -27,7 +27,7 @@ from testbed.ports import free_port
 from testbed.process import Process
 from testbed.programs import Release, module_folder
 
-__all__ = ["BATCH_JOB", "NAMESPACE", "QUICK_CLIENT", "Kueue", "shipped_configuration"]
+__all__ = ["BATCH_JOB", "NAMESPACE", "QUICK_CLIENT", "Kueue", "admission_policies", "shipped_configuration"]
 
 Object = dict[str, Any]
 
@@ -50,6 +50,21 @@ def shipped_configuration(release: Release | None = None) -> Object:
     """Kueue's own default configuration: `clientConnection` 50/100, Job and Workload concurrency 5, all frameworks."""
     configuration: Object = yaml.safe_load(_component("manager/controller_manager_config.yaml", release))
     return configuration
+
+
+def admission_policies(release: Release | None = None) -> list[Object]:
+    """The admission policies that come with Kueue, and their bindings; none before 0.19.2.
+
+    Its chart has them with `enableMutatingAdmissionPolicy`, its kustomization with a line that is a comment there.
+    """
+    if not _component_file("map/manifests.yaml", release).is_file():
+        return []
+    manifests: list[Object] = list(yaml.safe_load_all(_component("map/manifests.yaml", release)))
+    for manifest in manifests:
+        manifest["metadata"]["name"] = _prefixed(manifest["metadata"]["name"])
+        if "policyName" in manifest["spec"]:
+            manifest["spec"]["policyName"] = _prefixed(manifest["spec"]["policyName"])
+    return manifests
 
 
 class Kueue:
@@ -191,7 +206,7 @@ class Kueue:
             if hook["rules"][0]["resources"][0] in GENERAL_KINDS:
                 hook["namespaceSelector"] = {"matchExpressions": [NOT_IN_SYSTEM_NAMESPACES]}
         # The name under which Kueue looks for it.
-        return {**manifest, "metadata": {"name": f"kueue-{manifest['metadata']['name']}"}, "webhooks": hooks}
+        return {**manifest, "metadata": {"name": _prefixed(manifest["metadata"]["name"])}, "webhooks": hooks}
 
     def _client_config(self, path: str) -> Object:
         ca_bundle = b64encode(self.plane.identity.authority.pem).decode()
@@ -238,8 +253,17 @@ def _is_wanted(hook: Object, frameworks: Sequence[str]) -> bool:
     return not kinds.isdisjoint(rule["resources"])
 
 
+def _prefixed(name: str) -> str:
+    """As its kustomization and its chart name objects without a namespace."""
+    return f"kueue-{name}"
+
+
 def _component(path: str, release: Release | None) -> str:
-    return (module_folder("sigs.k8s.io/kueue", release) / "config/components" / path).read_text()
+    return _component_file(path, release).read_text()
+
+
+def _component_file(path: str, release: Release | None) -> Path:
+    return module_folder("sigs.k8s.io/kueue", release) / "config/components" / path
 
 
 def _gates(gates: Mapping[str, bool]) -> str:

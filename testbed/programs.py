@@ -1,9 +1,10 @@
 """The programs of the testbed: built once by `make testbed`, and found in a few milliseconds afterwards.
 
-They are Go tool dependencies of small modules: one for each release of Kueue with the Kubernetes that goes with it
-(`modules/kueue-*`), and one for OCM. The variable KUEUE chooses the release. The place of its programs is a folder in the
-user's cache whose name depends on these files and on how we link, so that all clones of one version share one build.
-A program appears there by a rename, when it is complete: an interrupted build goes on where it stopped.
+They are Go tool dependencies of small modules: one for each release of Kueue (`modules/kueue-*`), with the Kubernetes that goes
+with it or, where their libraries differ, beside one for that Kubernetes (`modules/kubernetes-*`), and one for OCM. The variable
+KUEUE chooses the release. The place of its programs is a folder in the user's cache whose name depends on these files and on
+how we link, so that all clones of one version share one build. A program appears there by a rename, when it is complete: an
+interrupted build goes on where it stopped.
 
 One Kueue is built a second time, with a line of its `main.go` changed: with the feature gate MultiKueue on, and its MultiKueue
 controllers not running, as whoever puts ours in their place and dispatches Pods builds it.
@@ -39,7 +40,8 @@ __all__ = [
 
 MODULE_FILES = Path(__file__).parent / "modules"
 OCM = MODULE_FILES / "ocm"
-DEFAULT_KUEUE = "0.19.0"
+KUBERNETES = re.compile(r"k8s\.io/kubernetes (v\d+\.\d+\.\d+)")
+DEFAULT_KUEUE = "0.19.2"
 
 Say = Callable[[str], None]
 
@@ -156,23 +158,29 @@ class Release:
 
     @property
     def kubernetes(self) -> str:
-        """The version of Kubernetes that goes with it, such as `v1.36.3`."""
-        found = re.search(r"k8s\.io/kubernetes (v\S+)", (self.folder / "go.mod").read_text())
+        """The version of Kubernetes that its module names, such as `v1.36.3`."""
+        found = KUBERNETES.search((self.folder / "go.mod").read_text())
         assert found is not None
         return found[1]
 
+    @property
+    def kubernetes_folder(self) -> Path:
+        """The module of its Kubernetes, which is its own unless that Kubernetes has one."""
+        alone = MODULE_FILES / f"kubernetes-{self.kubernetes.removeprefix('v')}"
+        return alone if alone.is_dir() else self.folder
+
     def builds(self) -> tuple[_Build, ...]:
         kubernetes = (f"-ldflags=-s -w {self._version_flags()}",)
-        here = self.folder
+        here, core = self.folder, self.kubernetes_folder
         return (
-            _Build("etcd", "go.etcd.io/etcd/server/v3", here, PLAIN_FLAGS),
-            _Build("kubectl", "k8s.io/kubernetes/cmd/kubectl", here, kubernetes),
+            _Build("etcd", "go.etcd.io/etcd/server/v3", core, PLAIN_FLAGS),
+            _Build("kubectl", "k8s.io/kubernetes/cmd/kubectl", core, kubernetes),
             _Build("kueue", "sigs.k8s.io/kueue/cmd/kueue", here, PLAIN_FLAGS),
             _Build(
                 "kueue-without-multikueue", "sigs.k8s.io/kueue/cmd/kueue", here, PLAIN_FLAGS, edit=WITHOUT_MULTIKUEUE
             ),
-            _Build("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", here, kubernetes),
-            _Build("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", here, kubernetes),
+            _Build("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", core, kubernetes),
+            _Build("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", core, kubernetes),
             _Build("placement", "open-cluster-management.io/ocm/cmd/placement", OCM, PLAIN_FLAGS),
         )
 
@@ -192,7 +200,7 @@ class Release:
 
     def _key(self) -> str:
         digest = hashlib.sha256()
-        for folder in (self.folder, OCM):
+        for folder in dict.fromkeys((self.folder, self.kubernetes_folder, OCM)):
             for name in ("go.mod", "go.sum"):
                 digest.update((folder / name).read_bytes())
         digest.update(

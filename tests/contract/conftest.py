@@ -11,7 +11,7 @@ import pytest
 from testbed.bed import Testbed
 from tests.contract import builders, real, sandbox
 from tests.contract.server import Server
-from tests.contract.space import Collection, Forgotten, Space, needs_1_36
+from tests.contract.space import Collection, Forgotten, Space, needs
 
 FACES = {"sandbox": ["https", "process"], "https": ["https"], "process": ["process"], "real": ["real"]}
 
@@ -77,7 +77,13 @@ async def forgotten(server: Server) -> Forgotten:
 @pytest.fixture
 async def as_of_1_36(server: Server) -> None:
     """Leave a test out on an older real server."""
-    await needs_1_36(server)
+    await needs(server, 36)
+
+
+@pytest.fixture
+async def as_of_1_37(server: Server) -> None:
+    """The same."""
+    await needs(server, 37)
 
 
 @pytest.fixture

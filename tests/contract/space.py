@@ -24,7 +24,7 @@ __all__ = [
     "Forgotten",
     "Space",
     "eventually",
-    "needs_1_36",
+    "needs",
 ]
 
 T = TypeVar("T")
@@ -211,8 +211,8 @@ async def eventually(holds: Callable[[], Awaitable[T | None]], *, within: float 
     return answer
 
 
-async def needs_1_36(server: Server) -> None:
-    """Skip where a real server is older than the Kubernetes that the sandbox plays, and does it otherwise."""
+async def needs(server: Server, minor: int) -> None:
+    """Skip where a real server is older than the Kubernetes 1.`minor` that the sandbox plays, and does it otherwise."""
     version = (await server.call("GET", "/version")).good(200)
-    if int(version["minor"]) < 36:
-        pytest.skip(f"Kubernetes 1.36 does it otherwise than {version['gitVersion']}")
+    if int(version["minor"]) < minor:
+        pytest.skip(f"Kubernetes 1.{minor} does it otherwise than {version['gitVersion']}")

@@ -12,7 +12,7 @@ from tests.contract import sandbox
 from tests.contract.builders import namespace, unique
 from tests.contract.chance import Chance, Step
 from tests.contract.server import Answer, Server
-from tests.contract.space import Collection, Space, needs_1_36
+from tests.contract.space import Collection, Space, needs
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ OTHERWISE = {4, 6, 7}
 @pytest.mark.parametrize("seed", range(8))
 async def test_the_same_calls_have_the_same_answers(server: Server, seed: int) -> None:
     if seed in OTHERWISE:
-        await needs_1_36(server)
+        await needs(server, 36)
     chance, name = Chance(seed), unique("alike")
     async with sandbox.within_process() as other:
         spaces = [await new_space(each, name) for each in (server, other)]

@@ -322,11 +322,22 @@ async def test_who_names_an_owner_that_was_never_there_is_collected(maps: Collec
     await maps.got("owner")
 
 
-async def test_an_owner_reference_needs_all_its_fields(maps: Collection) -> None:
+@pytest.mark.usefixtures("as_of_1_37")
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        *((each, "", "Required value: must not be empty") for each in ("apiVersion", "kind", "name", "uid")),
+        ("apiVersion", "a/b/c", 'Invalid value: "a/b/c": must be <group>/<version> or <version>'),
+        ("apiVersion", "a/", 'Invalid value: "a/": must be <group>/<version> or <version>'),
+    ],
+)
+async def test_an_owner_reference_needs_all_its_fields(maps: Collection, field: str, value: str, why: str) -> None:
     body = config_map("a")
-    body["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": OTHER_UID}
+    body["metadata"]["ownerReferences"] = [owner, {**owner, field: value}]
     refusal = (await maps.create(body)).refused(422, "Invalid")
-    assert refusal["details"]["causes"][0]["field"] == "metadata.ownerReferences.uid"
+    (cause,) = refusal["details"]["causes"]
+    assert (cause["field"], cause["message"]) == (f"metadata.ownerReferences[1].{field}", why)
 
 
 async def test_an_object_has_at_most_one_controller(maps: Collection) -> None:

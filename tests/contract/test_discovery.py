@@ -27,11 +27,11 @@ async def resources(server: Server, group_version: str) -> dict[str, Object]:
     return {each["name"]: each for each in listed["resources"]}
 
 
-@pytest.mark.usefixtures("as_of_1_36")
+@pytest.mark.usefixtures("as_of_1_37")
 async def test_the_version_is_told(server: Server) -> None:
     told = await read(server, "/version")
-    assert (told["major"], told["minor"]) == ("1", "36")
-    assert told["gitVersion"].startswith("v1.36.")
+    assert (told["major"], told["minor"]) == ("1", "37")
+    assert told["gitVersion"].startswith("v1.37.")
 
 
 async def test_the_core_versions_are_listed(server: Server) -> None:

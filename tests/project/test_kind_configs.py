@@ -13,7 +13,7 @@ from multikueue.api.kind import Kind
 from testbed.programs import DEFAULT_KUEUE
 from tests.project.files import CLUSTERS, KIND_CONFIGS, blocks, objects, read
 
-KUEUE_VERSION = "v0.19.0"
+KUEUE_VERSION = "v0.19.2"
 QUEUES = ["manager.yaml", "worker.yaml", "job.yaml"]
 
 

@@ -23,6 +23,8 @@ SINCE = {
     "concurrent admission": "0.18.0",
     "pods are watched": "0.19.0",
     "what is emptied is null": "0.19.0",
+    "counts what it dispatches": "0.19.0",
+    "nominations end by policy": "0.19.2",
 }
 """
 - queue labels on pods: the pods of what runs bear the names of their queues (#9348). Ours and the sandbox's do always.
@@ -36,6 +38,9 @@ SINCE = {
 - what is emptied is null: an applier that gives an empty map for one that it filled is refused where null is not allowed.
   So is the API server that is built with this release, since Kueue asks for structured-merge-diff 6.4.2, where Kubernetes
   1.36.3 itself has 6.3.3. Before, and in the sandbox, the map becomes empty.
+- counts what it dispatches: its MultiKueue has two counters of its own.
+- nominations end by policy: an admission policy, which its chart leaves off, empties the nomination of a workload that gets its
+  cluster or is evicted (#14643).
 """
 
 SERVED_SINCE = {"a status owns no metadata": "1.36.0"}

@@ -11,7 +11,7 @@ from testbed import objects
 from testbed.bed import Testbed, unique
 from testbed.client import Kind
 from testbed.controllers import GARBAGE, ControllerManager
-from testbed.kueue import QUICK_CLIENT
+from testbed.kueue import QUICK_CLIENT, admission_policies
 from testbed.objects import KUEUE_NAMESPACE, Object
 from testbed.plane import ControlPlane
 from testbed.proxy import Link
@@ -113,14 +113,17 @@ class Neighbourhood:
 
 
 @asynccontextmanager
-async def neighbourhood(bed: Testbed) -> AsyncIterator[Neighbourhood]:
-    """A manager cluster with Kubernetes' garbage collector, and no Kueue yet."""
+async def neighbourhood(bed: Testbed, *, has_policies: bool = False) -> AsyncIterator[Neighbourhood]:
+    """A manager cluster with Kubernetes' garbage collector, and no Kueue yet; with `has_policies`, Kueue's admission
+    policies are there, if the release has any."""
     plane = await bed.start_plane(unique("neighbour"))
     collector = ControllerManager(plane, [GARBAGE])
     try:
         await collector.start()
         async with plane.client() as client:
             await client.apply(objects.namespace(KUEUE_NAMESPACE))
+            for body in admission_policies(plane.release) if has_policies else ():
+                await client.apply(body)
         found = Neighbourhood(bed, plane)
         yield found
         await found.retire()

@@ -163,6 +163,9 @@ BUILT_IN = (
 OF_BUILT_IN_ON_PURPOSE: Mapping[str, str] = {
     r"\.(schedulingGroup|workloadRef|volumeStatus|nodeAllocatableResourceClaimStatuses)\b": "the library is of 1.36",
     r"\.allocatedResourcesStatus\[\]\.resources\[\]\.message": "the library is of 1.36",
+    r"\.(scheduling|evictionResponders|bindMountOptions|podPreemptionPolicy|derivedAttributes)\b": "the library is of 1.36",
+    r"\.(runningInUserNamespace|defaultUser|user|httpGet\.protocol|grpc\.mode|emptyDir\.mode)$": "the library is of 1.36",
+    r"\.(volumeHealth|healthStatus)\b": "the library is of 1.36",
     r"\.openAPIV3Schema\.": "a schema in a schema is kept as it is",
     r"\.(subresources\.status|opaque\.parameters)\b": "it is kept as it is",
     r"\.caBundle x-kubernetes-list-type": "a list type of a text says nothing",

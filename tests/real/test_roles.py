@@ -1,7 +1,7 @@
 """Beside a real Kueue: in the place of its MultiKueue, as its dispatcher, and the ways between; one file, one Kueue.
 
 Every test runs on a manager cluster of its own with a real Kueue; what Kueue does there is not ours to judge, what we
-do beside it is.
+do beside it is. Its admission policies are there, too, which its chart leaves off: they refuse what they cannot judge.
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ from typing import Any
 import anyio
 import anyio.from_thread
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from multikueue.telemetry.metrics import KUEUES_MULTIKUEUE
 from testbed import objects
 from testbed.audit import Event
 from testbed.bed import Testbed
 from testbed.client import Kind, eventually
 from testbed.jobs import start_job
 from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, JOB, MULTIKUEUE_CLUSTER, WORKLOAD, Object
+from tests.real.dialect import spoken
 from tests.real.harness import Manager, Team, complaints, starts, team
 from tests.real.neighbours import CORE, EXTERNAL, OWN, Neighbourhood, neighbourhood, owners
 from tests.real.skipping import needs_testbed
 from tests.real.test_capacity import have
+from tests.real.test_hostile import odd_workload
 
 pytestmark = [
     pytest.mark.anyio,
@@ -54,7 +58,7 @@ WHOLE = {"requests": {"cpu": "1", "memory": "100Mi"}}
 def neighbour(bed: Testbed) -> Iterator[Neighbourhood]:
     with (
         anyio.from_thread.start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(neighbourhood(bed)) as found,
+        portal.wrap_async_context_manager(neighbourhood(bed, has_policies=True)) as found,
     ):
         yield found
 
@@ -486,6 +490,36 @@ async def test_a_running_job_is_given_back_to_kueues_own_multikueue(
         assert not started.twice()
 
 
+@pytest.mark.skipif(not spoken("nominations end by policy"), reason="its Kueue has no admission policy")
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"clusterName": "worker1"}, id="when the workload gets its cluster"),
+        pytest.param(
+            {"conditions": [{"type": "Evicted", "status": "True", "reason": "Test", "message": ""}]},
+            id="when it is evicted",
+        ),
+    ],
+)
+async def test_kueues_admission_policy_ends_a_nomination(guests: Team, change: Object) -> None:
+    """So the tests around this one run beside the policy. Its field manager does not matter; it is nobody here."""
+    nominated_to = {"nominatedClusterNames": ["worker1"], "conditions": []}
+    workload = odd_workload(guests.namespace, name="probe")
+    del workload["spec"]["queueName"]
+    await guests.manager.create(workload)
+
+    async def ends_it() -> bool:
+        """An API server needs a moment to learn of a policy."""
+        await guests.manager.patch_status(WORKLOAD, "probe", {**nominated_to, "clusterName": None}, guests.namespace)
+        at = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+        ended = {"conditions": [each | at for each in change["conditions"]]} if "conditions" in change else change
+        body = await guests.manager.patch_status(WORKLOAD, "probe", ended, guests.namespace)
+        assert not body["status"].get("nominatedClusterNames")
+        return True
+
+    await eventually(ends_it, timeout=30)
+
+
 async def test_kueue_copies_to_whom_we_name_and_empties_the_list_at_the_win(guests: Team) -> None:
     await guests.stop()
     await submit(guests)
@@ -498,6 +532,17 @@ async def test_kueue_copies_to_whom_we_name_and_empties_the_list_at_the_win(gues
     assert "nominatedClusterNames" not in status
     assert await guests.runs_on() == worker
     await finish(guests)
+
+
+@pytest.mark.skipif(not spoken("counts what it dispatches"), reason="its Kueue counts no dispatches")
+async def test_kueue_has_the_counters_whose_names_are_ours_too(neighbour: Neighbourhood, guests: Team) -> None:
+    await submit(guests)
+    await finish(guests)
+    text = await neighbour.bed.kueues[neighbour.manager.name].metrics()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    labels = {"cluster_queue", "cluster", "replica_role"}
+    for name in KUEUES_MULTIKUEUE:
+        assert {frozenset(sample.labels) for sample in families[name].samples} == {frozenset(labels)}
 
 
 async def test_a_cordoned_worker_gets_no_copy(guests: Team) -> None:

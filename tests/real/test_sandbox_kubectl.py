@@ -441,7 +441,7 @@ async def test_what_there_is(kubectl: Kubectl) -> None:
     versions = (await kubectl("api-versions")).out.splitlines()
     assert {"batch/v1", "v1", "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"} <= set(versions)
     text = (await kubectl("version")).out
-    assert "Server Version: v1.36." in text
+    assert "Server Version: v1.37." in text
     wide = (await kubectl("api-resources", "--api-group=batch", "-o", "wide")).out.splitlines()
     assert wide[-1] == "jobs  batch/v1  true  Job  create,delete,deletecollection,get,list,patch,update,watch  all"
 

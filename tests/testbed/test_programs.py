@@ -154,7 +154,10 @@ def test_without_go_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         programs.install(lambda line: None)
 
 
-@pytest.mark.parametrize(("kueue", "kubernetes"), [("0.16.2", "v1.35.4"), ("0.18.2", "v1.36.3"), ("0.19.0", "v1.36.3")])
+@pytest.mark.parametrize(
+    ("kueue", "kubernetes"),
+    [("0.16.2", "v1.35.4"), ("0.18.2", "v1.36.3"), ("0.19.0", "v1.36.3"), ("0.19.2", "v1.37.2")],
+)
 def test_kube_apiserver_is_linked_with_its_version(kueue: str, kubernetes: str) -> None:
     builds = Release(kueue).builds()
     flags = next(build.flags for build in builds if build.program == "kube-apiserver")
@@ -168,11 +171,33 @@ def test_the_sandbox_plays_the_kubernetes_of_the_default() -> None:
 @pytest.mark.parametrize("kueue", releases())
 def test_a_release_is_built_from_a_module_of_its_own(kueue: str) -> None:
     release = Release(kueue)
-    text = (release.folder / "go.mod").read_text()
 
-    assert f"sigs.k8s.io/kueue v{kueue}\n" in text
+    assert re.search(
+        rf"sigs\.k8s\.io/kueue v{re.escape(kueue)}(?: // indirect)?\n", (release.folder / "go.mod").read_text()
+    )
+
+
+@pytest.mark.parametrize("kueue", releases())
+def test_its_kubernetes_is_built_with_the_libraries_of_that_kubernetes(kueue: str) -> None:
+    release = Release(kueue)
+    text = (release.kubernetes_folder / "go.mod").read_text()
+
+    assert f"k8s.io/kubernetes {release.kubernetes}" in text
     staging = set(re.findall(r"k8s\.io/(?:api|apimachinery|apiserver|client-go|kubectl|kubelet) (v\S+)", text))
     assert staging == {release.kubernetes.replace("v1.", "v0.", 1)}
+
+
+def test_a_kubernetes_with_libraries_of_its_own_is_a_module_of_its_own() -> None:
+    release = Release("0.19.2")
+    assert release.kubernetes_folder != release.folder
+    by_folder = {build.program: build.folder for build in release.builds()}
+    assert {name for name, folder in by_folder.items() if folder == release.kubernetes_folder} == {
+        "etcd",
+        "kubectl",
+        "kube-apiserver",
+        "kube-controller-manager",
+    }
+    assert by_folder["kueue"] == release.folder
 
 
 def test_each_release_has_a_place_of_its_own() -> None:

@@ -172,7 +172,10 @@ async def test_a_worker_shows_its_state_and_for_how_long_it_is_away() -> None:
     assert one(world, "multikueue_copies", cluster="w2") == 1
     world.cut("w2")
     world.time += timedelta(seconds=9)
-    for name in ("multikueue_cluster_reachability", "multikueue_cluster_status"):  # the second one until the next release
+    for name in (
+        "multikueue_cluster_reachability",
+        "multikueue_cluster_status",
+    ):  # the second one until the next release
         assert one(world, name, cluster="w2", status="isolated") == 1
         assert one(world, name, cluster="w2", status="connected") == 0
     assert one(world, "multikueue_cluster_unreachable_seconds", cluster="w2") == 9

@@ -141,7 +141,7 @@ async def test_who_is_not_known_gets_nothing(server: Server) -> None:
         async with session.get("/readyz") as response:
             assert await response.text() == "ok"
         async with session.get("/version") as response:
-            assert (await response.json())["gitVersion"].startswith("v1.36.")
+            assert (await response.json())["gitVersion"].startswith("v1.37.")
 
 
 async def test_a_certificate_of_another_authority_is_worth_nothing(server: Server) -> None:

@@ -53,10 +53,10 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "labels that are none": ({"labels": {"a b": "c d"}}, ["metadata.labels"] * 2),
     "annotations that are none": ({"annotations": {"a b": "c d"}}, ["metadata.annotations"]),
     "far too many annotations": ({"annotations": {"a": "x" * 270_000}}, ["metadata.annotations"]),
-    "an owner without a name": ({"ownerReferences": [{**OWNER, "name": ""}]}, ["metadata.ownerReferences.name"]),
+    "an owner without a name": ({"ownerReferences": [{**OWNER, "name": ""}]}, ["metadata.ownerReferences[0].name"]),
     "an owner without a version": (
         {"ownerReferences": [{**OWNER, "apiVersion": ""}]},
-        ["metadata.ownerReferences.apiVersion"],
+        ["metadata.ownerReferences[0].apiVersion"],
     ),
     "two controllers": (
         {"ownerReferences": [{**OWNER, "controller": True}, {**OWNER, "uid": "2", "controller": True}]},

@@ -1,4 +1,4 @@
-"""The columns of built-in kinds in `kubectl get`, as kube-apiserver 1.36 computes them: one file, a table of kinds."""
+"""The columns of built-in kinds in `kubectl get`, as kube-apiserver 1.37 computes them: one file, a table of kinds."""
 
 from __future__ import annotations
 

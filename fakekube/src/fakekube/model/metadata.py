@@ -146,8 +146,8 @@ def _annotation_problems(annotations: Mapping[str, str]) -> Iterator[Problem]:
 def _owner_problems(owners: list[Object]) -> Iterator[Problem]:
     path = "metadata.ownerReferences"
     controller: Object | None = None
-    for owner in owners:
-        yield from _one_owner_problems(owner)
+    for index, owner in enumerate(owners):
+        yield from _one_owner_problems(owner, f"{path}[{index}]")
         if not owner.get("controller"):
             continue
         if controller is not None:
@@ -157,13 +157,13 @@ def _owner_problems(owners: list[Object]) -> Iterator[Problem]:
         controller = owner
 
 
-def _one_owner_problems(owner: Object) -> Iterator[Problem]:
-    path = "metadata.ownerReferences"
-    if not owner.get("apiVersion"):
-        yield invalid_value(f"{path}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
-    for name in ("kind", "name", "uid"):
+def _one_owner_problems(owner: Object, path: str) -> Iterator[Problem]:
+    version = owner.get("apiVersion")
+    if version and (version.count("/") > 1 or version.endswith("/")):
+        yield invalid_value(f"{path}.apiVersion", version, "must be <group>/<version> or <version>")
+    for name in ("apiVersion", "kind", "name", "uid"):
         if not owner.get(name):
-            yield invalid_value(f"{path}.{name}", owner.get(name) or "", "must not be empty")
+            yield required(f"{path}.{name}", "must not be empty")
 
 
 def _finalizer_problems(finalizers: list[str], *, plain_finalizers: bool) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """Pruning of unknown fields and defaulting, in one walk over the object.
 
-Rules as in kube-apiserver 1.36: a null where none is allowed counts as absent, in objects but not in lists; then
+Rules as in kube-apiserver 1.37: a null where none is allowed counts as absent, in objects but not in lists; then
 defaults are set, including defaults inside of them.
 """
 

@@ -1,6 +1,6 @@
 """Jobs, one file: what is generated, what stays, and in which order a status may come about.
 
-The rules were compared with kube-apiserver 1.36, case by case.
+The rules were compared with kube-apiserver 1.37, case by case.
 """
 
 from __future__ import annotations

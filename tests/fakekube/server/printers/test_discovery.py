@@ -20,8 +20,8 @@ def ask(served: Registry, path: str, accept: str = "application/json") -> Any:
 
 
 def test_the_version_is_one_that_kueue_accepts() -> None:
-    assert ask(registry(), "/version")["gitVersion"].startswith("v1.36.")
-    assert (ask(registry(), "/version")["major"], ask(registry(), "/version")["minor"]) == ("1", "36")
+    assert ask(registry(), "/version")["gitVersion"].startswith("v1.37.")
+    assert (ask(registry(), "/version")["major"], ask(registry(), "/version")["minor"]) == ("1", "37")
 
 
 def test_the_groups() -> None:

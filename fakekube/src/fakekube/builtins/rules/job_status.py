@@ -1,6 +1,6 @@
 """The status of Jobs: valid values, and valid transitions.
 
-The rules are those of kube-apiserver 1.36, which validates status changes strictly, since external controllers may run
+The rules are those of kube-apiserver 1.37, which validates status changes strictly, since external controllers may run
 Jobs.
 """
 

@@ -1,6 +1,6 @@
 """Jobs: their defaults and validation, and the permitted changes of their status.
 
-The rules are those of kube-apiserver 1.36, which validates status changes strictly, since external controllers may run
+The rules are those of kube-apiserver 1.37, which validates status changes strictly, since external controllers may run
 Jobs.
 """
 

@@ -18,7 +18,7 @@ from fakekube.model.wire import JSON, Object, Request, Response
 
 __all__ = ["VERSION", "Subresource", "answer", "groups", "subresource", "versions"]
 
-VERSION = "v1.36.3"
+VERSION = "v1.37.2"
 """The simulated version of Kubernetes."""
 
 _AGGREGATED = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

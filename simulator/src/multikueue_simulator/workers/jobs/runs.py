@@ -1,6 +1,6 @@
 """A job's run: its pods, and its status as Kubernetes' job controller writes it. Pure.
 
-The rules are those of kube-controller-manager 1.36 (pkg/controller/job). Pods are numbers here, not objects, so
+The rules are those of kube-controller-manager 1.37 (pkg/controller/job). Pods are numbers here, not objects, so
 uncountedTerminatedPods, the UIDs on the way from pod to counter, stays empty. All pods count as restartPolicy Never;
 policies for single failures (podFailurePolicy, successPolicy, backoffLimitPerIndex) are not simulated.
 """
