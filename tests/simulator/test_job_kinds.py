@@ -136,6 +136,56 @@ async def _lives(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
     assert [worker.site.all(kinds.WORKLOADS) for worker in world.workers.values()] == [[], []]
 
 
+REFUSED: dict[str, Object] = {
+    "ray.io/rayjob": {
+        "jobDeploymentStatus": "ValidationFailed",
+        "reason": "ValidationFailed",
+        "message": "no such Ray",
+    },
+    "ray.io/rayservice": {
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "False",
+                "reason": "ValidationFailed",
+                "message": "no such Ray",
+                "lastTransitionTime": STARTED,
+            }
+        ]
+    },
+}
+
+
+async def _is_refused(world: World, tasks: TaskGroup, adapter: DeclaredJob, *, at_home: bool) -> None:
+    """Its controller looks at it once, and never again."""
+    for site in (world.manager, *(worker.site for worker in world.workers.values())):
+        site.cluster.install([definition(adapter.kind)])
+    if at_home:
+        queue = ObjectKey("", "main")
+        world.manager.patch(kinds.CLUSTER_QUEUES, queue, {"spec": {"admissionChecksStrategy": None}})
+    await world.add_manager("manager-0", in_force(adapter)).begin(tasks).wait()
+    made = body(adapter, managed=not at_home)
+    made["metadata"] = {"name": JOB.name, "namespace": NAMESPACE, "labels": made["metadata"]["labels"]}
+    made["spec"] |= {"submissionMode": "HTTPMode"}
+    world.manager.create(adapter.kind, made)
+    await until(lambda: in_use(world) and (at_home or holders(world, adapter)))
+    there = world.manager if at_home else world.workers[holders(world, adapter)[0]].site
+    refusal = REFUSED[adapter.declared.framework]
+    there.patch(adapter.kind, JOB, {"status": refusal}, subresource="status")
+    await until(lambda: not in_use(world))
+    assert status(world, adapter) == refusal
+    (workload,) = world.manager.all(kinds.WORKLOADS)
+    (end,) = (each for each in workload["status"]["conditions"] if each["type"] == "Finished")
+    assert (end["status"], end["reason"], end["message"]) == ("True", "Failed", "no such Ray")
+    await until(lambda: not holders(world, adapter))
+
+
+def in_use(world: World) -> list[str]:
+    (queue,) = world.manager.all(kinds.CLUSTER_QUEUES)
+    flavors = (queue.get("status") or {}).get("flavorsReservation") or ()
+    return [str(each["total"]) for flavor in flavors for each in flavor["resources"] if str(each["total"]) != "0"]
+
+
 async def _comes_late(world: World, tasks: TaskGroup, adapter: DeclaredJob) -> None:
     for worker in world.workers.values():
         worker.site.cluster.install([definition(adapter.kind)])
@@ -253,3 +303,9 @@ def test_a_job_whose_pods_another_object_describes_waits_for_that_one_and_outliv
 
 def test_a_kind_whose_workloads_somebody_else_makes_is_dispatched_all_the_same() -> None:
     perform(LAYOUT, _is_dispatched_for_its_maker)
+
+
+@pytest.mark.parametrize("at_home", [False, True], ids=["on a worker", "in a queue without a MultiKueue check"])
+@pytest.mark.parametrize("framework", REFUSED)
+def test_what_its_controller_refuses_is_over_and_holds_no_quota(framework: str, at_home: bool) -> None:
+    perform(LAYOUT, lambda world, tasks: _is_refused(world, tasks, adapter_of(framework), at_home=at_home))

@@ -125,8 +125,15 @@ _RAY_JOB_RULES = (
     _no_autoscaling("spec.rayClusterSpec"),
 )
 
+_RAY_JOB_REFUSED_WHILE_IT_RUNS = StateRule(
+    at="status.rayClusterName", given=StateRule(at="status.jobDeploymentStatus", values=("ValidationFailed",))
+)
+"""KubeRay never looks again at what it refuses: it is over, unless a cluster of it runs by then. Kueue puts its Workload on
+hold, since 0.19.1 (#14192), and before keeps its quota for ever."""
 _RAY_JOB_IDLE = StateRule(
-    at="status.jobDeploymentStatus", values=("Suspended", "Complete", "Failed", "ValidationFailed")
+    at="status.jobDeploymentStatus",
+    values=("Suspended", "Complete", "Failed", "ValidationFailed"),
+    unless=_RAY_JOB_REFUSED_WHILE_IT_RUNS,
 )
 _RAY_JOB_OVER = StateRule(at="status.jobDeploymentStatus", values=("Complete", "Failed"), message="status.message")
 
@@ -139,7 +146,9 @@ RAY_JOB = Declaration(
     managers=_RAY_OPERATOR,
     pods=(*_ray_pods("spec.rayClusterSpec", SUBMITTER_IN_HEAD), _SUBMITTER),
     succeeded=StateRule(at="status.jobStatus", values=("SUCCEEDED",), message="status.message", given=_RAY_JOB_OVER),
-    failed=replace(_RAY_JOB_OVER, values=("Failed", "Complete")),
+    failed=replace(
+        _RAY_JOB_OVER, values=("Failed", "Complete", "ValidationFailed"), unless=_RAY_JOB_REFUSED_WHILE_IT_RUNS
+    ),
     active_states=(StateRule(at="status.jobDeploymentStatus", unless=_RAY_JOB_IDLE),),
     ready=StateRule(at="status.rayClusterStatus.state", values=("ready",)),
     rules=_RAY_JOB_RULES,
@@ -170,11 +179,18 @@ RAY_SERVICE = Declaration(
     suspend="spec.rayClusterConfig.suspend",
     managers=_RAY_OPERATOR,
     pods=_ray_pods("spec.rayClusterConfig"),
+    failed=StateRule(
+        at="status.conditions[type=Ready].reason",
+        values=("ValidationFailed", "InitializingTimeout"),
+        message="status.conditions[type=Ready].message",
+        unless=StateRule(at="status[*].rayClusterName"),
+    ),
     active_states=(condition("Ready"),),
     ready=condition("Ready"),
     rules=(_no_autoscaling("spec.rayClusterConfig"),),
 )
-"""As in the Kueue after 0.16, which does not know the kind."""
+"""As in the Kueue after 0.16, which does not know the kind, but for its failures: KubeRay gives a service up that it refuses or
+that is not ready in time, and only where no cluster of it runs is that its end. In Kueue it never ends."""
 
 TRAIN_JOB = Declaration(
     framework="trainer.kubeflow.org/trainjob",

@@ -68,6 +68,8 @@ def with_end(status: Tree, state: StateRule, end: Condition) -> Tree:
     type_ = _type(state)
     if type_:
         said = tree_of(encode(msgspec.structs.replace(end, type=type_, observed_generation=0)))
+        if state.at.endswith(".reason"):  # why what the condition promises will not come
+            said |= {"status": "False", "reason": state.values[0]}
         status = _without(status, state)
         return status | {"conditions": [*status.get("conditions", ()), said]}
     status = _with(status, state.at, state.values[0])

@@ -352,6 +352,115 @@ def test_a_ray_job_is_over_with_its_deployment(deployment: str, job: str, finish
     assert (found.reason if found else None) == finish
 
 
+def tells(type_: str, status: str = "True", reason: str = "R") -> dict[str, Any]:
+    return {"conditions": [{"type": type_, "status": status, "reason": reason, "message": "so it is"}]}
+
+
+REFUSED_SERVICE = tells("Ready", "False", "ValidationFailed")
+KUBEFLOW_STATES = {
+    **{type_: (tells(type_), None) for type_ in ("Created", "Running", "Restarting", "Suspended")},
+    "Succeeded": (tells("Succeeded"), "Succeeded"),
+    "Failed": (tells("Failed"), "Failed"),
+    "Failed no more": (tells("Failed", "False"), None),
+}
+
+STATES: dict[str, dict[str, tuple[dict[str, Any], str | None]]] = {
+    "JobSet": {
+        **{
+            type_: (tells(type_), None)
+            for type_ in ("Suspended", "RestartingJobSet", "StartupPolicyInProgress", "StartupPolicyCompleted")
+        },
+        "Completed": (tells("Completed"), "Succeeded"),
+        "Failed": (tells("Failed"), "Failed"),
+    },
+    "RayCluster": {state: ({"state": state}, None) for state in ("", "ready", "failed", "suspended")},
+    "RayJob": {
+        **{
+            state: ({"jobDeploymentStatus": state}, None)
+            for state in ("", "Initializing", "Running", "Suspending", "Suspended", "Retrying", "Waiting")
+        },
+        "Complete": ({"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}, "Succeeded"),
+        "Failed": ({"jobDeploymentStatus": "Failed"}, "Failed"),
+        "ValidationFailed": ({"jobDeploymentStatus": "ValidationFailed"}, "Failed"),
+        "ValidationFailed, of a change": ({"jobDeploymentStatus": "ValidationFailed", "rayClusterName": "c"}, None),
+    },
+    "RayService": {
+        **{
+            f"not ready: {reason}": (tells("Ready", "False", reason), None)
+            for reason in ("Initializing", "ZeroServeEndpoints")
+        },
+        "ready": (tells("Ready"), None),
+        "ValidationFailed": (REFUSED_SERVICE, "Failed"),
+        "ValidationFailed, of a change": (REFUSED_SERVICE | {"activeServiceStatus": {"rayClusterName": "c"}}, None),
+        "ValidationFailed, while it begins": (
+            REFUSED_SERVICE | {"activeServiceStatus": {}, "pendingServiceStatus": {"rayClusterName": "c"}},
+            None,
+        ),
+        "InitializingTimeout": (
+            tells("Ready", "False", "InitializingTimeout") | {"activeServiceStatus": {"rayClusterName": ""}},
+            "Failed",
+        ),
+    },
+    "TrainJob": {
+        "Suspended": (tells("Suspended"), None),
+        "Complete": (tells("Complete"), "Succeeded"),
+        **{
+            reason: (tells("Failed", reason=reason), "Failed")
+            for reason in ("TrainingRuntimeNotSupported", "DeadlineExceeded")
+        },
+    },
+    "AppWrapper": {
+        **{
+            phase: ({"phase": phase}, None)
+            for phase in ("", "Suspended", "Resuming", "Running", "Resetting", "Suspending", "Terminating")
+        },
+        "Succeeded": ({"phase": "Succeeded"}, "Succeeded"),
+        "Failed": ({"phase": "Failed"}, "Failed"),
+        "Failed, and its pods are still there": ({"phase": "Failed"} | tells("ResourcesDeployed"), None),
+    },
+    **dict.fromkeys(
+        ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"),
+        KUBEFLOW_STATES,
+    ),
+}
+"""Every state that the controller of a kind writes, and whether it is an end: JobSet 0.12, KubeRay 1.6.2, Trainer 2.2.1,
+Training Operator 1.9.3, MPI Operator 0.8.2, AppWrapper 1.2.2."""
+
+
+def test_every_state_of_every_kind_is_known() -> None:
+    assert STATES.keys() == ADAPTERS.keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "end"),
+    [
+        pytest.param(kind, status, end, id=f"{kind}: {state or 'new'}")
+        for kind, states in STATES.items()
+        for state, (status, end) in states.items()
+    ],
+)
+def test_what_its_controller_gives_up_is_over(kind: str, status: dict[str, Any], end: str | None) -> None:
+    found = ADAPTERS[kind].finished(with_status(value(ADAPTERS[kind], body(ADAPTERS[kind])), status))
+    assert (found.reason if found else None) == end
+
+
+@pytest.mark.parametrize("kind", ["RayJob", "RayService"])
+def test_why_ray_refused_it_is_what_its_end_says(kind: str) -> None:
+    status = {
+        "RayJob": {"jobDeploymentStatus": "ValidationFailed", "message": "so it is"},
+        "RayService": REFUSED_SERVICE,
+    }
+    adapter = ADAPTERS[kind]
+    refused = with_status(value(adapter, body(adapter)), status[kind])
+    assert adapter.finished(refused) == Finish(reason="Failed", message="so it is")
+    assert not adapter.is_active(refused)
+
+
+def test_a_ray_job_that_is_refused_while_it_runs_has_pods() -> None:
+    status = {"jobDeploymentStatus": "ValidationFailed", "rayClusterName": "c"}
+    assert RAY_JOB.is_active(with_status(value(RAY_JOB, body(RAY_JOB)), status))
+
+
 @pytest.mark.parametrize(
     ("status", "active"),
     [("", False), ("Initializing", True), ("Retrying", True), ("Suspending", True), ("Suspended", False)],

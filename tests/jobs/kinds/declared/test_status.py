@@ -71,5 +71,14 @@ def test_what_must_not_be_is_no_more_once_an_end_is_told() -> None:
     assert [each["type"] for each in status["conditions"]] == ["Other"]
 
 
+def test_an_end_that_a_reason_tells_is_what_will_not_come() -> None:
+    over = StateRule(at="status.conditions[type=Ready].reason", values=("Refused", "Late"))
+    end = Condition(type="Finished", status="True", reason="Failed", message="so it was")
+    status = with_end({"conditions": [{"type": "Ready", "status": "True", "reason": "Fine"}]}, over, end)
+    assert over.is_true({"status": status})
+    (said,) = status["conditions"]
+    assert (said["type"], said["status"], said["reason"], said["message"]) == ("Ready", "False", "Refused", "so it was")
+
+
 def test_all_its_paths_are_known() -> None:
     assert list(WELL.paths()) == ["status.result", "status.phase", "status.message"]
