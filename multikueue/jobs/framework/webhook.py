@@ -45,12 +45,31 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
         return next((owner for owner in self.owner_references or () if owner.controller), None)
 
 
+class _Gang(msgspec.Struct, frozen=True, rename="camel"):
+    min_count: int | None = None
+
+
+class _SchedulingPolicy(msgspec.Struct, frozen=True):
+    gang: _Gang | None = None
+
+
+class _Scheduling(msgspec.Struct, frozen=True, rename="camel"):
+    scheduling_policy: _SchedulingPolicy | None = None
+
+
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     suspend: bool | None = None
     managed_by: str | None = None
     parallelism: int | None = None
     completions: int | None = None
     completion_mode: str | None = None
+    scheduling: _Scheduling | None = None
+
+    @property
+    def gang(self) -> int:
+        """The number of pods that start together or not at all (Kubernetes 1.37, alpha); 0 without one."""
+        policy = self.scheduling.scheduling_policy if self.scheduling else None
+        return (policy.gang.min_count or 0) if policy and policy.gang else 0
 
 
 class Marked(Protocol):
@@ -221,6 +240,10 @@ def _problems(job: Submitted) -> list[str]:
     fewest = job.annotations.get(MIN_PARALLELISM_ANNOTATION)
     if fewest is not None and not _is_between(fewest, 1, job.pods - 1):
         expected = f"between 1 and {job.pods - 1}" if job.pods > 1 else "none with fewer than two pods"
+        found.append(f"metadata.annotations[{MIN_PARALLELISM_ANNOTATION}]: expected {expected}, got {fewest!r}")
+    elif fewest is not None and int(fewest) < job.fields.gang:
+        # The API server of a worker refuses a parallelism below it, so the job would never start with fewer pods.
+        expected = f"at least spec.scheduling.schedulingPolicy.gang.minCount, {job.fields.gang}"
         found.append(f"metadata.annotations[{MIN_PARALLELISM_ANNOTATION}]: expected {expected}, got {fewest!r}")
     return found + _completion_problems(job)
 

@@ -61,6 +61,11 @@ def test_defaults(job: bytes, dispatched: bool, patch: list[dict[str, Any]]) -> 
     assert default_job(job, is_multikueue_queue=dispatched) == patch
 
 
+def gang(**more: Any) -> dict[str, Any]:
+    """`spec.scheduling` of a Job since Kubernetes 1.37."""
+    return {"schedulingPolicy": {"gang": more}}
+
+
 @pytest.mark.parametrize("job", [b"", b"[]", b'{"spec":7}', b'{"metadata":{"labels":{"a":1}}}', b"\xff"])
 def test_what_is_no_job_is_an_error(job: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
@@ -95,6 +100,19 @@ def test_defaults_of_a_defaulted_job_are_none(suspend: bool | None, manager: str
         ),
         pytest.param(submitted(None, {MINIMUM: "1"}), "fewer than two pods", id="a minimum for one pod"),
         pytest.param(submitted(None, {MINIMUM: "x"}, parallelism=3), "'x'", id="a minimum that is no number"),
+        *(
+            pytest.param(submitted(None, {MINIMUM: "2"}, parallelism=4, scheduling=scheduling), words, id=name)
+            for name, scheduling, words in (
+                ("a minimum below what starts together", gang(minCount=3), "gang.minCount, 3, got '2'"),
+                ("a minimum of what starts together", gang(minCount=2), None),
+                ("a gang that follows the parallelism", gang(), None),
+                ("a gang of null", gang(minCount=None), None),
+                ("no gang", {"schedulingPolicy": {"basic": {}}}, None),
+                ("no policy", {"schedulingPolicy": None}, None),
+                ("no scheduling", None, None),
+            )
+        ),
+        pytest.param(submitted(None, parallelism=4, scheduling=gang(minCount=3)), None, id="a gang without a minimum"),
         pytest.param(submitted(None, {EQUAL: "false"}), None, id="completions need not be equal"),
         pytest.param(submitted(None, {EQUAL: "maybe"}), "true or false", id="no boolean"),
         pytest.param(

@@ -268,6 +268,7 @@ SPECS = st.fixed_dictionaries(
         "selector": st.fixed_dictionaries({"matchLabels": WORDS}),
         "manualSelector": st.booleans(),
         "backoffLimit": st.integers(0, 9),
+        "scheduling": st.just({"schedulingPolicy": {"gang": {"minCount": 2}}}),  # of Kubernetes 1.37
     },
 )
 
