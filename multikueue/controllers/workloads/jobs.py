@@ -20,7 +20,7 @@ from multikueue.api.values.foreign import excerpt
 from multikueue.api.values.unreadable import why_unreadable
 from multikueue.controllers.quota.finalizers import remove_finalizer
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.dispatch.group.group import Remote, attempt_of, is_of_attempt
+from multikueue.dispatch.group.group import Remote, attempt_of, is_of_attempt, is_taken_over
 from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.errors import (
     AlreadyExists,
@@ -171,7 +171,11 @@ class Jobs(msgspec.Struct, frozen=True):
         for workload in workloads:
             attempt = attempt_of(workload)
             seen = (self.context.views.seen(workload.key, name) for name in store.with_job(workload.key))
-            holding = [remote for remote in seen if is_of_attempt(remote.job, workload, attempt)]
+            holding = [
+                remote
+                for remote in seen
+                if is_of_attempt(remote.job, workload, attempt) or is_taken_over(remote.job, workload, attempt, remote)
+            ]
             recorded = [remote for remote in holding if remote.cluster == workload.status.cluster_name]
             if holding:
                 return (recorded or holding)[0]

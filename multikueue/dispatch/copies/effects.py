@@ -67,7 +67,7 @@ def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iter
     if remote.workload is None and (remote.job is None or takes_over) and remote.unfit is None:
         body = remotes.copy_body(plan.local, origin=plan.origin, attempt=plan.attempt, is_gated=plan.is_gated)
         yield CreateWorkload(cluster=remote.cluster, why=desired.why, body=body)
-    elif remote.workload is None or not plan.is_current(remote.workload):
+    elif remote.workload is None or not plan.is_current(remote.workload, remote):
         yield from _removal(remote, "left from an earlier attempt")
     else:
         yield from _mends(plan, plan.local, remote, remote.workload)
@@ -75,7 +75,11 @@ def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iter
 
 @_effects.register
 def _ungated(desired: Ungated, plan: Plan, remote: Remote, now: datetime) -> Iterator[Action]:
-    if remote.workload is not None and plan.is_current(remote.workload) and not preemption_gates.is_open(remote):
+    if (
+        remote.workload is not None
+        and plan.is_current(remote.workload, remote)
+        and not preemption_gates.is_open(remote)
+    ):
         body = preemption_gates.opening_patch(remote.workload, now)
         yield PatchStatus(cluster=remote.cluster, why=desired.why, body=body)
 
@@ -87,7 +91,7 @@ def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Ite
         remote.workload is None
         or remote.job_state.is_inherited
         or remote.job is None
-        or not plan.is_current(remote.workload)
+        or not plan.is_current(remote.workload, remote)
     ):
         yield from _removal(remote, desired.why)
     elif remote.may_be_running and not remote.has(DEACTIVATION_TARGET) and not remote.has(EVICTED):
@@ -100,7 +104,7 @@ def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> It
     """Once the job of this attempt is there, the next decision records the win, and may be doing so."""
     assert plan.local is not None
     if remote.workload is not None:
-        runs = plan.is_ready or (remote.job is not None and plan.is_current(remote.job))
+        runs = plan.is_ready or (remote.job is not None and plan.is_current(remote.job, remote))
         yield from _mends(plan, plan.local, remote, remote.workload, is_running=runs)
 
 
@@ -108,8 +112,8 @@ def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> It
 def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """The irreversible step: only beside a copy of this attempt that is neither evicted nor finished, and never beside
     a job of an earlier attempt."""
-    admitted = plan.is_current(remote.workload) and not remote.has(EVICTED) and not remote.has(FINISHED)
-    missing = remote.job is None or (remote.job_state.is_incomplete and plan.is_current(remote.job))
+    admitted = plan.is_current(remote.workload, remote) and not remote.has(EVICTED) and not remote.has(FINISHED)
+    missing = remote.job is None or (remote.job_state.is_incomplete and plan.is_current(remote.job, remote))
     if admitted and missing:
         yield CreateJob(cluster=remote.cluster, why=desired.why, attempt=plan.attempt)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, Workload
 from multikueue.api.meta import Object
-from multikueue.dispatch.group.group import is_of_attempt
+from multikueue.dispatch.group.group import Remote, is_of_attempt, is_taken_over
 from multikueue.dispatch.group.slices import NO_SLICE, Slice
 
 
@@ -128,9 +128,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         mine, other = self.local.metadata, local.metadata
         return (mine.uid, mine.resource_version) == (other.uid, other.resource_version)
 
-    def is_current(self, item: Object | None) -> bool:
-        """Whether a remote object belongs to the plan's attempt."""
-        return self.local is not None and is_of_attempt(item, self.local, self.attempt)
+    def is_current(self, item: Object | None, remote: Remote | None = None) -> bool:
+        """Whether an object, one of `remote`, belongs to the plan's attempt."""
+        if self.local is None:
+            return False
+        return is_of_attempt(item, self.local, self.attempt) or (
+            remote is not None and is_taken_over(item, self.local, self.attempt, remote)
+        )
 
     def is_expected(self, copy: Workload, cluster: str) -> bool:
         """Whether a new copy there, without conditions yet, is one that the plan asked for."""

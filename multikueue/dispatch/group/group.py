@@ -47,7 +47,11 @@ __all__ = [
     "Unfit",
     "attempt_of",
     "is_of_attempt",
+    "is_taken_over",
 ]
+
+LEEWAY = timedelta(minutes=10)
+"""How far the clock of a worker may be behind that of who reserves, where the age of an object says what it is."""
 
 MAX_NOMINATED = 20
 """The maximum length of status.nominatedClusterNames. To keep a longer nomination, the strategy is called again."""
@@ -256,6 +260,35 @@ def is_of_attempt(item: Object | None, local: Workload, attempt: str) -> bool:
     return created is not None and since is not None and created >= since
 
 
+def is_taken_over(item: Object | None, local: Workload, attempt: str, remote: Remote) -> bool:
+    """Whether an object without a mark belongs to that attempt though by its worker's clock it is older.
+
+    Kueue's own MultiKueue has one attempt at a time. What is on the recorded winner is of it, whatever the clocks say.
+    Elsewhere a job is, and the copy beside it, unless it is older by more than `LEEWAY`. A copy without a job gets no
+    leeway: it is removed and made again at no cost.
+    """
+    if item is None or not attempt or not _is_unmarked(item):
+        return False
+    if local.status.cluster_name == remote.cluster and _is_won(local):
+        return True
+    reserved = local.condition(QUOTA_RESERVED)
+    since = reserved.last_transition_time if reserved else None
+    if remote.job is None or since is None or not _is_unmarked(remote.job):
+        return False
+    created = moment(remote.job.metadata.creation_timestamp)
+    return created is not None and created >= since - LEEWAY
+
+
+def _is_unmarked(item: Object) -> bool:
+    return item.metadata.deletion_timestamp is None and ATTEMPT_ANNOTATION not in item.metadata.annotations
+
+
+def _is_won(local: Workload) -> bool:
+    """Whether its checks are Ready, or were: the recorded cluster is that of the winner, not of a pinned slice."""
+    checks = local.status.admission_checks
+    return local.has(ADMITTED) or (bool(checks) and all(check.state == "Ready" for check in checks))
+
+
 class Fleet(msgspec.Struct, frozen=True):
     """The workers of a MultiKueueConfig, in its order: one value for all its workloads."""
 
@@ -361,8 +394,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         return all(c.state == "Ready" for c in checks if c.name != self.check)
 
     def is_current(self, item: Object | None) -> bool:
-        """Whether a remote object belongs to the present attempt."""
-        return self.local is not None and is_of_attempt(item, self.local, self.attempt)
+        """Whether a remote object, one of `remotes`, belongs to the present attempt."""
+        local = self.local
+        if local is None or item is None:
+            return False
+        return is_of_attempt(item, local, self.attempt) or any(
+            is_taken_over(item, local, self.attempt, r) for r in self.remotes if item is r.workload or item is r.job
+        )
 
     @property
     def shown(self) -> Fleet:

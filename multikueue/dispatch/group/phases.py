@@ -24,6 +24,7 @@ from multikueue.api.kueue.workload import (
     Workload,
     any_owner_of,
 )
+from multikueue.api.values.foreign import moment
 from multikueue.dispatch.group.fit import can_fit_nowhere
 from multikueue.dispatch.group.group import MAX_NOMINATED, Group, Remote
 
@@ -220,7 +221,22 @@ def readmitted_until(v: View) -> datetime | None:
     evicted = v.won.condition(EVICTED)
     since = evicted.last_transition_time if evicted is not None and evicted.status == "True" else None
     waits = v.has_won and not v.group.should_redo_admission and v.group.is_current(v.won.workload)
-    return since + v.group.lost_after if since is not None and waits and not _is_deactivated(v.group, v.won) else None
+    if since is None or not waits or _is_deactivated(v.group, v.won):
+        return None
+    return _by_our_clock(v, since) + v.group.lost_after
+
+
+def _by_our_clock(v: View, at: datetime) -> datetime:
+    """A time that the winner's clock gave its copy, within what is possible by ours: as long after the copy was made,
+    which was between the reservation and the win."""
+    created = moment(v.won.workload.metadata.creation_timestamp) if v.won.workload else None
+    reserved, check = v.local.condition(QUOTA_RESERVED), v.group.check_state
+    earliest = reserved.last_transition_time if reserved is not None else None
+    latest = check.last_transition_time if check is not None and check.state == "Ready" else None
+    if created is None or latest is None:
+        return at
+    age = at - created
+    return min(max(at, earliest + age) if earliest is not None else at, latest + age)
 
 
 def _may_be_readmitted(v: View) -> bool:

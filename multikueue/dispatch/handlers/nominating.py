@@ -34,7 +34,7 @@ STUCK_AFTER = timedelta(seconds=5)
 def nominating(v: View) -> Outcome:
     """Carry out the strategy's nomination. Without a result for the present state nothing changes: each change that makes
     a result stale has the strategy called again."""
-    result, end = v.group.nomination_result, give_back_at(v.group)
+    result, end = v.group.nomination_result, give_back_at(v.group, v.now)
     if result is None:
         return unchanged(v)
     is_over = end is not None and end <= v.now
@@ -81,7 +81,7 @@ def _gate(v: View) -> tuple[tuple[Desired, ...], timedelta | None]:
 
 
 def _until_give_back(v: View) -> timedelta | None:
-    end = give_back_at(v.group)
+    end = give_back_at(v.group, v.now)
     return max(end - v.now, timedelta()) if end is not None else None
 
 

@@ -108,17 +108,26 @@ def retry(
 ) -> Outcome:
     """End the attempt by the check state Retry, not before SHORTEST_ATTEMPT: objects of this attempt must never count
     as those of the next. A message that `is_complete` already has the previous state of the check."""
-    reserved = v.local.condition(QUOTA_RESERVED)
-    if reserved is not None and reserved.last_transition_time is not None:
-        left = reserved.last_transition_time + SHORTEST_ATTEMPT - v.now
-        if left > timedelta(0):
-            return unchanged(v, after=left)
+    if left := _left(v):
+        return unchanged(v, after=left)
     text = message if is_complete else words.with_state_before(v.group, message)
     conditions = without_condition(_with_failure(v), FITS_NO_WORKER)
     status = replace(with_check(v, "Retry", text), conditions=conditions)
     if not v.state:
         status = _without_check(v, status, text)
     return replace(unchanged(v), status=status, events=(Event(type_, "MultiKueue", text),))
+
+
+def _left(v: View) -> timedelta:
+    """What is left of SHORTEST_ATTEMPT. Who reserved may have a clock ahead of ours by a second or two; one that is
+    ahead by more says nothing, and then the attempt counts from the win, which has our own time."""
+    reserved = v.local.condition(QUOTA_RESERVED)
+    won = v.group.check_state if v.state == "Ready" else None
+    for known in (reserved, won):
+        since = known.last_transition_time if known is not None else None
+        if since is not None and (left := since + SHORTEST_ATTEMPT - v.now) <= 2 * SHORTEST_ATTEMPT:
+            return min(max(left, timedelta()), SHORTEST_ATTEMPT)
+    return timedelta()
 
 
 def _without_check(v: View, status: WorkloadStatus, text: str) -> WorkloadStatus:

@@ -17,11 +17,12 @@ def give_back_after_of(strategy: Strategy | None, default: timedelta | None) -> 
     return own if isinstance(own, timedelta) and own > timedelta() else default
 
 
-def give_back_at(group: Group) -> datetime | None:
+def give_back_at(group: Group, now: datetime | None = None) -> datetime | None:
     """When its quota is given back if no worker has admitted it by then; None: never.
 
     A strategy that wants to be called again has more to nominate, or gives back by itself. Otherwise the time counts
-    from the latest of three events: the reservation of quota, the nomination, and a change of another check.
+    from the latest of three events: the reservation of quota, the nomination, and a change of another check. A time that
+    is still to come by our clock, `now`, is not believed as long as there is another one.
     """
     local, nomination = group.local, group.nomination
     if group.give_back_after is None or local is None or group.slice.stays:
@@ -31,7 +32,8 @@ def give_back_at(group: Group) -> datetime | None:
     told = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED))
     others = (check for check in local.status.admission_checks if check.name != group.check)
     since = [each.last_transition_time for each in (*told, *others) if each is not None and each.last_transition_time]
-    return max(since) + group.give_back_after if since else None
+    past = [each for each in since if now is None or each <= now]
+    return max(past or since) + group.give_back_after if since else None
 
 
 def give_back_message(group: Group) -> str:

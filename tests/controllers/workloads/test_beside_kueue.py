@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.jobs.job import JobKey
+from multikueue.api.kind import Kind
 from multikueue.api.kueue.shared_status import KUEUE_ADMISSION
 from multikueue.api.kueue.workload import FAILED_ON, NOMINATED
 from multikueue.api.meta import ObjectKey, encode
@@ -225,6 +226,101 @@ async def test_copies_that_kueue_made_before_us_are_taken_over() -> None:
     world.finish("w1")
     await core.settle()
     assert world.condition("Finished") is not None
+
+
+SKEWS = [timedelta(seconds=each) for each in (-86400, -601, -600, -5, -1, 0, 1, 600, 86400)]
+
+
+@pytest.mark.parametrize("skew", SKEWS, ids=str)
+async def test_what_runs_is_taken_over_whatever_the_clock_of_its_worker(skew: timedelta) -> None:
+    """Kueue's own MultiKueue recorded the win; the clock of w1 is behind (below zero) or ahead of the manager cluster's."""
+    world, core = await running()
+    jobs_uid = (world.workers["w1"].find(kinds.JOBS, JOB) or {})["metadata"]["uid"]
+    unmark(world, "w1", reserved_at(world) + skew)
+    world.time += timedelta(minutes=10)
+    world.start()
+    world.manager.calls.clear()
+    await core.settle()
+    assert (world.manager.calls, world.runs_on()) == ([], ["w1"])
+    assert (world.workers["w1"].find(kinds.JOBS, JOB) or {})["metadata"]["uid"] == jobs_uid
+    world.finish("w1")
+    await core.settle()
+    assert world.condition("Finished") is not None
+
+
+@pytest.mark.parametrize("skew", SKEWS, ids=str)
+async def test_what_just_started_is_taken_over_before_its_win_is_recorded(skew: timedelta) -> None:
+    """Within ten minutes of difference: then a job without a mark may be left from an earlier attempt."""
+    world, core = beside()
+    await core.submit()
+    world.admit("w2")
+    await core.settle()
+    job_uid = (world.workers["w2"].find(kinds.JOBS, JOB) or {})["metadata"]["uid"]
+
+    def forget_the_win(status: dict[str, Any]) -> None:
+        status.pop("clusterName", None)
+        status["nominatedClusterNames"] = ["w1", "w2", "w3"]
+        status["admissionChecks"] = [core.check_state("Pending", "")]
+        status["conditions"] = [c for c in status["conditions"] if c["type"] != "Admitted"]
+
+    core.apply("job", forget_the_win)
+    unmark(world, "w2", reserved_at(world) + skew)
+    world.start()
+    await core.settle()
+    job = world.workers["w2"].find(kinds.JOBS, JOB)
+    if skew >= timedelta(minutes=-10):
+        assert (world.runs_on(), world.status()["clusterName"]) == (["w2"], "w2")
+        assert job is not None
+        assert job["metadata"]["uid"] == job_uid
+    else:
+        assert job is None or job["metadata"]["uid"] != job_uid
+
+
+@pytest.mark.parametrize("skew", SKEWS, ids=str)
+async def test_a_copy_without_a_job_is_taken_over_or_made_again(skew: timedelta) -> None:
+    world, core = beside()
+    await core.submit()
+    unmark(world, "w2", reserved_at(world) + skew, kinds.WORKLOADS)
+    world.start()
+    await core.settle()
+    assert world.copies() == ["w1", "w2", "w3"]
+    world.admit("w2")
+    await core.settle()
+    assert (world.runs_on(), world.status()["clusterName"]) == (["w2"], "w2")
+
+
+def reserved_at(world: Table) -> datetime:
+    return datetime.fromisoformat((world.condition("QuotaReserved") or {})["lastTransitionTime"])
+
+
+def unmark(world: Table, worker: str, created: datetime, *only: Kind[Any]) -> None:
+    """What the worker has of the job is that of a manager that sets no marks, made then by the worker's clock."""
+    stamp = created.strftime("%Y-%m-%dT%H:%M:%SZ")
+    for kind, key in ((kinds.WORKLOADS, world.key()), (kinds.JOBS, JOB)):
+        if kind in only or not only:
+            metadata = {"creationTimestamp": stamp, "annotations": None}
+            world.workers[worker].change(kind, key, {"metadata": metadata})
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2, 3, 5, 60, 600, 86400])
+async def test_what_its_worker_evicts_is_tried_again_whatever_the_clock_of_who_reserved(ahead: int) -> None:
+    world, core = beside()
+    world.submit()
+    core.make()
+    now = world.time
+    world.time = now + timedelta(seconds=ahead)
+    core.reserve()
+    world.time = now
+    await core.settle()
+    world.admit("w1")
+    await core.settle()
+    assert world.status()["clusterName"] == "w1"
+    world.evict("w1")
+    for _ in range(3):
+        world.time += timedelta(seconds=2)
+        world.queues.workloads.add(world.key())
+        await core.settle()
+    assert world.status().get("clusterName") is None
 
 
 async def test_our_own_conditions_have_a_field_manager_of_their_own_and_survive_kueue() -> None:

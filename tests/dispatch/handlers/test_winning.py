@@ -18,8 +18,10 @@ from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.dispatch.builders import (
     ATTEMPT,
+    CHECK,
     EARLIER,
     LATE,
+    RESERVED,
     admitted_copy,
     away,
     but,
@@ -253,3 +255,19 @@ def test_a_worker_may_admit_again_what_it_evicted_where_nothing_is_redone(
     assert (decision.phase, told(decision)) == (phase, [])
     if phase is Phase.READMITTED:
         assert (check_of(decision.status)[0], decision.again_after) == ("Ready", timedelta(minutes=15))
+
+
+@pytest.mark.parametrize("skew", [timedelta(minutes=each) for each in (-1440, -20, -10, 0, 10, 20, 1440)], ids=str)
+def test_a_worker_has_its_time_to_admit_again_whatever_its_clock(skew: timedelta) -> None:
+    """The copy was made when quota was reserved, by the clock of the worker, and evicted an hour later; the win was a
+    minute after the reservation."""
+    hour, minute, wait = timedelta(hours=1), timedelta(minutes=1), timedelta(minutes=15)
+    local = reserved().check(CHECK, "Ready", at=RESERVED + minute).admitted().cluster_name("w1")
+    theirs = copy().created(RESERVED + skew).evicted(at=RESERVED + hour + skew)
+
+    def waits(after: timedelta) -> bool:
+        seen = group(local, worker("w1", theirs, remote_job()), should_redo_admission=False, lost_after=wait)
+        return decide(seen, RESERVED + hour + after).phase is Phase.READMITTED
+
+    assert waits(wait - timedelta(seconds=1))
+    assert not waits(wait + minute)

@@ -75,6 +75,13 @@ def test_when_it_ends(local: WorkloadBuilder, strategy: Plain, wanted: Any) -> N
     assert give_back_at(replace(seen, give_back_after=None)) is None
 
 
+@pytest.mark.parametrize("ahead", [timedelta(seconds=1), HOUR, timedelta(days=1)], ids=str)
+def test_a_time_that_is_still_to_come_is_not_believed_if_there_is_another(ahead: timedelta) -> None:
+    """The clock of who has the other check is ahead of ours."""
+    local = reserved().check("other", "Ready", at=NOW + ahead)
+    assert give_back_at(group(local, worker("w1", copy()), give_back_after=HOUR), NOW) == RESERVED + HOUR
+
+
 @pytest.mark.parametrize("strategy", [Plain(), Plain(fails=True)], ids=["named", "failed"])
 def test_then_the_quota_goes_back(strategy: Plain) -> None:
     end = RESERVED + HOUR
