@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_part, shared_part
@@ -20,6 +21,14 @@ from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.telemetry import get_logger
 
 log = get_logger()
+
+_CLEARED = {
+    "admission": "admission",
+    "clusterName": "cluster_name",
+    "nominatedClusterNames": "nominated_cluster_names",
+    "requeueState": "requeue_state",
+}
+"""The fields that the end of an attempt, or a win, clears, and their attributes. Each has one value, whoever owns it."""
 
 
 async def merge(context: ReconcileContext, local: Workload, status: WorkloadStatus) -> Workload:
@@ -49,14 +58,39 @@ async def apply(context: ReconcileContext, local: Workload, status: WorkloadStat
     for manager, part in reversed(parts) if only_goes else parts:
         patch = difference(part(local.status), part(status))
         if patch:
-            body = applied(local, part(status))
-            with _reporting_refusal(context, local):
-                answer = await context.manager.apply(
-                    WORKLOADS, local.key, body, manager=manager, force=True, subresource="status"
-                )
-            context.store.workloads.upsert(answer)
-            local = _logged(answer, patch)
+            local = _logged(await _applied(context, local, part(status), manager, patch), patch)
     return local
+
+
+async def _applied(
+    context: ReconcileContext, local: Workload, part: WorkloadStatus, manager: str, patch: dict[str, Any]
+) -> Workload:
+    """Applies the part. To leave a field out clears it only where no other field manager owns it: an earlier Kueue, or a
+    person. Such a field is cleared by an explicit null, also where the rest is refused because of it."""
+    cleared = tuple(field for field in _CLEARED if field in patch and patch[field] is None)
+
+    async def send(local: Workload) -> Workload:
+        body = applied(local, part)
+        answer = await context.manager.apply(
+            WORKLOADS, local.key, body, manager=manager, force=True, subresource="status"
+        )
+        context.store.workloads.upsert(answer)
+        return answer
+
+    async def clear(local: Workload) -> Workload:
+        body = status_patch(local, dict.fromkeys(cleared))
+        answer = await context.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
+        context.store.workloads.upsert(answer)
+        return answer
+
+    with _reporting_refusal(context, local):
+        try:
+            answer = await send(local)
+        except Invalid:
+            if not cleared:
+                raise
+            return await send(await clear(local))
+        return await clear(answer) if any(getattr(answer.status, _CLEARED[field]) for field in cleared) else answer
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from multikueue.api.kueue.workload import (
     workload_spec,
 )
 from multikueue.api.meta import ObjectKey
+from multikueue.api.values.foreign import moment
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.copy_retention import copy_retention_problem
 from multikueue.controllers.workloads import status_writes
@@ -294,7 +295,9 @@ class Dispatches(msgspec.Struct, frozen=True):
             return status
         quota, now = self.context.settings.quota, self.context.now()
         delay = backoff(quota.requeue_first, quota.requeue_cap, tried=asking.retry_count or 0, uid=local.metadata.uid)
-        state = replace(status.requeue_state or RequeueState(), requeue_at=(now + delay).replace(microsecond=0))
+        present, until = status.requeue_state or RequeueState(), (now + delay).replace(microsecond=0)
+        asked = moment(present.requeue_at)  # by another check perhaps, whose delay is not ours to shorten
+        state = replace(present, requeue_at=max(until, asked) if asked is not None else until)
         evicted = transitions.evict(
             status,
             reason=ADMISSION_CHECK,

@@ -13,7 +13,7 @@ from multikueue.api.kueue.workload import FITS_NO_WORKER, QUOTA_RESERVED, Admiss
 from multikueue.api.meta import without_condition
 from multikueue.dispatch.copies.plan import Desired, InStep, Running, Scaled
 from multikueue.dispatch.group import words
-from multikueue.dispatch.group.group import Remote
+from multikueue.dispatch.group.group import MAX_NOMINATED, Remote
 from multikueue.dispatch.group.phases import View, readmitted_until
 from multikueue.dispatch.handlers.evicting import report_held_up
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check
@@ -49,6 +49,8 @@ def admitted(v: View) -> Outcome:
         return winner_gone(v)  # the slice was to take over that job; only a new attempt stops the local one
     if not v.group.may_copy_job:
         return unchanged(v, desired=(*losers, *in_step))  # the local job is not seen yet, or not fully stopped
+    if not _is_named(v):
+        return _name(v, (*losers, *in_step))
     run = Running(cluster=v.won.cluster, why="first to admit")
     return unchanged(v, desired=(*losers, *in_step, run))
 
@@ -85,12 +87,29 @@ def unrecorded(v: View) -> Outcome:
 
 
 def record_win(v: View, desired: Iterable[Desired]) -> Outcome:
-    """Record the win in one write. A stale `clusterName` is cleared in a write before it."""
+    """Record the win in one write. Before it are the write that clears a stale `clusterName`, and that of a winner that
+    is not recorded as nominated."""
     if v.local.status.cluster_name not in (None, v.won.cluster):
         stale = replace(v.local.status, cluster_name=None)
         return replace(unchanged(v, desired=desired, after=timedelta()), status=stale)
+    if not _is_named(v):
+        return _name(v, desired)
     told = Event("Normal", "MultiKueue", words.won(v.group, v.won.cluster), is_routine=True)
     return replace(unchanged(v, desired=desired), status=status_of_win(v), events=(told,))
+
+
+def _is_named(v: View) -> bool:
+    """Whether the worker that is to win is recorded as nominated, as Kueue's webhook demands of a winner. Where more are
+    nominated than can be recorded, it need not be."""
+    named = v.local.status.nominated_cluster_names
+    return len(named) < MAX_NOMINATED or v.won.cluster in named
+
+
+def _name(v: View, desired: Iterable[Desired]) -> Outcome:
+    """Record it as nominated, in the place of another one, and go on. None of the others may hold an unseen job."""
+    named = v.local.status.nominated_cluster_names
+    status = replace(v.local.status, nominated_cluster_names=(*named[: MAX_NOMINATED - 1], v.won.cluster))
+    return replace(unchanged(v, desired=desired, after=timedelta()), status=status)
 
 
 def status_of_win(v: View) -> WorkloadStatus:

@@ -220,3 +220,20 @@ async def test_beside_kueue_it_gives_its_quota_back_at_once_and_is_kept_out_of_t
         core.requeue("huge")
         core.reserve("huge")
         await core.settle()
+
+
+@pytest.mark.parametrize("hours", [-1, 0.001, 1, 24], ids=lambda hours: f"{hours} h from now")
+async def test_a_later_time_of_another_check_is_never_shortened(hours: float) -> None:
+    made = world(4, roles=BESIDE_KUEUE)
+    core = Core(made)
+    await core.submit("huge", cpu="6")
+    asked = (made.now() + timedelta(hours=hours)).replace(microsecond=0)
+    stamp = asked.strftime("%Y-%m-%dT%H:%M:%SZ")
+    core.apply("huge", lambda status: status.update(requeueState={"requeueAt": stamp, "count": 1}))
+    made.time += SHORTEST_ATTEMPT
+    judge(made, "w1")
+    await core.settle()
+    own = made.now() + made.settings.quota.requeue_first
+    until = datetime.fromisoformat(made.status("huge")["requeueState"]["requeueAt"])
+    assert asked <= until
+    assert until == asked if asked > own + timedelta(minutes=1) else until >= own - timedelta(seconds=1)

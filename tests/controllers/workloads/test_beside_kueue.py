@@ -323,6 +323,68 @@ async def test_what_its_worker_evicts_is_tried_again_whatever_the_clock_of_who_r
     assert world.status().get("clusterName") is None
 
 
+def shares(core: Core, status: dict[str, Any]) -> None:
+    """Another field manager owns these fields, too: a Kueue before an upgrade, or a person."""
+    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {}, "status": status}
+    path = kinds.WORKLOADS.path(core.table.key(), subresource="status")
+    core.site.call(
+        "PATCH",
+        path,
+        body,
+        content_type="application/apply-patch+yaml",
+        query={"fieldManager": "somebody", "force": "true"},
+    )
+
+
+async def test_a_winner_that_somebody_else_owns_too_is_cleared_for_the_next_attempt() -> None:
+    world, core = beside()
+    await core.submit()
+    world.admit("w1")
+    await core.settle()
+    shares(core, {"clusterName": "w1"})
+    core.evict()
+    await core.settle()
+    assert world.runs_on() == []
+    world.time += timedelta(seconds=5)
+    core.reserve()
+    world.errors.clear()
+    await core.settle()
+    assert world.errors == []
+    assert world.status().get("clusterName") is None
+    assert world.copies() == world.status()["nominatedClusterNames"] == ["w1", "w2", "w3"]
+    world.admit("w2")
+    await core.settle()
+    assert (world.runs_on(), world.status()["clusterName"]) == (["w2"], "w2")
+
+
+async def test_a_winner_that_somebody_sets_once_there_is_quota_again_is_cleared() -> None:
+    world, core = beside()
+    await core.submit()
+    world.admit("w1")
+    await core.settle()
+    core.evict()
+    await core.settle()
+    shares(core, {"clusterName": "w1"})
+    world.time += timedelta(seconds=5)
+    core.reserve()
+    world.errors.clear()
+    await core.settle()
+    assert world.errors == []
+    assert world.copies() == world.status()["nominatedClusterNames"] == ["w1", "w2", "w3"]
+
+
+async def test_nominations_that_somebody_else_owns_too_are_cleared_by_a_win() -> None:
+    world, core = beside()
+    await core.submit()
+    shares(core, {"nominatedClusterNames": ["w1", "w2", "w3"]})
+    world.admit("w2")
+    world.errors.clear()
+    await core.settle()
+    assert world.errors == []
+    assert (world.runs_on(), world.status()["clusterName"]) == (["w2"], "w2")
+    assert "nominatedClusterNames" not in world.status()
+
+
 async def test_our_own_conditions_have_a_field_manager_of_their_own_and_survive_kueue() -> None:
     world, core = beside(strategy=StrategyChoice(name="incremental", options={"step": 1}))
     await core.submit()
