@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from aiohttp import web
 
@@ -26,7 +28,8 @@ DIGITS = "9" * 5000
 FAR = "9999-12-31T23:59:59Z"
 LONG = "m" * 32_768
 ORIGIN = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
-MANY = 300
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+LARGE = 9 * 2**17
 FOREVER = 10**9
 FOLLOW = "multikueue.dev/follow-capacity"
 EXPIRED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410, "message": "x"}
@@ -153,6 +156,45 @@ async def trickle(_: Liar, request: web.Request) -> web.StreamResponse:
     return response
 
 
+async def crumbs(liar: Liar, request: web.Request) -> web.StreamResponse | None:
+    """The true answer, a byte at a time."""
+    if "watch" in request.query:
+        return None
+    true = await liar.pass_on(request)
+    assert isinstance(true, web.Response)
+    assert isinstance(true.body, bytes)
+    response = web.StreamResponse(status=true.status, headers={"Content-Type": JSON})
+    await response.prepare(request)
+    for byte in true.body:
+        await response.write(bytes((byte,)))
+    return response
+
+
+def poured(raw: bytes, *, before: bool = False) -> Lie:
+    """True answers, and these bytes after them over and over, which nobody asked for; or, with `before`, instead of them."""
+    pouring = set[asyncio.Task[None]]()
+
+    async def pour(transport: asyncio.Transport, wait: float) -> None:
+        await anyio.sleep(wait)
+        while not transport.is_closing():
+            if transport.get_write_buffer_size() < 2**20:
+                transport.write(raw * 1000)
+            await anyio.lowlevel.checkpoint()
+
+    async def lie(_: Liar, request: web.Request) -> web.StreamResponse | None:
+        transport = request.transport
+        assert isinstance(transport, asyncio.Transport)
+        if before:
+            await pour(transport, 0)
+            return web.Response()
+        task = asyncio.create_task(pour(transport, 0.2))
+        pouring.add(task)
+        task.add_done_callback(pouring.discard)
+        return None
+
+    return lie
+
+
 def _is_heard(request: web.Request) -> bool:
     """Whether the client is still connected."""
     return request.transport is not None and not request.transport.is_closing()
@@ -276,15 +318,26 @@ def copy(number: int) -> Object:
 # Contents of a worker's objects, written to its API server
 
 
-async def many_of_ours(stage: Stage) -> Account:
-    names = [f"stray-{number}" for number in range(MANY)]
-    await stage.at_once(stage.lying.create(objects.job(name, HOSTILE, queue=None, labels=ORIGIN)) for name in names)
-    await anyio.sleep(6)  # longer than the interval of the sweep
+def many_of_ours(count: int, *, text: int = 0, workload: bool = False) -> Play:
+    """Jobs with our origin, each with so many bytes of text, and with the name of a workload that does not exist."""
 
-    async def account() -> str:
-        return f"{len(await stage.lying.list(JOB, HOSTILE))} of {MANY} are left there"
+    def stray(number: int) -> Object:
+        labels = ORIGIN | ({PREBUILT: f"nobody-{number}"} if workload else {})
+        made = objects.job(f"stray-{number}", HOSTILE, queue=None, labels=labels)
+        if text:
+            made["spec"]["template"]["spec"]["containers"][0]["args"] = ["y" * 2**17] * (text // 2**17)
+        return made
 
-    return account
+    async def play(stage: Stage) -> Account:
+        await stage.at_once((stage.lying.create(stray(number)) for number in range(count)), lanes=4)
+        await anyio.sleep(6)  # longer than the interval of the sweep
+
+        async def account() -> str:
+            return f"{len(await stage.lying.list(JOB, HOSTILE))} of {count} are left there"
+
+        return account
+
+    return play
 
 
 def written_on_a_copy(body: Object) -> Play:
@@ -347,6 +400,10 @@ CASES = _cases(
     ("half of a body", told(listed(half))),
     ("no answer at all", told(hang)),
     ("a blank every half second", told(listed(trickle))),
+    ("true answers, a byte at a time", told(crumbs, anew=True)),
+    ("answers that nobody asked for", told(poured(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), dwell=6)),
+    ("an answer of which only the head comes, over and over", told(poured(b"HTTP/1.1 200 OK\r\nX: "), dwell=6)),
+    ("interim answers without end", told(poured(b"HTTP/1.1 103 Early Hints\r\n\r\n", before=True), dwell=6)),
     ("items that are null, numbers and text", told(items(None, 1, "x", [], {}))),
     ("a list without items", told(listed(answered(200, b'{"metadata":{"resourceVersion":"1"}}')))),
     ("20,000 Workloads with our origin", told(items(*(copy(number) for number in range(20_000))), dwell=6)),
@@ -373,7 +430,9 @@ CASES = _cases(
     ("conditions of no time", shown("workloads", conditions("QuotaReserved", "Evicted", at="yesterday"))),
     ("copies that are finished before they began", shown("workloads", conditions("Finished", state="True"))),
     ("checks in a state that does not exist", shown("workloads", checks(state="Odd", message=LONG))),
-    ("300 Jobs with our origin", many_of_ours),
+    ("300 Jobs with our origin", many_of_ours(300)),
+    ("200 Jobs of 1.2 MiB with our origin", many_of_ours(200, text=LARGE)),
+    ("200 Jobs of 1.2 MiB of workloads that do not exist", many_of_ours(200, text=LARGE, workload=True)),
     ("a copy with a message of 32,768 characters", written_on_a_copy(_condition(message=LONG))),
     ("a copy with a time in the year 9999", written_on_a_copy(_condition(lastTransitionTime=FAR))),
     ("a copy with a check of 32,768 characters", written_on_a_copy(_check(message=LONG))),
