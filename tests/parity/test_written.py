@@ -24,6 +24,9 @@ OTHERWISE = (
 )
 """Those in which 0.16 and 0.19 differ."""
 
+BY_PATCH = ("where_it_borrows_less", "again_and_again")
+"""Those in which 0.19.0 and 0.19.2 differ."""
+
 
 def decided(story: Object, release: Release, monkeypatch: pytest.MonkeyPatch) -> list[Object]:
     """What we decide after each step."""
@@ -44,9 +47,11 @@ def test_it_can_be_played_and_differs_between_releases_where_it_is_meant_to(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = written(number)
-    old, new = (decided(story, release, monkeypatch) for release in ("0.16", "0.19"))
+    name = STORIES[number - FIRST].__name__
+    old, new, newest = (decided(story, release, monkeypatch) for release in ("0.16", "0.19", "0.19.2"))
     assert len(new) == len(story["steps"])
-    assert (old != new) is STORIES[number - FIRST].__name__.endswith(OTHERWISE)
+    assert (old != new) is name.endswith(OTHERWISE)
+    assert (new != newest) is name.endswith(BY_PATCH)
 
 
 def test_told_again_it_has_other_names_of_the_same_length() -> None:

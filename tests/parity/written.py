@@ -26,8 +26,6 @@ DEVICES = "gpu.example.com"
 
 CLAIMS: Object = {"resources": {"deviceClassMappings": [{"name": "example.com/gpu", "deviceClassNames": [DEVICES]}]}}
 
-NEWEST = RELEASES[-1]
-
 CPU, GPU = "cpu", "example.com/gpu"
 
 
@@ -422,6 +420,43 @@ def _devices_of_no_class_that_pods_claim(prefix: str) -> Told:
     ]
 
 
+def _nobody_to_preempt_where_it_borrows_less(prefix: str) -> Told:
+    """What it prefers, to preempt rather than to borrow, helps nobody in its first flavor: there is nobody to preempt. The
+    second one is lent to it from two Cohorts up (#13896)."""
+    cast = _Cast(prefix)
+    own = cast.quota("f0", cpu=5)
+    own["resources"][0]["borrowingLimit"] = "0"
+    search = {
+        "whenCanBorrow": "TryNextFlavor",
+        "whenCanPreempt": "TryNextFlavor",
+        "preference": "PreemptionOverBorrowing",
+    }
+    rules = {"withinClusterQueue": "LowerPriority"}
+    queue = cast.queue("q", own, cast.quota("f1", cpu=0), cohort="mid", preemption=rules, flavorFungibility=search)
+    cohorts = cast.cohort("root", cast.quota("f1", cpu=5)), cast.cohort("mid", parent="root")
+    return {}, [
+        cast.stage(*cohorts, queue, cast.queue("other", cast.quota("f0", cpu=5), cohort="mid"), flavors=("f0", "f1")),
+        {"create": [cast.work("w1", "q", cpu=5)]},
+        {"create": [cast.work("w2", "q", cpu=5)]},
+        {"finish": [cast.name("w1")]},
+    ]
+
+
+def _overtaken_again_and_again(prefix: str) -> Told:
+    """Somebody waits for an eviction and counts on quota that another one would borrow, who loses in each cycle, and has a
+    second flavor (#13956)."""
+    cast = _Cast(prefix)
+    first = cast.queue("first", cast.quota(cpu=4), cohort="all", preemption={"withinClusterQueue": "LowerPriority"})
+    second = cast.queue("second", cast.quota("f0", cpu=0), cast.quota("f1", cpu=4), cohort="all")
+    return {}, [
+        cast.stage(first, second, flavors=("f0", "f1")),
+        {"create": [cast.work("low", "first", -5, cpu=1)]},
+        {"create": [cast.work("high", "first", 5, cpu=4)]},
+        {"create": [cast.work("slow", "second", cpu=3)]},
+        COMPLETE,
+    ]
+
+
 STORIES: tuple[Callable[[str], Told], ...] = (
     _a_cohort_is_made_above_admitted_work,
     _time_is_up,
@@ -440,10 +475,12 @@ STORIES: tuple[Callable[[str], Told], ...] = (
     _behind_a_head_that_waits,
     _devices_that_pods_claim,
     _devices_of_no_class_that_pods_claim,
+    _nobody_to_preempt_where_it_borrows_less,
+    _overtaken_again_and_again,
 )
 
 
 def can_be_told_of(number: int, release: Release) -> bool:
     """Whether that release of Kueue has the feature gates of the story of that number."""
     config, _ = STORIES[number - FIRST](LETTERS[0])
-    return "featureGates" not in config or release == NEWEST
+    return "featureGates" not in config or RELEASES.index(release) >= RELEASES.index("0.19")

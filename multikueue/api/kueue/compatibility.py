@@ -98,6 +98,14 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     """#14032, since 0.19.1: what is transformed with `multiplyBy` and kept counts as it was requested; before, it was
     multiplied, too."""
 
+    has_hopeless_flavors_last: bool = True
+    """#13896, since 0.19.1: a flavor in which nobody can be preempted is worse than any that fits or gives candidates; before,
+    one that borrows less came first with PreemptionOverBorrowing, and work waited for it for ever."""
+
+    has_lasting_searches: bool = True
+    """#13956, gate FlavorFungibilityPreserveScanProgress, on since 0.19.1: who is the head again goes on with its search for
+    flavors, though quota was given or freed meanwhile, or another head was faster; before, it began with the first flavor."""
+
     @classmethod
     def of(cls, release: Release) -> Compatibility:
         """The switches of a release: a minor without a patch is the first that was followed, 0.16.2, 0.18.2 and 0.19.0."""
@@ -105,7 +113,13 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NEWEST = Compatibility()
-_0_19 = replace(NEWEST, has_failed_indexes=False, has_unmultiplied_inputs=False)
+_0_19 = replace(
+    NEWEST,
+    has_failed_indexes=False,
+    has_unmultiplied_inputs=False,
+    has_hopeless_flavors_last=False,
+    has_lasting_searches=False,
+)
 _0_18 = replace(
     _0_19,
     has_admitting_words=False,

@@ -43,6 +43,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
     may_preempt_while_borrowing: bool = False
     is_topology_only: bool = False
     should_ignore_undeclared: bool = False
+    compatibility: Compatibility = NEWEST
 
     @property
     def is_counting_pods(self) -> bool:
@@ -71,6 +72,7 @@ def snapshot(
         or (is_fair_sharing and rules.reclaim_within_cohort != "Never"),
         is_topology_only=is_topology_only(flavors.get(name) for group in groups for name in group.flavors),
         should_ignore_undeclared=should_ignore_undeclared,
+        compatibility=compatibility,
     )
 
 

@@ -32,7 +32,8 @@ class Progress(msgspec.Struct, frozen=True):
     """An interrupted search for flavors.
 
     `tried` is the index of the last flavor tried, per pod set and resource; -1: all were. Of a missing pod set none
-    was. Void once the quota has changed, which `generation` shows.
+    was. Void once the quota has changed, which `generation` shows; unless its workload is the head of its queue again, where
+    the release of Kueue that is followed has it so.
     """
 
     generation: int
@@ -81,6 +82,7 @@ class PendingWorkload:
             self.past.clear()
             self.progress = Progress(self.progress.generation, ())
             return True
+        self.past = [each for each in self.past if each.generation == self.progress.generation]
         self.past.append(self.progress)
         return False
 

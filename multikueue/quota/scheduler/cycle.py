@@ -217,11 +217,11 @@ class _Round:
             gated = _refuse(head, GATED_MESSAGE, ADMISSION_GATED, reason=Reason.OF_ITSELF)
             return replace(gated, is_gated=True)
         if self._has_overlap(entry):
-            return _lose(entry, OVERLAPPING)
+            return _lose_contest(entry, OVERLAPPING)
         if entry.targets and not are_within(self.allowance, *self.leaving.values(), *entry.targets):
             return _lose(entry, "Workload's preemption targets exceed what their ClusterQueue may lose for now")
         if not self._can_fit(entry):
-            return _lose(entry, LOST)
+            return _lose_contest(entry, LOST)
         self.leaving |= {target.reservation.key: target for target in entry.targets}
         entry.node.add(entry.usage, self.log)
         if entry.targets:
@@ -301,6 +301,14 @@ def _migrate(head: Head, worse: Reservation, assignment: Assignment) -> Refuse:
         reason=Reason.PENDING_PREEMPTION,
         evictions=() if worse.is_evicted else (eviction_of_it,),
     )
+
+
+def _lose_contest(entry: _Entry, message: str) -> Refuse:
+    """Another head of this cycle took what it was to get. It goes on with the next flavor: where others are always faster,
+    it would never come to that (#13956)."""
+    if entry.head.queue.compatibility.has_lasting_searches:
+        entry.head.waiting.progress = entry.assignment.progress()
+    return _lose(entry, message)
 
 
 def _lose(entry: _Entry, message: str) -> Refuse:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import FlavorFungibility
 from multikueue.api.kueue.unadmitted import EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR, WAITING_FOR_QUOTA
 from multikueue.api.kueue.workload import Admission, PodSetAssignment
@@ -215,7 +216,9 @@ class _Search:
         best: dict[str, tuple[str, Grade]] = {}
         best_grade = Grade(Mode.NO_FIT)
         attempted = -1
-        for attempted in range(self._tried.get(resource, -1) + 1, len(group.flavors)):
+        start = self._tried.get(resource, -1) + 1
+        # A search may go on though its queue has fewer flavors now: without any it would pass for one that fits.
+        for attempted in range(start if start < len(group.flavors) else 0, len(group.flavors)):
             flavor = group.flavors[attempted]
             if self._allowed and flavor not in self._allowed:
                 reasons.append(f"skipping flavor {flavor} due to WorkloadAllowedResourceFlavorAnnotation annotation")
@@ -300,15 +303,19 @@ class _Search:
         return grade.borrowing > 0 and rule.when_can_borrow == "TryNextFlavor"
 
     def _is_preferred(self, a: Grade, b: Grade) -> bool:
-        return is_preferred(a, b, self._queue.spec.flavor_fungibility)
+        return is_preferred(a, b, self._queue.spec.flavor_fungibility, self._queue.compatibility)
 
 
-def is_preferred(a: Grade, b: Grade, rule: FlavorFungibility) -> bool:
-    """Whether `a` is strictly better than `b`."""
+def is_preferred(a: Grade, b: Grade, rule: FlavorFungibility, compatibility: Compatibility = NEWEST) -> bool:
+    """Whether `a` is strictly better than `b`. A flavor in which nobody can be preempted helps nobody now, whatever is
+    preferred."""
     if a.mode is Mode.NO_FIT:
         return False
     if b.mode is Mode.NO_FIT:
         return True
+    is_hopeless = a.mode is Mode.NO_CANDIDATES
+    if compatibility.has_hopeless_flavors_last and is_hopeless is not (b.mode is Mode.NO_CANDIDATES):
+        return not is_hopeless
     if rule.preference == "PreemptionOverBorrowing":
         return (-a.borrowing, a.mode) > (-b.borrowing, b.mode)
     return (a.mode, -a.borrowing) > (b.mode, -b.borrowing)

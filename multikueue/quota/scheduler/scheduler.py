@@ -92,6 +92,8 @@ class Scheduler:
         self._switched_off: set[ObjectKey] = set()
         """Workloads that were deactivated while they had quota: others may have got it, though their status shows no
         eviction yet."""
+        self._searching: dict[str, ObjectKey] = {}
+        """By ClusterQueue, its last head, if that has still flavors to try."""
         self._held: Reserve | None = None
         """The decision that `blockAdmission` holds back."""
 
@@ -209,7 +211,15 @@ class Scheduler:
         for name in self._queues.busy():
             waiting = self._queues.pop(name, now) if self._is_worth_a_look(name) else None
             if waiting is not None:
+                self._resume(waiting, name)
                 yield self.head(waiting, name)
+
+    def _resume(self, waiting: PendingWorkload, name: str) -> None:
+        """A head that was the last one, too, goes on with its search for flavors, though quota was given or freed
+        meanwhile: where that happens all the time it would never come to its later flavors (#13956)."""
+        was_last = self._searching.pop(name, None) == waiting.key
+        if was_last and waiting.progress is not None and self._cache.compatibility.has_lasting_searches:
+            waiting.progress = replace(waiting.progress, generation=self._cache.generation(name))
 
     def _is_worth_a_look(self, name: str) -> bool:
         return self._cache.catalog.is_active(name) and not self._cache.is_settled(name)
@@ -343,6 +353,8 @@ class Scheduler:
         if verdict.is_news_after(waiting.verdict):
             current.done.pending.append(waiting.key)
         waiting.verdict = verdict
+        if waiting.progress is not None:
+            self._searching[decision.head.queue.name] = waiting.key
         self._queues.give_back(waiting, decision.reason, now)
         line = self._queues.lines[decision.head.queue.name]
         if self._cache.compatibility.has_equivalence_classes and decision.has_no_fit:

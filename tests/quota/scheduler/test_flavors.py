@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.kueue.queues import BorrowWithinCohort, FlavorFungibility, ResourceFlavor
 from multikueue.api.kueue.workload import workload_spec
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
@@ -446,6 +447,30 @@ PREEMPTING = FlavorFungibility(preference="PreemptionOverBorrowing")
 )
 def test_qe_109_which_of_two_flavors_is_preferred(a: Grade, b: Grade, rule: FlavorFungibility, expected: bool) -> None:
     assert is_preferred(a, b, rule) is expected
+
+
+@pytest.mark.parametrize(
+    "rule", [FlavorFungibility(), BORROWING, PREEMPTING], ids=["by default", "borrowing", "preempting"]
+)
+@pytest.mark.parametrize("helping", [Mode.PREEMPT, Mode.RECLAIM, Mode.FIT])
+@pytest.mark.parametrize("borrowing", range(4))
+def test_a_flavor_without_candidates_is_worse_than_any_that_helps(
+    helping: Mode, borrowing: int, rule: FlavorFungibility
+) -> None:
+    """Whatever either borrows. Before Kueue 0.19.1 it came first where preemption is preferred and it borrows less."""
+    hopeless, helps = Grade(Mode.NO_CANDIDATES), Grade(helping, borrowing)
+    assert (is_preferred(helps, hopeless, rule), is_preferred(hopeless, helps, rule)) == (True, False)
+    before = Compatibility.of("0.19")
+    assert is_preferred(hopeless, helps, rule, before) is (rule is PREEMPTING and borrowing > 0)
+
+
+@pytest.mark.parametrize(
+    "rule", [FlavorFungibility(), BORROWING, PREEMPTING], ids=["by default", "borrowing", "preempting"]
+)
+def test_of_flavors_without_candidates_the_one_that_borrows_less_is_better(rule: FlavorFungibility) -> None:
+    less, more = Grade(Mode.NO_CANDIDATES, 1), Grade(Mode.NO_CANDIDATES, 2)
+    assert (is_preferred(less, more, rule), is_preferred(more, less, rule)) == (True, False)
+    assert is_preferred(less, Grade(Mode.NO_FIT), rule)
 
 
 def test_a_queue_that_may_preempt_while_borrowing_asks_the_oracle_beyond_its_nominal_quota() -> None:

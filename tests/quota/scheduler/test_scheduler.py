@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.api.kueue.workload import Workload
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.pending_workload import Progress
@@ -358,6 +359,57 @@ def test_where_one_pod_set_finds_no_flavor_those_before_it_try_others() -> None:
     reservation = play.engine.scheduler.reservation(key_of("w"))
     assert reservation
     assert [each.flavors for each in reservation.pod_set_assignments] == [{"cpu": "spot"}, {"cpu": "default"}]
+
+
+LASTING = pytest.mark.parametrize(("release", "goes_on"), [("0.19", False), ("0.19.2", True)])
+
+
+@LASTING
+def test_a_search_goes_on_though_quota_moves_meanwhile(release: Release, goes_on: bool) -> None:
+    """Before each cycle something small ends, so that the search would begin anew each time."""
+    engine = Engine(compatibility=Compatibility.of(release))
+    queue = cluster_queue("cq").quota("default", cpu="4100m").quota("spot", cpu=4)
+    play = Play(flavor("spot").taint("special").build(), queue.build(), local_queue("lq").build(), engine=engine)
+    play.submit(*(wants(f"small-{number}", cpu="10m") for number in range(4)))
+    play.settle()
+    pods = pod_set("first").request(cpu=3).tolerate("special"), pod_set("second").request(cpu=2)
+    play.submit(wants("w").pod_sets(*pods))
+    reserved: list[str] = []
+    for number in range(4):
+        play.finish(f"small-{number}")
+        reserved += play.cycle()
+    assert ("w" in reserved) is goes_on
+
+
+@LASTING
+def test_a_head_that_others_overtake_goes_on_with_its_next_flavor(release: Release, goes_on: bool) -> None:
+    """Two queues want the last of what a third one lends; who loses has a flavor of its own."""
+    engine = Engine(compatibility=Compatibility.of(release))
+    first = cluster_queue("first").cohort("all").quota("default", cpu=limits(0)).quota("own", cpu=4)
+    queues = [
+        cluster_queue("lender").cohort("all").quota("default", cpu=2).build(),
+        cluster_queue("fast").cohort("all").quota("default", cpu=limits(0)).build(),
+        first.fungibility(when_can_borrow="Borrow").build(),
+    ]
+    lines = local_queue("lf", "fast").build(), local_queue("ls", "first").build()
+    play = Play(flavor("own").build(), *queues, *lines, engine=engine)
+    play.submit(wants("slow", queue="ls", cpu=2), wants("fast", queue="lf", cpu=2, age=9))
+    assert play.cycle() == ("fast",)
+    waiting = play.engine.view.pending_workload(key_of("slow"))
+    assert waiting
+    assert (waiting.progress is not None) is goes_on
+    assert play.cycle() == ("slow",)
+
+
+def test_a_search_survives_that_its_queue_has_fewer_flavors() -> None:
+    queue = cluster_queue("cq").quota("default", cpu=4).quota("spot", cpu=4)
+    play = Play(flavor("spot").taint("special").build(), queue.build(), local_queue("lq").build())
+    pods = pod_set("first").request(cpu=3).tolerate("special"), pod_set("second").request(cpu=2)
+    play.submit(wants("w").pod_sets(*pods))
+    assert play.cycle() == ()
+    play.apply(cluster_queue("cq").quota("default", cpu=4).build())
+    assert play.run() == []
+    assert "insufficient" in play.verdict("w")
 
 
 def test_a_search_that_goes_round_and_round_is_given_up_until_something_changes(
