@@ -43,6 +43,7 @@ def _decay(sharing: AdmissionSharing, compatibility: Compatibility) -> UsageDeca
         interval=sharing.usage_sampling_interval,
         weights=sharing.resource_weights,
         may_begin_with_usage=not compatibility.has_zero_initial_usage,
+        is_cut_at_thousandths=not compatibility.has_exact_usage,
     )
 
 

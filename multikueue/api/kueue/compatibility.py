@@ -106,6 +106,10 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     """#13956, gate FlavorFungibilityPreserveScanProgress, on since 0.19.1: who is the head again goes on with its search for
     flavors, though quota was given or freed meanwhile, or another head was faster; before, it began with the first flavor."""
 
+    has_exact_usage: bool = True
+    """#13761, since 0.19.1: where LocalQueues take turns, what one used is known to a billionth of each resource; before, to a
+    thousandth, so that little usage beside a long half-life never showed."""
+
     @classmethod
     def of(cls, release: Release) -> Compatibility:
         """The switches of a release: a minor without a patch is the first that was followed, 0.16.2, 0.18.2 and 0.19.0."""
@@ -119,6 +123,7 @@ _0_19 = replace(
     has_unmultiplied_inputs=False,
     has_hopeless_flavors_last=False,
     has_lasting_searches=False,
+    has_exact_usage=False,
 )
 _0_18 = replace(
     _0_19,

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from multikueue.errors import InvalidObject
 
-__all__ = ["MOST", "NANO", "amount", "capped", "counted", "parse", "render", "scale", "thousandths"]
+__all__ = ["MOST", "NANO", "amount", "billionths", "capped", "counted", "parse", "render", "scale"]
 
 NANO = 10**9
 
@@ -91,9 +91,9 @@ def render(resource: str, value: int) -> str:
     return _render_scaled(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
 
 
-def thousandths(value: int) -> str:
-    """A number of thousandths of any resource, as canonical text."""
-    return _render_milli(value)
+def billionths(value: int) -> str:
+    """A number of billionths of any resource, as canonical text."""
+    return _render_scaled(value, 1000, ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")) if value else "0"
 
 
 def _render_milli(value: int) -> str:

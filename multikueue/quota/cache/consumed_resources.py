@@ -1,6 +1,6 @@
 """Consumed resources of LocalQueues, for admission fair sharing (quota-engine 5.1).
 
-Amounts are thousandths of each resource: Kueue truncates to those, so two histories stay equal.
+Amounts are billionths of each resource: Kueue cuts off there, or at thousandths, so two histories stay equal.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import msgspec
 
@@ -20,19 +21,23 @@ from multikueue.quota.requests.amounts import Demand
 USAGE_BASED = "UsageBasedAdmissionFairSharing"
 """The admission mode of a ClusterQueue whose LocalQueues are ordered by usage."""
 
-Thousandths = Mapping[str, int]
+Billionths = Mapping[str, int]
+
+THOUSANDTH = quantity.NANO // 1000
 
 
 class UsageDecay(msgspec.Struct, frozen=True, kw_only=True):
     """Half of the consumed resources decays in each `half_life`; 0: all of it at each sampling, every `interval`.
 
     `weights` are factors by resource, 1 by default. `may_begin_with_usage`: a new history begins with the present usage.
+    `is_cut_at_thousandths`: what is less than one does not count, so that little usage never shows beside a long half-life.
     """
 
     half_life: timedelta
     interval: timedelta = timedelta(minutes=5)
     weights: Mapping[str, float] = {}
     may_begin_with_usage: bool = False
+    is_cut_at_thousandths: bool = False
 
     def forgotten(self, elapsed: timedelta) -> float:
         """The part that decays in that time, from 0 to 1; 0 without a half-life, so that there are no penalties."""
@@ -40,17 +45,24 @@ class UsageDecay(msgspec.Struct, frozen=True, kw_only=True):
             return 0.0
         return 1.0 - math.pow(0.5, elapsed.total_seconds() / self.half_life.total_seconds())
 
-    def decayed(self, past: Thousandths, present: Thousandths, elapsed: timedelta) -> Thousandths:
+    def decayed(self, past: Billionths, present: Billionths, elapsed: timedelta) -> Billionths:
         """The consumed resources, given those of before (`past`) and the usage since then (`present`)."""
         part = self.forgotten(elapsed)
-        return _sum(_times(past, 1 - part), _times(present, part))
+        return _sum(self.times(past, 1 - part), self.times(present, part))
 
-    def weighed(self, amounts: Thousandths) -> float:
-        return sum(self.weights.get(name, 1.0) * (amount * 1e-3) for name, amount in sorted(amounts.items()))
+    def times(self, amounts: Billionths, factor: float) -> Billionths:
+        """That part of the amounts; a factor is the number that is written, as in Kueue."""
+        if self.is_cut_at_thousandths:
+            return {name: int(amount // THOUSANDTH * factor) * THOUSANDTH for name, amount in amounts.items()}
+        numerator, denominator = Decimal(repr(factor)).as_integer_ratio()
+        return {name: amount * numerator // denominator for name, amount in amounts.items()}
+
+    def weighed(self, amounts: Billionths) -> float:
+        return sum(self.weights.get(name, 1.0) * (amount / quantity.NANO) for name, amount in sorted(amounts.items()))
 
 
 class _Record(msgspec.Struct, frozen=True):
-    consumed: Thousandths
+    consumed: Billionths
     at: datetime
 
 
@@ -67,7 +79,7 @@ class ConsumedResources:
         self._decay = decay
         self._weights: dict[ObjectKey, float] = {}
         self._records: dict[ObjectKey, _Record] = {}
-        self._penalties: dict[ObjectKey, dict[ObjectKey, Thousandths]] = {}
+        self._penalties: dict[ObjectKey, dict[ObjectKey, Billionths]] = {}
         self._usage: dict[ObjectKey, float] = {}
 
     def usage(self, queue: ObjectKey) -> float:
@@ -82,7 +94,7 @@ class ConsumedResources:
         if weight <= 0:
             return math.inf
         record = self._records.get(queue)
-        total: Thousandths = record.consumed if record else {}
+        total: Billionths = record.consumed if record else {}
         for penalty in self._penalties.get(queue, {}).values():
             total = _sum(total, penalty)
         return self._decay.weighed(total) / weight
@@ -109,7 +121,7 @@ class ConsumedResources:
     def charge(self, queue: ObjectKey, workload: ObjectKey, demand: Demand) -> None:
         """A workload got quota: add its penalty."""
         asked = _total(demand)
-        penalty = _times(asked, self._decay.forgotten(self._decay.interval))
+        penalty = self._decay.times(asked, self._decay.forgotten(self._decay.interval))
         self._penalties.setdefault(queue, {})[workload] = penalty
         self._usage.pop(queue, None)
 
@@ -128,7 +140,7 @@ class ConsumedResources:
         `takes` is what it uses itself, `used` what all admitted workloads of its LocalQueue use, this one included.
         """
         if self.discharge(queue, workload):
-            penalty = _times(_by_resource(takes), self._decay.forgotten(self._decay.interval))
+            penalty = self._decay.times(_by_resource(takes), self._decay.forgotten(self._decay.interval))
             record = self._records.get(queue, _Record({}, now))
             self._note(queue, _sum(self._decayed(record, used, now), penalty), now)
 
@@ -155,47 +167,43 @@ class ConsumedResources:
             return None
         return AdmissionFairSharingStatus(_rendered(record.consumed), record.at.replace(microsecond=0))
 
-    def _decayed(self, record: _Record, used: Amounts, now: datetime) -> Thousandths:
+    def _decayed(self, record: _Record, used: Amounts, now: datetime) -> Billionths:
         return self._decay.decayed(record.consumed, _by_resource(used), now - record.at)
 
-    def _note(self, queue: ObjectKey, consumed: Thousandths, now: datetime) -> None:
+    def _note(self, queue: ObjectKey, consumed: Billionths, now: datetime) -> None:
         self._records[queue] = _Record(consumed, now)
         self._usage.pop(queue, None)
 
 
-def _times(amounts: Thousandths, factor: float) -> Thousandths:
-    return {name: int(amount * factor) for name, amount in amounts.items()}
-
-
-def _sum(one: Thousandths, other: Thousandths) -> Thousandths:
+def _sum(one: Billionths, other: Billionths) -> Billionths:
     return {
         name: one.get(name, 0) + other.get(name, 0) for name in (*one, *(name for name in other if name not in one))
     }
 
 
-def _thousandths(resource: str, amount: int) -> int:
-    return amount * 1000 // quantity.scale(resource)
+def _billionths(resource: str, amount: int) -> int:
+    return amount * (quantity.NANO // quantity.scale(resource))
 
 
-def _by_resource(amounts: Amounts) -> Thousandths:
+def _by_resource(amounts: Amounts) -> Billionths:
     total: dict[str, int] = {}
     for (_, resource), amount in amounts.items():
-        total[resource] = total.get(resource, 0) + _thousandths(resource, amount)
+        total[resource] = total.get(resource, 0) + _billionths(resource, amount)
     return total
 
 
-def _total(demand: Demand) -> Thousandths:
+def _total(demand: Demand) -> Billionths:
     total: dict[str, int] = {}
     for pod_set in demand.pod_sets:
         for resource, amount in pod_set.requests.items():
-            total[resource] = total.get(resource, 0) + _thousandths(resource, amount)
+            total[resource] = total.get(resource, 0) + _billionths(resource, amount)
     return total
 
 
-def _parsed(resources: Mapping[str, str | int | float]) -> Thousandths:
+def _parsed(resources: Mapping[str, str | int | float]) -> Billionths:
     """From a status that anybody may have written: less than nothing is nothing."""
-    return {name: max(0, quantity.parse(text)) * 1000 // quantity.NANO for name, text in resources.items()}
+    return {name: max(0, quantity.parse(text)) for name, text in resources.items()}
 
 
-def _rendered(amounts: Thousandths) -> dict[str, str | int | float]:
-    return {name: quantity.thousandths(amount) for name, amount in sorted(amounts.items())}
+def _rendered(amounts: Billionths) -> dict[str, str | int | float]:
+    return {name: quantity.billionths(amount) for name, amount in sorted(amounts.items())}

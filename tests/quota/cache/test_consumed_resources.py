@@ -31,8 +31,10 @@ PASTS = {
         {"cpu": 4000, "gpu": 4},
         {"cpu": "6", "gpu": "10"},
     ),
-    "QE-343 cut off at thousandths": (10, 5, {"cpu": 8000}, {"cpu": 4000}, {"cpu": "6827m"}),
-    "QE-343 of it hardly less after a fraction": (24 * 60, 5, {"cpu": 8000}, {}, {"cpu": "7980m"}),
+    "QE-343 cut off at billionths": (10, 5, {"cpu": 8000}, {"cpu": 4000}, {"cpu": "6828427124n"}),
+    "QE-343 of it hardly less after a fraction": (24 * 60, 5, {"cpu": 8000}, {}, {"cpu": "7980769063n"}),
+    "#13761 less than a thousandth": (7 * 24 * 60, 5, {}, {"cpu": 1000}, {"cpu": "343763n"}),
+    "#13761 of one device": (7 * 24 * 60, 5, {}, {"gpu": 1}, {"gpu": "343763n"}),
     "of bytes too": (10, 10, {"memory": 3}, {}, {"memory": "1500m"}),
     "of large numbers as Kueue writes them": (5, 5, {"memory": 4 * GIB}, {}, {"memory": str(2 * GIB)}),
 }
@@ -68,6 +70,31 @@ def test_what_was_used_fades(
     history.sample(queue(), used(past), after(0))
     history.sample(queue(), used(present), after(60 * minutes))
     assert told(history) == expected
+
+
+CUTS = {
+    "as before 0.19.1": (10, 5, {"cpu": 8000}, {"cpu": 4000}, {"cpu": "6827m"}),
+    "less than a thousandth": (7 * 24 * 60, 5, {}, {"cpu": 1000}, {"cpu": "0"}),
+}
+
+
+@pytest.mark.parametrize(("half_life", "minutes", "past", "present", "expected"), CUTS.values(), ids=CUTS)
+def test_before_it_was_cut_off_at_thousandths(
+    half_life: int, minutes: int, past: dict[str, int], present: dict[str, int], expected: dict[str, str]
+) -> None:
+    decay = UsageDecay(half_life=half_life * MINUTE, may_begin_with_usage=True, is_cut_at_thousandths=True)
+    history = ConsumedResources(decay)
+    history.sample(queue(), used(past), after(0))
+    history.sample(queue(), used(present), after(60 * minutes))
+    assert told(history) == expected
+
+
+@pytest.mark.parametrize("days", [1, 7, 30, 365])
+def test_what_runs_shows_in_the_end_whatever_the_half_life(days: int) -> None:
+    history = ConsumedResources(UsageDecay(half_life=timedelta(days=days)))
+    for number in range(12 * 24):
+        history.sample(queue(), used({"cpu": 1000, "gpu": 1}), after(300 * number))
+    assert history.usage(A) == pytest.approx(2 * (1 - 0.5 ** ((12 * 24 - 1) / (12 * 24 * days))), rel=1e-3)
 
 
 def test_qe_343_without_half_life_nothing_is_remembered() -> None:

@@ -118,11 +118,11 @@ def test_what_is_admitted_is_in_the_history_and_fades_when_it_is_gone() -> None:
     scene.wait(3600)
     scene.engine.sample(key_of("lq-a"), scene.now)
     before = consumed(scene, "lq-a")["cpu"]
-    assert before == "2112m"  # half of 4, and half of what the first interval cost
+    assert before == "2112251374n"  # half of 4, and half of what the first interval cost
     scene.finish("wl")
     scene.wait(3600)
     scene.engine.sample(key_of("lq-a"), scene.now)
-    assert consumed(scene, "lq-a") == {"cpu": "1056m"}
+    assert consumed(scene, "lq-a") == {"cpu": "1056125687n"}
 
 
 def test_a_reservation_that_is_taken_back_costs_nothing() -> None:
