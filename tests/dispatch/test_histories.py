@@ -134,6 +134,8 @@ class World:
         decision = decide(group, self.now)
         self.phases.add((self.phase, decision.phase))
         self.phase = decision.phase
+        if decision.again_after is not None and decision.again_after <= timedelta():
+            assert decision.status not in (None, self.local and self.local.status), "at once, and nothing changes"
         if self.local is not None and decision.status is not None:
             self.local = msgspec.structs.replace(self.local, status=decision.status)
         made = plan(replace(group, local=self.local), decision, self.now)

@@ -237,3 +237,14 @@ async def test_a_later_time_of_another_check_is_never_shortened(hours: float) ->
     until = datetime.fromisoformat(made.status("huge")["requeueState"]["requeueAt"])
     assert asked <= until
     assert until == asked if asked > own + timedelta(minutes=1) else until >= own - timedelta(seconds=1)
+
+
+async def test_nothing_is_remembered_of_a_worker_that_is_gone() -> None:
+    made = world(4, 4)
+    reader = CeilingReader(made.world)
+    for name in ("w1", "w2"):
+        await reader.reconcile(name)
+    del made.store.workers["w1"]
+    made.time += SOONEST
+    await reader.reconcile("w2")
+    assert (reader._read_at.keys(), reader._told.keys()) == ({"w2"}, {"w2"})

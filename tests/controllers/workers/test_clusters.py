@@ -415,3 +415,16 @@ async def test_workers_that_nobody_can_ask_are_looked_for(*, stopped: bool, monk
                 break
         tasks.cancel_scope.cancel()
     assert (world.store.worker("w1").link.last_failed_probe == before) is stopped
+
+
+async def test_nothing_is_remembered_under_the_name_of_a_cluster_that_is_gone() -> None:
+    world = table()
+    clusters = await taken_away(world)
+    world.world.identified["w1"] = "its-uid"
+    clusters._told_of_path["w1"] = ("uid", 1)
+    clusters._insecure.add("w1")
+    await clusters.reconcile("w1")
+    assert "w1" not in world.store.workers
+    assert "w1" not in world.world.identified
+    assert "w1" not in clusters._told_of_path
+    assert "w1" not in clusters._insecure

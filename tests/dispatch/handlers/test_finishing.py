@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from multikueue.dispatch.decide import decide
 from multikueue.dispatch.group.group import Remote
+from multikueue.dispatch.group.slices import Slice
 from multikueue.testing import NOW
 from tests.dispatch.builders import (
     ATTEMPT,
@@ -17,6 +20,7 @@ from tests.dispatch.builders import (
     check_of,
     copy,
     decided,
+    group,
     remote_job,
     reserved,
     told,
@@ -155,3 +159,27 @@ def test_an_end_without_a_time_is_not_waited_for_for_ever() -> None:
     read = decided(won("w1"), replace(there, read_at=NOW), is_job_finished=False)
     assert read.status is not None
     assert read.status.conditions[-1].type == "Finished"
+
+
+@pytest.mark.parametrize("recorded", [None, "w1", "w2"])
+@pytest.mark.parametrize("has_check", [True, False], ids=["with our check", "without it"])
+@pytest.mark.parametrize("stays", ["", "w1"], ids=["free", "pinned"])
+def test_the_record_of_a_win_that_came_too_late_comes_to_rest(
+    recorded: str | None, has_check: bool, stays: str
+) -> None:
+    """Whatever `clusterName` says: it is looked at again at once only after a write that changes something."""
+    local = reserved().finished().nominated("w1", "w2")
+    local = local if recorded is None else local.cluster_name(recorded)
+    more: dict[str, Any] = {"slice": Slice(is_elastic=bool(stays), stays=stays), "is_job_finished": True}
+    built = local.build()
+    if not has_check:
+        built = replace(built, status=replace(built.status, admission_checks=()))
+    seen = group(local, worker("w1", admitted_copy().finished(), remote_job().complete()), **more)
+    for _ in range(4):
+        seen = replace(seen, local=built)
+        decision = decide(seen, NOW)
+        if decision.status is None or decision.status == built.status:
+            assert decision.again_after is None or decision.again_after > timedelta()
+            return
+        built = replace(built, status=decision.status)
+    raise AssertionError("does not come to rest")

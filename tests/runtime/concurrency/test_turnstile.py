@@ -59,6 +59,24 @@ async def test_one_who_is_stuck_counts_for_a_while_only() -> None:
         crowd.ways_out["b"]()
 
 
+async def test_hundreds_who_are_stuck_hold_up_the_last_one_for_some_turns_and_not_for_a_turn_each() -> None:
+    crowd = Crowd(Turnstile(16, 1))
+    async with anyio.create_task_group() as tasks:
+        for number in range(300):
+            tasks.start_soon(crowd.enter, f"stuck{number}")
+        tasks.start_soon(crowd.enter, "well")
+        await anyio.sleep(3.5)
+        assert crowd.entered[-1] == "well"
+        for leave in crowd.ways_out.values():
+            leave()
+        crowd.entered.clear()
+        for number in range(17):
+            tasks.start_soon(crowd.enter, f"later{number}")
+        await anyio.sleep(0.5)
+        assert len(crowd.entered) == 16, "once all have left it is as wide as before"
+        crowd.ways_out["later0"]()
+
+
 async def test_one_who_goes_away_takes_no_place_along() -> None:
     crowd = Crowd(Turnstile(1, 100))
     async with anyio.create_task_group() as tasks:

@@ -513,3 +513,31 @@ async def test_who_gives_up_waiting_for_the_drain_disturbs_nobody() -> None:
         await work.drained()
     work.done("a")
     await work.drained()
+
+
+async def failed_with_news(work: WorkQueue[str], *, at_least: timedelta = timedelta()) -> float:
+    """The key that a worker has fails while there are news of it. Returns the seconds until a worker has it again."""
+    work.add("a")
+    work.retry("a", at_least=at_least)
+    work.done("a")
+    began = anyio.current_time()
+    assert await work.get() == "a"
+    return anyio.current_time() - began
+
+
+async def test_news_are_looked_at_at_once_after_one_failure_and_not_after_many() -> None:
+    work = queue()
+    work.add("a")
+    assert await work.get() == "a"
+    assert await failed_with_news(work) == 0
+    for _ in range(5):
+        assert await failed_with_news(work) == pytest.approx(1), "as after a first failure"
+    work.forget("a")
+    assert await failed_with_news(work) == 0
+
+
+async def test_news_do_not_shorten_what_a_server_asked_for() -> None:
+    work = queue()
+    work.add("a")
+    assert await work.get() == "a"
+    assert await failed_with_news(work, at_least=20 * SECOND) == pytest.approx(20)

@@ -159,3 +159,25 @@ def test_a_group_that_was_set_aside_and_goes_is_set_aside_no_more() -> None:
     pods.remove(member("a"))
     assert groups.get(KEY) is None
     assert groups.unreadable == {}
+
+
+QUESTIONS: dict[str, Callable[[Cache[PodGroup]], object]] = {
+    "len": len,
+    "iter": lambda groups: [each.key for each in groups],
+    "all_keys": lambda groups: groups.all_keys(),
+    "going_on": lambda groups: [each.key for each in groups.going_on()],
+    "get": lambda groups: groups.get(KEY) is not None,
+    "by": lambda groups: [each.key for each in groups.by("team", "a")],
+    "keys_by": lambda groups: groups.keys_by("team", "a"),
+    "named": lambda groups: groups.named("team"),
+}
+ANSWERS = {"len": 1, "get": True, "named": ("a",)}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_each_question_is_answered_by_the_members_of_now(question: str) -> None:
+    """Whichever comes first after a change: none may see the groups of before."""
+    pods: Cache[Pod] = Cache(indexes={"group": group_key})
+    groups = Groups(pods, indexes={"team": lambda _group: ["a"]})
+    pods.upsert(member("x"))
+    assert QUESTIONS[question](groups) in (ANSWERS.get(question), [KEY], (KEY,))
