@@ -24,6 +24,7 @@ from multikueue.api.kueue.workload import (
     FINISHED,
     PODS_READY,
     QUOTA_RESERVED,
+    WAITING_FOR_REPLACEMENT,
     Admission,
     Workload,
     WorkloadSpec,
@@ -365,7 +366,8 @@ class Engine:
         self.scheduler.forget_all_of(workload.key)
         self._release(workload.key, now)
         is_gated = self.should_check_gates and admission_gates(workload.metadata)
-        if workload.metadata.deletion_timestamp is None and not is_gated:
+        is_held = is_gated or workload.has(WAITING_FOR_REPLACEMENT)
+        if workload.metadata.deletion_timestamp is None and not is_held:
             self._queues.add_or_update(waiting, now)
         else:
             self._queues.leave(workload.key)

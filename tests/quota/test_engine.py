@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, LabelSelector
-from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION
+from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION, WAITING_FOR_REPLACEMENT
 from multikueue.quota.engine import Engine
 from multikueue.testing import (
     NOW,
@@ -63,6 +63,18 @@ def test_a_gated_workload_holds_nobody_up_and_queues_once_its_gates_are_open() -
     play.submit(gated)
 
     assert play.run() == ["gated"]
+
+
+def test_a_group_that_waits_for_a_replacement_holds_nobody_up_and_queues_once_it_is_there() -> None:
+    play = Play.with_queue(cpu=4)
+    waits = wants("waits", age=1, cpu=4)
+    play.submit(waits.condition(WAITING_FOR_REPLACEMENT, reason="PodsFailed"), wants("free", cpu=1))
+    assert play.settle() == ["free"]
+
+    play.finish("free")
+    play.submit(waits.condition(WAITING_FOR_REPLACEMENT, "False", reason="PodsReady"))
+
+    assert play.run() == ["waits"]
 
 
 def test_a_gate_means_nothing_where_gates_are_off() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 from anyio.abc import TaskGroup
 
 from multikueue.api import kinds
 from multikueue.api.jobs.pod import GROUP_ANNOTATION, GROUP_COUNT_ANNOTATION, GROUP_LABEL, POD_FINALIZER
+from multikueue.api.kind import Kind
 from multikueue.api.kinds import PODS
 from multikueue.api.kueue.workload import PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
@@ -77,3 +79,52 @@ def test_which_workloads_are_made_is_told_by_annotations_only_where_these_are_re
         assert made == ["group"] if reads_annotations else [name.startswith("pod-") for name in made] == [True, True]
 
     perform(LAYOUT, scenario)
+
+
+DRAIN: list[tuple[Kind[Any], str, Object, Object]] = [
+    (kinds.CLUSTER_QUEUES, "main", {"stopPolicy": "HoldAndDrain"}, {"stopPolicy": "None"}),
+    (kinds.LOCAL_QUEUES, "main", {"stopPolicy": "HoldAndDrain"}, {"stopPolicy": "None"}),
+    (kinds.WORKLOADS, "group", {"active": False}, {"active": True}),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "away", "back"), DRAIN, ids=["a ClusterQueue", "a LocalQueue", "its Workload"]
+)
+def test_one_that_lacks_a_member_takes_no_quota_again_until_that_is_replaced(
+    kind: Kind[Any], name: str, away: Object, back: Object
+) -> None:
+    async def scenario(world: World, tasks: TaskGroup) -> None:
+        await world.add_manager("manager-0", in_force()).begin(tasks).wait()
+        marks = {GROUP_ANNOTATION: "group", GROUP_COUNT_ANNOTATION: "2"}
+        for each in two(labels={}, annotations=marks):
+            world.manager.create(PODS, each)
+        await until(lambda: [len(pods) for pods in holders(world).values()] == [2])
+        there = world.workers[next(iter(holders(world)))].site
+        there.patch(PODS, ObjectKey(NAMESPACE, "a"), {"status": {"phase": "Failed"}}, subresource="status")
+        await until(lambda: said(world, "WaitingForReplacementPods")[:2] == ("True", "PodsFailed"))
+        assert said(world, "QuotaReserved")[0] == "True"
+
+        key = ObjectKey(NAMESPACE if kind.namespaced else "", name)
+        world.manager.patch(kind, key, {"spec": away})
+        await until(lambda: said(world, "QuotaReserved")[0] == "False" and not holders(world))
+        world.manager.patch(kind, key, {"spec": back})
+        for _ in range(60):
+            await anyio.sleep(1)
+            assert said(world, "QuotaReserved")[0] == "False"
+        assert said(world, "WaitingForReplacementPods")[0] == "True"
+        assert said(world, "QuotaReserved")[2] == "The group waits for Pods that replace failed or missing ones: 1"
+
+        world.manager.create(PODS, pod("c", labels={}, annotations=marks))
+        await until(lambda: said(world, "QuotaReserved")[0] == "True" and said(world, "Admitted")[0] == "True")
+        assert said(world, "WaitingForReplacementPods")[0] == "False"
+        assert sorted(each["metadata"]["name"] for pods in holders(world).values() for each in pods) == ["b", "c"]
+
+    perform(LAYOUT, scenario)
+
+
+def said(world: World, type_: str) -> tuple[str, str, str]:
+    """Status, reason and message of that condition of the group's Workload."""
+    (workload,) = world.manager.all(kinds.WORKLOADS)
+    found = {each["type"]: each for each in (workload.get("status") or {}).get("conditions", ())}.get(type_)
+    return (found["status"], found["reason"], found["message"]) if found else ("", "", "")

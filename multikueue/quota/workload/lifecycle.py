@@ -626,7 +626,9 @@ class _Step:
     def explain(self) -> None:
         """Say why a workload without quota has none."""
         verdict = self.facts.scheduling.verdict
-        if self.check_queue_problem() or self.check_devices() or self.check_misconfiguration() or self.check_gates():
+        if self.check_queue_problem() or self.check_devices() or self.check_misconfiguration():
+            return
+        if self.check_gates() or self.check_members():
             return
         if verdict is not None:
             self.pass_on(verdict)
@@ -686,6 +688,16 @@ class _Step:
             self.put(QUOTA_RESERVED, "False", reason=self.facts.reasons.of(reason), message=message)
             self.add_event("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
         return bool(gates)
+
+    def check_members(self) -> bool:
+        """A group of Pods that lacks members does not queue until others replace them (kueue#12768, 0.19). Returns whether
+        that is so."""
+        lacking = self.facts.job.replaceable
+        if lacking:
+            told = self.facts.reasons.of(WAITING_FOR_REPLACEMENT)
+            message = f"The group waits for Pods that replace failed or missing ones: {lacking}"
+            self.put(QUOTA_RESERVED, "False", reason=told, message=message)
+        return bool(lacking)
 
     def check_queue_problem(self) -> bool:
         """A workload without quota cannot get any while its queue gives none, active or not. Returns whether that is

@@ -17,6 +17,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import find_condition
 from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.outcome import Verdict
+from multikueue.quota.workload.reasons import Reasons
 from multikueue.testing import NOW, WorkloadBuilder
 from tests.quota.builders import SECOND, after
 from tests.quota.workload.steps import ADMISSION, LOCAL, VERDICT, events, facts, shown, taken, told, workload
@@ -296,6 +297,7 @@ def test_pods_that_are_over(built: WorkloadBuilder, over: dict[str, int] | None,
 # Members of a group of Pods that are to be replaced.
 WAITS = "WaitingForReplacementPods"
 NEEDED = ("True", "PodsFailed", "Some Failed pods need replacement")
+GONE = "The group waits for Pods that replace failed or missing ones:"
 WAITING = workload().admitted().condition(WAITS, reason="Preempted", message="for others")
 
 
@@ -323,3 +325,23 @@ def test_members_that_are_to_be_replaced(
     built: WorkloadBuilder, known: Facts, expected: tuple[str, str, str] | None
 ) -> None:
     assert told(taken(built, known), WAITS) == expected
+
+
+def test_a_group_without_quota_says_that_it_waits_for_members_and_for_how_many() -> None:
+    lost = workload().evicted("ClusterQueueStopped", message="drained").unreserved()
+    found = taken(lost, facts(replaceable=2))
+
+    assert told(found, "QuotaReserved") == ("False", "Pending", f"{GONE} 2")
+    assert told(found, WAITS) == ("True", "ClusterQueueStopped", "drained")
+    granular = facts(replaceable=1, reasons=Reasons(is_granular=True))
+    assert told(taken(lost, granular), "QuotaReserved") == ("False", WAITS, f"{GONE} 1")
+
+
+def test_a_group_whose_members_are_there_again_waits_for_a_cycle() -> None:
+    lost, reasons = workload().evicted().unreserved(), Reasons(is_granular=True)
+    waits = shown(lost.build(), taken(lost, facts(replaceable=1, reasons=reasons)).status)
+    found = step(waits, facts(replaceable=0, reasons=reasons))
+
+    message = "No scheduling cycle has looked at the workload yet"
+    assert told(found, "QuotaReserved") == ("False", "PendingEvaluation", message)
+    assert told(found, WAITS) == ("False", "PodsReady", "No pods need replacement")

@@ -66,10 +66,15 @@ def has_missing(group: PodGroup, remote: PodGroup) -> bool:
 
 
 def replaceable(job: AnyJob, workload: Workload) -> int | None:
-    """The number of members that its Workload has room for and that are missing or failed; None for other jobs."""
+    """The number of members that its Workload has room for and that are missing or failed; None for other jobs.
+
+    The members of a fast group come one by one: it lacks one of a role as long as none is there, as in Kueue.
+    """
     if not isinstance(job, PodGroup):
         return None
     there = roles_of(job)
+    if is_fast(job):
+        return sum(each.count > 0 and not there[each.name] for each in workload_spec(workload).pod_sets)
     return sum(max(0, each.count - there[each.name]) for each in workload_spec(workload).pod_sets)
 
 

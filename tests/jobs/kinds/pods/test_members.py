@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from multikueue.api.jobs.pod import GROUP_FAST_ANNOTATION
 from multikueue.jobs.kinds.pods.members import able, has_missing, members_of, missing, parts, replaceable
 from multikueue.testing import job
 from tests.jobs.kinds.pods.builders import OVER, RUNNING, group, member
@@ -40,6 +41,15 @@ def test_a_member_that_is_not_there_or_failed_is_to_be_replaced_by_one_of_its_ro
     ]
     assert (able(whole), able(group(failed, second))) == (3, 1)
     assert replaceable(job("j").build(), room) is None
+
+
+def test_of_a_group_that_is_admitted_early_members_may_be_to_come_but_not_all() -> None:
+    early = {GROUP_FAST_ANNOTATION: "true"} | role("x")
+    first = member("a", total=3, annotations=early)
+    room = workload_of(group(first))
+    failed = member("a", total=3, annotations=early, status=FAILED)
+    second = member("b", total=3, annotations=early)
+    assert [replaceable(group(*seen), room) for seen in ((first,), (failed,), (failed, second))] == [0, 1, 0]
 
 
 def test_any_other_job_is_one_object() -> None:
