@@ -39,6 +39,7 @@ class CeilingReader:
             return DONE  # a workload that needs the read queues it again once the worker is back
         if last is not None and last <= context.now() < last + SOONEST:
             return Result(again_after=last + SOONEST - context.now())
+        self._forget_those_gone()
         self._read_at[name] = context.now()
         try:
             queues = await read_queues(client, context.store.worker(name).watch_scope.namespaces)
@@ -49,6 +50,11 @@ class CeilingReader:
             self._requeue(name, context.store.ceilings.put(name, queues))
         needed = any(map(is_suspected, context.store.worker(name).workloads)) or context.store.parked()
         return Result(again_after=context.settings.capacity_follow.interval) if needed else DONE
+
+    def _forget_those_gone(self) -> None:
+        for name in self._read_at.keys() - self.context.store.workers.keys():
+            del self._read_at[name]
+            self._told.pop(name, None)
 
     def _complain(self, name: str, why: str) -> None:
         """Logs a failure once while its reason stays the same."""

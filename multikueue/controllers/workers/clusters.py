@@ -208,6 +208,9 @@ class Clusters:
         if self.context.store.forget_worker(name):
             self._before.pop(name, None)
             self._contacts.pop(name, None)
+            self._told_of_path.pop(name, None)
+            self._insecure.discard(name)
+            self.context.identified.pop(name, None)
 
     def _refused(self, cluster: MultiKueueCluster, refusal: RefusedError) -> Condition:
         generation = cluster.metadata.generation

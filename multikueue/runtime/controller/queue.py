@@ -191,10 +191,19 @@ class WorkQueue(Generic[K]):
         self._start_timer(key, delay.total_seconds(), priority)
 
     def retry(self, key: K, *, at_least: timedelta = timedelta()) -> timedelta:
-        """The key failed: queue it after its back-off, which grows until `forget`. Returns the delay."""
+        """The key failed: queue it after its back-off, which grows until `forget`. Returns the delay.
+
+        News that came meanwhile may be that the cause is over, so such a key is due at once; but not when it fails again
+        and again, or a server asked to wait: then it waits as after a first failure, or for as long as it was asked to.
+        Else a key whose every attempt makes news would never rest.
+        """
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = max(self._retries.delay(failures), at_least)
-        self.add_after(key, delay)
+        if key in self._again and (failures > 1 or at_least):
+            delay = max(min(delay, self._retries.delay(1)), at_least)
+            self.add_after(key, delay, self._again.pop(key))
+        else:
+            self.add_after(key, delay)
         if key in self._timers:
             asked = asyncio.get_running_loop().time() + at_least.total_seconds()
             self._timers[key] = self._timers[key]._replace(earliest=asked)

@@ -64,6 +64,18 @@ class Groups(Cache[PodGroup]):
         self._gather_all()
         return super().by(index, value)
 
+    def keys_by(self, index: str, value: Hashable) -> tuple[ObjectKey, ...]:
+        self._gather_all()
+        return super().keys_by(index, value)
+
+    def named(self, index: str) -> tuple[Hashable, ...]:
+        self._gather_all()
+        return super().named(index)
+
+    def going_on(self) -> Iterator[PodGroup]:
+        self._gather_all()
+        return super().going_on()
+
     def _member_changed(self, old: Pod | None, new: Pod | None) -> None:
         touched = (key for pod in (old, new) if pod is not None for key in group_key(pod))
         self._stale.update(dict.fromkeys(touched))
