@@ -501,6 +501,11 @@ class Quota(_Group):
     """Whether jobs with the annotation `multikueue.dev/non-preemptible: "true"` keep their quota against all others:
     whoever may submit jobs may then hold quota for as long as they run."""
 
+    system_priority_classes: Literal["Ignore", "Count"] = "Ignore"
+    """Whether PriorityClasses of Kubernetes itself, `system-cluster-critical` and `system-node-critical`, give a job their
+    priority, which is above all others, as in Kueue, or that of a job without a class (docs/quota.md). Any pod may name
+    them."""
+
     concurrent_admission: bool = False
     """Whether work of a ClusterQueue with a `concurrentAdmissionPolicy` tries each of its flavors by a Workload of its own,
     runs on the first that it gets, and moves to a preferred one (docs/quota.md): Kueue's feature gate ConcurrentAdmission."""

@@ -53,6 +53,10 @@ REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
 SLICE_NAME_ANNOTATION = "kueue.x-k8s.io/workload-slice-name"
 """On all slices of an elastic job, and on its pods: the name of the first slice."""
 
+CLASS_VALUE_ANNOTATION = "multikueue.dev/priority-class-value"
+"""On a Workload, the value of its WorkloadPriorityClass that its priority was last set to: a priority that differs while the
+class has still this value was set by hand, and stays."""
+
 UNDISPATCHABLE_ANNOTATION = "multikueue.dev/undispatchable"
 """On a Workload we keep inactive because its job can never be dispatched: why, and what the user can do."""
 

@@ -197,7 +197,9 @@ async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> list
     from multikueue.errors import Forbidden
 
     try:
-        workload = await _foreseen(client, job)
+        settings = load_settings(config)
+        system = settings is not None and settings.quota.system_priority_classes == "Count"
+        workload = await _foreseen(client, job, should_count_system_classes=system)
     except Forbidden as error:
         note(f"Not seen: {error.message}")
         return []
@@ -233,7 +235,7 @@ async def _foresee_excesses(
         note(f"Not seen: queues of {', '.join(unseen)}: {next(iter(unseen.values()))}")
 
 
-async def _foreseen(client: Client, job: Tree) -> Workload | str | None:
+async def _foreseen(client: Client, job: Tree, *, should_count_system_classes: bool = False) -> Workload | str | None:
     """The Workload that the job would have; a text for a priority class that is missing, None for an unknown kind."""
     from multikueue.api.kinds import PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES
     from multikueue.api.kueue.workload import Workload
@@ -251,6 +253,7 @@ async def _foreseen(client: Client, job: Tree) -> Workload | str | None:
         pod_class=adapter.pod_priority_class(value),
         classes={each.metadata.name: each for each in (await client.list(WORKLOAD_PRIORITY_CLASSES)).items},
         pod_classes={each.metadata.name: each for each in (await client.list(PRIORITY_CLASSES)).items},
+        should_count_system_classes=should_count_system_classes,
     )
     if isinstance(priority, str):
         return f"It would wait: {priority}"

@@ -127,6 +127,7 @@ class Jobs(msgspec.Struct, frozen=True):
                 ByName(store.priority_classes),
                 ByName(store.pod_priority_classes),
                 adapter,
+                should_count_system_classes=self.context.settings.quota.system_priority_classes == "Count",
             ),
             is_queue_multikueue=bool(dispatched),
             is_dispatched=any(store.multikueue_check(w) or self._is_asked_for(w) for w in workloads.values()),

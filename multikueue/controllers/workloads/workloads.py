@@ -17,8 +17,10 @@ from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.compatibility import Compatibility
+from multikueue.api.kueue.concurrent_admission import parent_of
 from multikueue.api.kueue.unadmitted import OF_CYCLES, PENDING
 from multikueue.api.kueue.workload import (
+    CLASS_VALUE_ANNOTATION,
     FINISHED,
     FITS_NO_WORKER,
     QUOTA_RESERVED,
@@ -26,6 +28,7 @@ from multikueue.api.kueue.workload import (
     RequeueState,
     Workload,
     WorkloadStatus,
+    owner_of,
     queue_of,
     workload_spec,
 )
@@ -246,19 +249,26 @@ class Workloads(msgspec.Struct, frozen=True):
             await release(self.context, local.key)
 
     async def _follow_class(self, local: Workload) -> None:
-        """Updates the priority to the value of the named class; the job's reconcile sets the name."""
+        """Updates the priority to the value of the named class once that changes; the job's reconcile sets the name. A
+        priority that somebody gave the Workload by hand stays until then."""
         store = self.context.store
         local = store.workloads.get(local.key) or local  # the version just written
         if local.has(FINISHED) or local.metadata.deletion_timestamp is not None:
             return
         spec = workload_spec(local)
         ref = spec.priority_class_ref
-        if ref is None or ref.kind != kinds.WORKLOAD_PRIORITY_CLASSES.kind:
-            return
+        if ref is None or ref.kind != kinds.WORKLOAD_PRIORITY_CLASSES.kind or parent_of(local) is not None:
+            return  # a variant has the priority of its parent
         found = store.priority_classes.get(ObjectKey("", ref.name))
-        if found is not None and found.value != spec.priority:
-            version = {"resourceVersion": local.metadata.resource_version}
-            body = {"metadata": version, "spec": {"priority": found.value}}
+        known = local.metadata.annotations.get(CLASS_VALUE_ANNOTATION)
+        if found is None or str(found.value) == known:
+            return
+        # Without a note, of a Workload with a job, the priority may be from before there were notes. A write just for the
+        # note is for those that others make, which are few.
+        if found.value != spec.priority or (known is None and owner_of(local) is None):
+            note = {CLASS_VALUE_ANNOTATION: str(found.value)}
+            metadata = {"resourceVersion": local.metadata.resource_version, "annotations": note}
+            body = {"metadata": metadata, "spec": {"priority": found.value}}
             store.workloads.upsert(await self.context.manager.merge_patch(WORKLOADS, local.key, body))
 
     def _is_left_somewhere(self, local: Workload) -> bool:

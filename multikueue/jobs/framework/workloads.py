@@ -34,7 +34,7 @@ from multikueue.api.kueue.workload import (
     prebuilt_workload,
 )
 from multikueue.api.meta import Object, ObjectMeta
-from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.framework.priority import Priority, class_marks
 
 MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
 
@@ -148,7 +148,7 @@ def workload_body(
 ) -> dict[str, Any]:
     """The complete Workload of a job with these pod sets."""
     meta = job.metadata
-    annotations = travelling(meta)
+    annotations = travelling(meta) | class_marks(priority)
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -174,7 +174,7 @@ def group_workload_body(
         "metadata": {
             "name": name,
             "namespace": job.metadata.namespace,
-            "annotations": travelling(job.metadata) | {GROUP_WORKLOAD_ANNOTATION: "true"},
+            "annotations": travelling(job.metadata) | class_marks(priority) | {GROUP_WORKLOAD_ANNOTATION: "true"},
             "finalizers": [RESOURCE_IN_USE],
             "ownerReferences": owners,
         },

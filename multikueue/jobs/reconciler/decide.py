@@ -125,6 +125,8 @@ def resolve_priority(
     classes: Mapping[str, WorkloadPriorityClass],
     pod_classes: Mapping[str, PriorityClass],
     adapter: Adapter = BATCH_JOB,
+    *,
+    should_count_system_classes: bool = False,
 ) -> Priority | str:
     """The priority of the job's Workload, or why there is none. `pod_classes` are all of the cluster, by name."""
     return priorities.resolve(
@@ -132,6 +134,7 @@ def resolve_priority(
         pod_class=adapter.pod_priority_class(job),
         classes=classes,
         pod_classes=pod_classes,
+        should_count_system_classes=should_count_system_classes,
     )
 
 

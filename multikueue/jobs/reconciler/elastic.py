@@ -36,7 +36,7 @@ def decide_elastic(case: Case, now: datetime) -> JobDecision:
     if update.actions:
         return update
     scaled = _scaled(case, last, is_only_slice=before is None)
-    return scaled if scaled.actions else joined(scaled, decide_run(case, runs))
+    return scaled if scaled.actions else joined(update, scaled, decide_run(case, runs))
 
 
 def _scaled(case: Case, last: Workload, *, is_only_slice: bool) -> JobDecision:

@@ -9,6 +9,7 @@ from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     ADMITTED,
+    CLASS_VALUE_ANNOTATION,
     QUOTA_RESERVED,
     UNDISPATCHABLE_ANNOTATION,
     Workload,
@@ -35,7 +36,7 @@ def decide_own(case: Case) -> JobDecision:
         return _decide_missing(case, others)
     surplus = delete(others, "Deleted not matching Workload")
     update = follow_job(case, kept)
-    return joined(surplus, update if update.actions or update.events else decide_run(case, kept))
+    return joined(surplus, update) if update.actions else joined(surplus, update, decide_run(case, kept))
 
 
 def choose(case: Case) -> tuple[Workload | None, tuple[Workload, ...]]:
@@ -122,7 +123,14 @@ def _rewrite(case: Case, workload: Workload) -> JobDecision:
     optional: dict[str, Any] = {"maximumExecutionTimeSeconds": None, "priorityClassRef": None}
     spec_body = optional | case.adapter.workload_body(case.view.job, priority=priority)["spec"]
     event = Event("Normal", "UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
-    return JobDecision(actions=(spec_update(workload, spec_body),), events=(event,))
+    marks = _class_marks(priority, workload)
+    return JobDecision(actions=(annotated_update(workload, spec_body, marks),), events=(event,))
+
+
+def _class_marks(priority: Priority, workload: Workload) -> dict[str, str | None]:
+    """The changes of its annotations, as it gets this priority."""
+    old: dict[str, str | None] = dict.fromkeys(workload.metadata.annotations.keys() & {CLASS_VALUE_ANNOTATION})
+    return old | priorities.class_marks(priority)
 
 
 def follow_job(case: Case, workload: Workload) -> JobDecision:
@@ -135,13 +143,17 @@ def follow_job(case: Case, workload: Workload) -> JobDecision:
         # The queue is immutable while quota is reserved; waiting on in the old one would ignore the user's wish.
         return delete((workload,), "Deleted Workload because the job changed queues")
     changes: dict[str, Any] = {"queueName": wanted_queue} if moved and not workload.has(QUOTA_RESERVED) else {}
-    changes |= _priority_changes(case.view.priority, workload)
     annotations = _gate_changes(case, workload)
+    wanted = case.view.priority
+    events = _late_class(wanted, workload)
+    if not isinstance(wanted, str) and _may_take(wanted, workload):
+        changes |= {"priorityClassRef": wanted.class_ref, "priority": wanted.value}
+        annotations |= _class_marks(wanted, workload)
     if UNDISPATCHABLE_ANNOTATION in workload.metadata.annotations:
         annotations, changes = annotations | {UNDISPATCHABLE_ANNOTATION: None}, changes | {"active": True}
     if annotations:
-        return JobDecision(actions=(annotated_update(workload, changes, annotations),))
-    return JobDecision(actions=(spec_update(workload, changes),) if changes else ())
+        return JobDecision(actions=(annotated_update(workload, changes, annotations),), events=events)
+    return JobDecision(actions=(spec_update(workload, changes),) if changes else (), events=events)
 
 
 def _gate_changes(case: Case, workload: Workload) -> dict[str, str | None]:
@@ -150,17 +162,30 @@ def _gate_changes(case: Case, workload: Workload) -> dict[str, str | None]:
     return {ADMISSION_GATED_BY_ANNOTATION: wanted or None} if gates and gates != wanted else {}
 
 
-def _priority_changes(priority: Priority | str, workload: Workload) -> dict[str, Any]:
-    """The changed fields when the job names another WorkloadPriorityClass. A change of that class's value is followed
-    in the Workload itself, not here.
+def _may_take(priority: Priority, workload: Workload) -> bool:
+    """Whether the Workload is to get this priority, as the job names another WorkloadPriorityClass. A change of that class's
+    value is followed in the Workload itself, not here.
 
     Other classes cannot change. While quota is reserved, the API server refuses to add or remove a class.
     """
     ref = workload_spec(workload).priority_class_ref
-    if isinstance(priority, str) or priority.class_ref == ref:
-        return {}
+    if priority.class_ref == ref:
+        return False
     new, old = priorities.is_workload_class(priority.class_ref), priorities.is_workload_class(ref)
     may = new or old if not workload.has(QUOTA_RESERVED) else new and old
-    if not may or (ref is not None and not old):
-        return {}
-    return {"priorityClassRef": priority.class_ref, "priority": priority.value}
+    return may and (ref is None or old)
+
+
+def _late_class(priority: Priority | str, workload: Workload) -> tuple[Event, ...]:
+    """Says that a class which the job names has no effect, and until when."""
+    if isinstance(priority, str) or priority.class_ref is None or not priorities.is_workload_class(priority.class_ref):
+        return ()
+    ref = workload_spec(workload).priority_class_ref
+    if priorities.is_workload_class(ref) or _may_take(priority, workload):
+        return ()
+    why = (
+        f"its Workload has the priority of the PriorityClass {ref.name} for good: submit the job again"
+        if ref is not None
+        else "its Workload got quota without one: it counts from the next attempt"
+    )
+    return (Event("Warning", "PriorityClassIgnored", f"WorkloadPriorityClass {priority.class_ref.name}: {why}"),)

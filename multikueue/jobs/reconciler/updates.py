@@ -63,7 +63,9 @@ def annotated_update(
     workload: Workload, spec: dict[str, Any], annotations: Mapping[str, str | None]
 ) -> UpdateWorkloadSpec:
     """An update that also sets annotations, or removes those that are None."""
-    metadata = {"resourceVersion": workload.metadata.resource_version, "annotations": dict(annotations)}
+    metadata: dict[str, Any] = {"resourceVersion": workload.metadata.resource_version}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
     return UpdateWorkloadSpec(workload.key, {"metadata": metadata, "spec": spec})
 
 

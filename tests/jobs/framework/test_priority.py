@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from multikueue.api.kubernetes.builtins import PriorityClass
@@ -55,3 +57,22 @@ def test_without_any_class_it_is_zero() -> None:
 @pytest.mark.parametrize(("ref", "yes"), [(workload_class_ref("x"), True), (pod_ref("x"), False), (None, False)])
 def test_which_references_are_kueues(ref: PriorityClassRef | None, yes: bool) -> None:
     assert is_workload_class(ref) is yes
+
+
+SYSTEM = {name: pod_class(name, 2_000_000_000) for name in ("system-cluster-critical", "system-node-critical")}
+
+
+@pytest.mark.parametrize("name", SYSTEM)
+def test_classes_of_the_system_do_not_outrank_anybody(name: str) -> None:
+    ask = partial(resolve, pod_class=name, classes=CLASSES)
+    assert ask(workload_class="", pod_classes=SYSTEM) == Priority()
+    assert ask(workload_class="", pod_classes=POD_CLASSES | SYSTEM) == Priority(7, pod_ref("b"))
+    assert ask(workload_class="urgent", pod_classes=SYSTEM) == Priority(100, workload_class_ref("urgent"))
+    counted = ask(workload_class="", pod_classes=SYSTEM, should_count_system_classes=True)
+    assert counted == Priority(2_000_000_000, pod_ref(name))
+
+
+def test_others_with_such_a_word_in_their_name_count() -> None:
+    known = {name: pod_class(name, 5) for name in ("systematic", "my-system-class")}
+    found = {resolve(workload_class="", pod_class=name, classes={}, pod_classes=known) for name in known}
+    assert found == {Priority(5, pod_ref(name)) for name in known}

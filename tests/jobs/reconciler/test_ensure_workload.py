@@ -23,7 +23,7 @@ from multikueue.jobs.framework.actions import (
     UpdateWorkloadSpec,
 )
 from multikueue.jobs.framework.nesting import Nested
-from multikueue.jobs.framework.priority import Priority, workload_class_ref
+from multikueue.jobs.framework.priority import Priority, class_marks, workload_class_ref
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.testing import NOW, WorkloadBuilder, job
@@ -299,8 +299,9 @@ def test_following_the_priority(had: Priority, reserved: bool, has: Priority, fo
     seen = become(seen, lambda w: w.reserved()) if reserved else seen
     found = actions(JobView(job=HELD, workloads=(seen,), priority=has))
     spec = {"priorityClassRef": has.class_ref, "priority": has.value}
-    patch = {"metadata": {"resourceVersion": "7"}, "spec": spec}
-    assert found == ((UpdateWorkloadSpec(seen.key, patch),) if follows else ())
+    marks: dict[str, str | None] = dict.fromkeys(class_marks(had)) | class_marks(has)
+    metadata: dict[str, Any] = {"resourceVersion": "7", **({"annotations": marks} if marks else {})}
+    assert found == ((UpdateWorkloadSpec(seen.key, {"metadata": metadata, "spec": spec}),) if follows else ())
 
 
 # --- prebuilt --------------------------------------------------------------------------------------------------------

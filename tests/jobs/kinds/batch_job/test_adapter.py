@@ -95,7 +95,11 @@ def test_the_whole_workload_of_a_job() -> None:
             "name": name,
             "namespace": "default",
             "labels": {"kueue.x-k8s.io/job-uid": UID},
-            "annotations": {"provreq.kueue.x-k8s.io/x": "1", "multikueue.dev/non-preemptible": "true"},
+            "annotations": {
+                "provreq.kueue.x-k8s.io/x": "1",
+                "multikueue.dev/non-preemptible": "true",
+                "multikueue.dev/priority-class-value": "100",
+            },
             "finalizers": ["kueue.x-k8s.io/resource-in-use"],
             "ownerReferences": [
                 {
