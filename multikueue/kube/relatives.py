@@ -43,7 +43,7 @@ class Relatives:
         self.gave_up = False
         self._client, self._key, self._job, self._left = client, workload.key, any_owner_of(workload), most
         self._plurals: dict[tuple[str, str], str] = {}
-        self._judged: dict[str, bool] = {}
+        self._judged: dict[tuple[str, str, str], bool] = {}
 
     async def has(self, meta: ObjectMeta, *, far: int = 0) -> bool:
         """Whether the object belongs to the workload."""
@@ -69,11 +69,12 @@ class Relatives:
         return self._key.name in (meta.annotations.get(WORKLOAD_ANNOTATION), prebuilt_workload(meta))
 
     async def _is_ours(self, ref: OwnerReference, far: int) -> bool:
-        if ref.uid not in self._judged:
+        named = ref.kind, ref.name, ref.uid  # who names another object by this UID says nothing about this one
+        if named not in self._judged:
             found = await self._read(ref)
             meta = meta_of(found) if found else ObjectMeta()
-            self._judged[ref.uid] = meta.uid == ref.uid and await self.has(meta, far=far + 1)
-        return self._judged[ref.uid]
+            self._judged[named] = meta.uid == ref.uid and await self.has(meta, far=far + 1)
+        return self._judged[named]
 
     async def _read(self, ref: OwnerReference) -> bytes | None:
         """The object that the reference names; None without one, or if we may not see it."""

@@ -346,6 +346,7 @@ def _known(store: Store, defaults: DefaultQueues | None) -> AdmissionLookups:
     return AdmissionLookups(
         does_dispatch=store.should_dispatch,
         is_nested=lambda namespace, controller: store.nesting.under(namespace, controller) is not None,
+        is_stale=store.nesting.is_stale,
         has_default=lambda namespace: defaults is not None and namespace in defaults,
     )
 

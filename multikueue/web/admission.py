@@ -21,7 +21,7 @@ def _has_no_default(_namespace: str) -> bool:
     return False
 
 
-def _is_not_nested(_namespace: str, _controller: OwnerReference) -> bool:
+def _is_not_so(_namespace: str, _controller: OwnerReference) -> bool:
     return False
 
 
@@ -30,11 +30,14 @@ class AdmissionLookups(msgspec.Struct, frozen=True, kw_only=True):
 
     `does_dispatch`: (namespace, LocalQueue) to whether its ClusterQueue dispatches to workers; None if there is no such
     queue. `is_nested`: (namespace, controller) to whether the objects of that controller belong to a job in a queue.
+    `is_stale`: (namespace, controller) to whether the job of that name is another one, by its UID: such an owner counts for
+    nothing (kueue#14658).
     `has_default`: whether a namespace has a LocalQueue for jobs that name none.
     """
 
     does_dispatch: Callable[[str, str], bool | None]
-    is_nested: Callable[[str, OwnerReference], bool] = _is_not_nested
+    is_nested: Callable[[str, OwnerReference], bool] = _is_not_so
+    is_stale: Callable[[str, OwnerReference], bool] = _is_not_so
     has_default: Callable[[str], bool] = _has_no_default
 
 
@@ -120,36 +123,33 @@ def _about(adapter: Admitting, request: _Request, known: AdmissionLookups, adapt
     job = adapter.submitted(request.object)
     old = adapter.submitted(request.old_object) if request.operation == "UPDATE" else None
     namespace = request.namespace or job.namespace
+    controller = job.controller
+    if controller is not None and known.is_stale(namespace, controller):
+        controller = None
+    is_controlled = controller is not None and adapters.owner(controller.api_version, controller.kind) is not None
     first: list[Patch] = []
-    if _should_default_queue(adapter, job, old, adapters) and known.has_default(namespace):
+    is_due = _should_default_queue(adapter, job, old, adapters, is_controlled=is_controlled)
+    if is_due and known.has_default(namespace):
         first, job = [job.queue_patch(DEFAULT_QUEUE)], job.in_queue(DEFAULT_QUEUE)
-    if not _is_ours(job, old, adapters):
-        return {}
+    if not (job.queue or (old is not None and old.queue)) or (job.is_part and is_controlled):
+        return {}  # in no queue, or a part of a job of ours, which is held with that job
     problem = adapter.refusal(job, old)
     if problem is not None:
         return _denied(request, problem)
     if old is not None and adapter not in adapters.templates:
         return {}  # an existing job keeps its fields; an existing template, though, may make new jobs at any time
-    if job.controller is not None and known.is_nested(namespace, job.controller):
+    if controller is not None and known.is_nested(namespace, controller):
         return {}  # the job that it belongs to is suspended and started, and this one with it
     return _defaults(adapter, job, namespace, known, first)
 
 
-def _is_ours(job: Submission, old: Submission | None, adapters: Adapters) -> bool:
-    """Whether the job is or was in a queue, and is held by itself: a part of a job of ours is held with that job."""
-    return bool(job.queue or (old is not None and old.queue)) and not (job.is_part and _is_controlled(job, adapters))
-
-
-def _should_default_queue(adapter: Admitting, job: Submission, old: Submission | None, adapters: Adapters) -> bool:
+def _should_default_queue(
+    adapter: Admitting, job: Submission, old: Submission | None, adapters: Adapters, *, is_controlled: bool
+) -> bool:
     """Whether the object gets the default queue, where there is one: a new object, or a template that lost its queue.
     An object that a job of ours controls gets a queue with that job, if at all."""
     is_due = old is None or (bool(old.queue) and adapter in adapters.templates)
-    return is_due and not job.queue and not _is_controlled(job, adapters)
-
-
-def _is_controlled(job: Submission, adapters: Adapters) -> bool:
-    owner = job.controller
-    return owner is not None and adapters.owner(owner.api_version, owner.kind) is not None
+    return is_due and not job.queue and not is_controlled
 
 
 def _defaults(

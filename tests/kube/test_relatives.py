@@ -55,6 +55,11 @@ async def test_an_owner_is_read_once() -> None:
     assert side.worker.calls.count("get jobs") == 1
 
 
+async def test_a_wrong_name_beside_an_owners_uid_says_nothing_about_that_owner() -> None:
+    relatives = Relatives(Side().worker, train())
+    assert [await relatives.has(owned("there", name=name)) for name in ("other", "train")] == [False, True]
+
+
 async def test_beyond_the_bound_nobody_belongs_to_it_and_that_is_told() -> None:
     relatives = Relatives(Side().worker, train(), most=1)
     assert (await relatives.has(owned("other", name="other")), relatives.gave_up) == (False, False)

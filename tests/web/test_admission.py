@@ -219,6 +219,28 @@ def test_a_job_that_belongs_to_one_in_a_queue_is_left_to_that(owner: Tree, patch
     assert asked == ([("team", "X", "u")] if owner.get("controller") else [])
 
 
+@pytest.mark.parametrize("has_queue", [True, False], ids=["in a queue", "in the queue for all"])
+@pytest.mark.parametrize("kind", ["Job", "Pod"])
+def test_an_owner_that_only_has_the_name_of_a_job_exempts_nobody(kind: str, has_queue: bool) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": "stale", "controller": True}
+    labels = {"kueue.x-k8s.io/queue-name": "main"} if has_queue else {}
+    body = {"metadata": {"name": "x", "labels": labels, "ownerReferences": [owner]}}
+    body |= {"spec": {"containers": []}} if kind == "Pod" else {"spec": {}}
+
+    def answer(uid: str) -> Tree:
+        known = AdmissionLookups(
+            does_dispatch=dispatched,
+            is_nested=lambda *_: True,
+            is_stale=lambda _, controller: controller.uid != uid,
+            has_default=lambda _: True,
+        )
+        request = review_of(body, resource=PODS) if kind == "Pod" else review_of(body)
+        return response_in(review(request, known, WITH_PODS))
+
+    assert "patch" in answer("parents")
+    assert "patch" not in answer("stale")
+
+
 def test_the_rules_hold_for_what_belongs_to_others_too() -> None:
     job = queued("No Queue")
     job["metadata"]["ownerReferences"] = [{"name": "parent", "controller": True}]

@@ -38,6 +38,12 @@ class Nesting:
         """As `of`, for a job in the namespace that has this controller."""
         return nested(self._line(namespace, controller))
 
+    def is_stale(self, namespace: str, controller: OwnerReference) -> bool:
+        """Whether the job of the controller's name is another one: it owns nothing that names it so (kueue#14658)."""
+        adapter = self._adapters.owner(controller.api_version, controller.kind)
+        job = self._jobs.get(JobKey(adapter.kind.name, namespace, controller.name)) if adapter is not None else None
+        return job is not None and job.metadata.uid != controller.uid
+
     def below(self, uid: str) -> Iterator[JobKey]:
         """The jobs nested below the one with this UID, at most `MOST_HOPS` levels deep."""
         level = [uid]
@@ -57,8 +63,10 @@ class Nesting:
             if adapter is None or not is_whole(adapter):
                 return
             job = self._jobs.get(JobKey(adapter.kind.name, namespace, controller.name))
-            if job is None or job.metadata.uid != controller.uid:
+            if job is None:
                 yield None
+                return
+            if job.metadata.uid != controller.uid:
                 return
             yield Ancestor(is_in_queue=bool(adapter.queue_name(job)), is_admitted=self._admitted(job))
             controller = controller_of(job.metadata)

@@ -59,7 +59,7 @@ BARE = job("parent").build()
         (BARE, child("child", BARE).queue("main"), None),
         (PARENT, child("child", PARENT, controls=False).queue("main"), None),
         (PARENT, child("child", PARENT, CRON).queue("main"), None),
-        (PARENT, child("child", PARENT, uid="another").queue("main"), Nested.UNSEEN),
+        (PARENT, child("child", PARENT, uid="another").queue("main"), None),
         (PARENT, child("child", gadget("g"), GADGETS).queue("main"), Nested.UNSEEN),
         (PARENT, child("child", gadget("g"), THINGS).queue("main"), Nested.UNSEEN),
         (PARENT, child("child", PARENT, PODS).queue("main"), None),
@@ -91,6 +91,27 @@ def test_it_is_admitted_when_the_uppermost_one_in_a_queue_is() -> None:
     middle = child("middle", top, GADGETS).queue("main").build()
     cluster.put(top, middle, child("child", middle).build())
     assert (cluster.of("child"), cluster.of("middle")) == (Nested.ADMITTED, Nested.ADMITTED)
+
+
+def test_an_owner_that_only_has_the_name_of_a_job_counts_for_nothing_at_any_level() -> None:
+    cluster = Cluster(GADGETS, admitted=("top",))
+    top = gadget("top", labels=QUEUE)
+    middle = child("middle", top, GADGETS, uid="before").queue("main").build()
+    cluster.put(top, middle, child("child", middle).build())
+    assert (cluster.of("middle"), cluster.of("child")) == (None, Nested.WAITING), "middle is the uppermost one"
+
+
+def test_the_job_of_an_owners_name_may_be_another() -> None:
+    cluster = Cluster(PODS)
+    cluster.put(PARENT, pods.pod("p"))
+    is_stale, uid = cluster.nesting.is_stale, PARENT.metadata.uid
+    named = OwnerReference(api_version="batch/v1", kind="Job", name="parent", uid=uid, controller=True)
+    stale = msgspec.structs.replace(named, uid="another")
+    assert [is_stale(PARENT.metadata.namespace, each) for each in (named, stale)] == [False, True]
+    assert is_stale("default", OwnerReference(api_version="v1", kind="Pod", name="p", uid="another", controller=True))
+    assert not is_stale("elsewhere", stale)
+    assert not is_stale("default", msgspec.structs.replace(stale, name="unseen"))
+    assert not is_stale("default", msgspec.structs.replace(stale, kind="CronJob"))
 
 
 def test_a_job_of_the_same_name_in_another_namespace_is_another() -> None:
