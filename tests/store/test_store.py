@@ -35,6 +35,7 @@ from multikueue.quota.requests.devices import DeviceRules
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.store.views import Views
+from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import (
     NOW,
     admission_check,
@@ -744,3 +745,32 @@ def test_on_a_standby_no_worker_is_lost_and_to_a_leader_each_as_any_other() -> N
     store.lead()
     for worker in (known, met, store.worker("w3")):
         assert worker.link.lost_at(timeout) == NOW + timeout
+
+
+def _copy_there(worker: WorkerView) -> None:
+    worker.workloads.upsert(local().origin().build())
+
+
+def _job_there(worker: WorkerView) -> None:
+    worker.jobs.upsert(job("job").origin().prebuilt("wl").build())
+
+
+def _job_asked_for(worker: WorkerView) -> None:
+    worker.ask_for_job(KEY, Asked("attempt", NOW))
+
+
+@pytest.mark.parametrize("put", [_copy_there, _job_there, _job_asked_for], ids=lambda put: put.__name__)
+@pytest.mark.parametrize("is_reachable", [True, False], ids=["connected", "away"])
+def test_a_worker_with_something_of_ours_is_not_forgotten(
+    put: Callable[[WorkerView], None], is_reachable: bool
+) -> None:
+    store, _ = stored()
+    worker = store.worker("w9")
+    worker.connected()
+    if not is_reachable:
+        worker.disconnected("its MultiKueueCluster is gone", NOW)
+    put(worker)
+    assert not store.forget_worker("w9")
+    assert store.workers["w9"].may_have(KEY)
+    worker.forget()
+    assert store.forget_worker("w9")

@@ -165,3 +165,19 @@ def test_a_job_of_a_kind_that_does_not_say_so_is_over_once_its_status_is_that_of
     mark = f'{{"{ORIGIN_LABEL}":"multikueue","{PREBUILT_LABEL}":"wl"}}'
     store.worker("w1").jobs.upsert(run("there", mark, status))
     assert grouped(store).is_job_finished == is_over
+
+
+@pytest.mark.parametrize("ago", [timedelta(minutes=15), timedelta(days=365)], ids=str)
+def test_a_worker_with_a_copy_that_cannot_be_read_is_never_lost(ago: timedelta) -> None:
+    """What cannot be read may run."""
+    store, _ = stored()
+    store.workloads.upsert(local().nominated("w1").version(5).build())
+    worker = store.worker("w1")
+    worker.workloads.unreadable[KEY] = "bad JSON"
+    worker.suspected(NOW)
+    worker.isolated()
+    remote = grouped(store).remote("w1")
+    assert remote is not None
+    assert not remote.is_reachable
+    assert not remote.is_lost(NOW + ago, timedelta(minutes=15))
+    assert remote.link.lost_at(timedelta(minutes=15)) is None

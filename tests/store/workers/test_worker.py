@@ -266,3 +266,18 @@ def test_what_a_standby_could_not_watch_counts_from_its_take_over() -> None:
         failure = worker.watch_scope.namespace_failure(namespace)
         assert failure is not None
         assert failure.since == NOW
+
+
+@pytest.mark.parametrize("deletion", ["a watch event", "a list without it"])
+def test_the_deletion_of_a_job_answers_the_request_for_it(deletion: str) -> None:
+    """Else quota is held for a job that is gone."""
+    worker = view()
+    there = job("job").prebuilt("wl").build()
+    worker.jobs.upsert(there)
+    worker.ask_for_job(KEY, ASKED)
+    if deletion == "a watch event":
+        worker.jobs.remove(there)
+    else:
+        worker.jobs.of(JOBS).replace(())
+    assert worker.expectations.asked(KEY) is None
+    assert not worker.may_run(KEY)

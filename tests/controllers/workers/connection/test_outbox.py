@@ -19,6 +19,8 @@ from fakekube.model.wire import Request
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
+from multikueue.dispatch.copies.plan import Found, Plan, Running
+from multikueue.dispatch.group.group import Asked, attempt_of
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError
 from multikueue.runtime import run_controller
 from multikueue_simulator.time import VirtualLoop
@@ -337,3 +339,38 @@ async def test_an_end_that_nobody_has_heard_of_is_read_and_brought_home() -> Non
     status = (world.manager.find(kinds.JOBS, JOB) or {})["status"]
     assert [c["type"] for c in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
     assert world.condition("Finished") is not None
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "evicted", "finished", "deleted", "another plan", "asked elsewhere"])
+async def test_a_job_is_started_on_a_look_of_its_own(meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes before it takes time: here a read of what an earlier request may have made."""
+    world = table()
+    world.submit()
+    await world.settle()
+    key, worker, cluster = world.key(), world.store.worker("w1"), world.workers["w1"]
+    world.admit("w1")
+    local = world.store.workloads.get(key)
+    assert local is not None
+    attempt = attempt_of(local)
+    desired = (Found(cluster="w1", why="a request without an answer"), Running(cluster="w1", why="first to admit"))
+    world.store.plans.put(key, Plan(local=local, attempt=attempt, at=world.now(), desired=desired, origin="multikueue"))
+    worker.ask_for_job(key, Asked(attempt, world.now()))
+    get = cluster.get
+
+    async def while_it_is_read(kind: Any, name: ObjectKey) -> Any:
+        match meanwhile:
+            case "evicted":
+                world._set("w1", "job", Evicted="True")
+            case "finished":
+                world._set("w1", "job", Finished="True")
+            case "deleted":
+                cluster.drop(kinds.WORKLOADS, key)
+            case "another plan":
+                world.store.plans.put(key, Plan(local=local, attempt=attempt, at=world.now()))
+            case "asked elsewhere":
+                world.store.worker("w2").ask_for_job(key, Asked(attempt, world.now()))
+        return await get(kind, name)
+
+    monkeypatch.setattr(cluster, "get", while_it_is_read)
+    await world.outboxes["w1"].reconcile(key)
+    assert world.runs_on() == (["w1"] if meanwhile == "nothing" else [])
