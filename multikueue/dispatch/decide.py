@@ -16,6 +16,7 @@ from multikueue.api.meta import Condition, find_condition, without_condition
 from multikueue.dispatch.copies.plan import Found, Plan, Running
 from multikueue.dispatch.group.group import Group
 from multikueue.dispatch.group.phases import Phase, View, has_won, phase_of, view
+from multikueue.dispatch.handlers.doubts import with_doubts
 from multikueue.dispatch.handlers.evicting import evicted
 from multikueue.dispatch.handlers.finishing import completing, finished
 from multikueue.dispatch.handlers.nominating import nominating, slice_pinned
@@ -47,7 +48,7 @@ def decide(group: Group, now: datetime) -> Decision:
     outcome = HANDLERS[phase](seen)
     if phase is not Phase.UNREADABLE and any(remote.asked is not None for remote in group.remotes):
         outcome = _with_reads(outcome, group, now)
-    return _decision(phase, outcome)
+    return _decision(phase, with_doubts(outcome, group, now))
 
 
 def _decision(phase: Phase, outcome: Outcome) -> Decision:

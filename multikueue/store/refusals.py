@@ -18,9 +18,10 @@ TOLD_AGAIN = timedelta(minutes=50)
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Since when a write fails, the latest words, and when they were last told; None: not yet."""
+    """Since when a write fails, what it is, the latest words, and when they were last told; None: not yet."""
 
     since: datetime
+    what: str
     words: str
     told: datetime | None = None
 
@@ -30,32 +31,51 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Refusals:
-    """By what is written (such as `workload`, or `job`), on which cluster (empty: the manager's), and its key."""
+    """By the key of what is written, and the cluster (empty: the manager's)."""
 
     def __init__(self) -> None:
-        self._of: dict[tuple[str, str, Hashable], Refusal] = {}
+        self._of: dict[Hashable, dict[str, Refusal]] = {}
 
-    def fails(self, what: str, key: Hashable, words: str, now: datetime, *, cluster: str = "", is_sure: bool) -> bool:
-        """A write fails with these words. Returns whether to tell them: they are new, or were told long ago.
+    def fails(self, key: Hashable, what: str, why: str, now: datetime, *, cluster: str = "", is_sure: bool) -> bool:
+        """A write fails. Returns whether to tell them: they are new, or were told long ago.
         `is_sure`: the same write would fail again; else it is told once that lasts."""
-        place = (what, cluster, key)
-        before = self._of.get(place) or Refusal(now, words)
+        before, words = self.get(key, cluster=cluster), f"{what}: {why}"
+        if before is None or before.what != what:
+            before = Refusal(now, what, words)
         is_due = is_sure or before.is_told or now >= before.since + LASTING
         is_news = before.told is None or before.words != words or now >= before.told + TOLD_AGAIN
         told = now if is_due and is_news else before.told
-        self._of[place] = Refusal(before.since, words, told)
+        self._of.setdefault(key, {})[cluster] = Refusal(before.since, what, words, told)
         return is_due and is_news
 
-    def get(self, what: str, key: Hashable, *, cluster: str = "") -> Refusal | None:
-        """The lasting failure of a write that was told."""
-        found = self._of.get((what, cluster, key))
-        return found if found is not None and found.is_told else None
+    def get(self, key: Hashable, *, cluster: str = "") -> Refusal | None:
+        found = self._of.get(key) if self._of else None
+        return found.get(cluster) if found else None
 
-    def over(self, what: str, key: Hashable, *, cluster: str = "") -> None:
-        """The write succeeded, or is not wanted any more."""
-        if self._of:
-            self._of.pop((what, cluster, key), None)
+    def told(self, key: Hashable, cluster: str) -> str:
+        """The words that were told of that cluster; empty if none were."""
+        found = self.get(key, cluster=cluster)
+        return found.words if found is not None and found.is_told else ""
 
-    def count(self) -> Counter[tuple[str, str]]:
-        """The number of told failures by what is written, and cluster."""
-        return Counter((what, cluster) for (what, cluster, _), each in self._of.items() if each.is_told)
+    def over(self, key: Hashable, *, cluster: str = "", what: str = "") -> bool:
+        """The write (empty: whichever) succeeded, or is not wanted any more. Returns whether its failure had been told."""
+        ended = self.get(key, cluster=cluster)
+        if ended is None or what not in ("", ended.what):
+            return False
+        del self._of[key][cluster]
+        if not self._of[key]:
+            del self._of[key]
+        return ended.is_told
+
+    def clusters(self, key: Hashable) -> tuple[str, ...]:
+        """Where writes of that key fail."""
+        return tuple(self._of.get(key, ())) if self._of else ()
+
+    def count(self, now: datetime) -> Counter[tuple[str, str]]:
+        """The number of failures that are sure or last, by the kind of key, and cluster."""
+        return Counter(
+            ("workload" if cluster else "job", cluster)
+            for found in self._of.values()
+            for cluster, each in found.items()
+            if each.is_told or now >= each.since + LASTING
+        )

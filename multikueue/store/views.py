@@ -211,6 +211,7 @@ class Views(msgspec.Struct, frozen=True):
             asked=expected.asked(key),
             read_at=expected.looked(key),
             unfit=expected.unfit(key, self.store.now()) if expected.is_passed_over(key) else None,
+            failing=self.store.refusals.told(key, name),
         )
 
     def _job_state(self, held: AnyJob, job: JobKey | None) -> JobState:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from testbed.client import ApiError, eventually
-from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
+from testbed.objects import ADMISSION_CHECK, CLUSTER_QUEUE, MULTIKUEUE_CONTROLLER, WORKLOAD, job
 from tests.real.harness import Team, starts
 
 pytestmark = [
@@ -118,3 +118,26 @@ async def test_whatever_a_worker_says_of_its_copy_the_next_one_gets_its_turn(cre
     assert worker == "worker2"
     await crew.complete(worker)
     await crew.finished()
+
+
+async def test_a_job_with_a_port_a_secret_an_alias_and_a_variable_twice_runs(crew: Team) -> None:
+    """The API server takes these in a Job, and refuses them in a Workload; Kueue there compares containers."""
+    body = job("job", crew.namespace, managed_by=MULTIKUEUE_CONTROLLER)
+    spec = body["spec"]["template"]["spec"]
+    spec["containers"][0] |= {
+        "ports": [{"containerPort": 8080, "name": name} for name in ("first", "last")],
+        "env": [{"name": "A", "value": value} for value in ("1", "2")],
+    }
+    spec["imagePullSecrets"] = [{"name": "s"}, {"name": "s"}]
+    spec["hostAliases"] = [{"ip": "10.0.0.1", "hostnames": [name]} for name in ("a", "b")]
+    async with starts(crew) as record:
+        await crew.manager.create(body)
+        worker = await record.first()
+        await eventually(lambda: crew.is_true("Admitted"))
+        await anyio.sleep(2)  # the worker's Kueue would call the copy out of sync
+        pods = (await crew.remote_jobs())[worker]["spec"]["template"]["spec"]
+        assert [alias["hostnames"] for alias in pods["hostAliases"]] == [["a"], ["b"]]
+        assert [port["name"] for port in pods["containers"][0]["ports"]] == ["last"]
+        await crew.complete(worker)
+        assert (await crew.finished())["status"]["succeeded"] == 1
+        assert not (await record.settled()).twice()

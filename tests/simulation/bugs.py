@@ -265,7 +265,7 @@ def deleted_workloads_are_not_cleaned_up() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=30, within=31)
+@bug(caught_by=51, within=52)
 def nobody_looks_at_what_workers_hold() -> Iterator[None]:
     """Neither a new leader nor the sweep asks for copies of workloads that are no more."""
     with replaced(worker.WorkerView, "held", lambda _real: lambda self: set()):

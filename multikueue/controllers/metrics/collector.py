@@ -89,7 +89,7 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
             "Writes that an API server refuses, or does not answer, again and again",
             labels=("cluster", "what"),
         )
-        for (what, cluster), number in sorted(self.store.refusals.count().items()):
+        for (what, cluster), number in sorted(self.store.refusals.count(self.store.now()).items()):
             family.add_metric((cluster or MANAGER, what), number)
         return family
 

@@ -53,9 +53,6 @@ from multikueue.telemetry import get_logger
 
 log = get_logger()
 
-REFUSED_JOB = "job"
-"""The name of these refusals in `store.refusals`."""
-
 _WRITES: Mapping[type, str] = {
     CreateWorkload: "the Workload of the job cannot be made",
     UpdateWorkloadSpec: "the Workload of the job cannot be updated",
@@ -76,7 +73,7 @@ class Jobs(msgspec.Struct, frozen=True):
     async def reconcile(self, key: JobKey) -> Result:
         job = self.context.store.jobs.get(key)
         if job is None:
-            self.context.store.refusals.over(REFUSED_JOB, key)
+            self.context.store.refusals.over(key)
             return Result()
         adapter = self.context.store.adapters.named(key.kind)
         kind, subject = subject_of(self.context, job)
@@ -94,18 +91,18 @@ class Jobs(msgspec.Struct, frozen=True):
             except ApiError as error:
                 self._refused(action, key, job, error)
                 raise
-        self.context.store.refusals.over(REFUSED_JOB, key)
+        self.context.store.refusals.over(key)
         return Result(again_after=decision.again_after)
 
     def _refused(self, action: object, key: JobKey, job: AnyJob, error: ApiError) -> None:
         """Tells the user what the API server says, once: a schema, a quota, a policy or a webhook may refuse what we write,
         as long as nobody changes it."""
         context, what = self.context, _WRITES.get(type(action), "the job cannot be written")
-        words = excerpt(f"{what}: {error.status} {error.reason}: {error.message}")
+        why = excerpt(f"{error.status} {error.reason}: {error.message}")
         is_sure = not isinstance(error, (Conflict, NotFound, Unauthorized, Throttled, ServerError))
-        if context.store.refusals.fails(REFUSED_JOB, key, words, context.now(), is_sure=is_sure):
+        if context.store.refusals.fails(key, what, why, context.now(), is_sure=is_sure):
             kind, subject = subject_of(context, job)
-            context.recorder.emit(kind, subject, type_="Warning", reason=REFUSED, message=words)
+            context.recorder.emit(kind, subject, type_="Warning", reason=REFUSED, message=f"{what}: {why}")
 
     def _view(self, job: AnyJob, adapter: Adapter) -> JobView:
         store = self.context.store

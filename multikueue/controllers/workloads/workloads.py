@@ -42,7 +42,7 @@ from multikueue.controllers.workloads.variants import in_family
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.decide import Decision, decide, nominate, plan
 from multikueue.dispatch.group import fit
-from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.group import Group, Remote
 from multikueue.dispatch.group.phases import Phase, choose, phase_of, view
 from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.dispatch.handlers.outcome import sooner
@@ -349,6 +349,8 @@ def _gone(context: ReconcileContext, key: ObjectKey) -> Result:
 
 def _forget(context: ReconcileContext, key: ObjectKey) -> None:
     context.store.forget(key)
+    for cluster in context.store.refusals.clusters(key):
+        context.store.refusals.over(key, cluster=cluster)
     context.strategies.forget(key)
 
 
@@ -399,7 +401,20 @@ def _keep(context: ReconcileContext, group: Group, decision: Decision) -> None:
     """Makes the written decision the plan, and queues the key in each outbox that has something to do."""
     made = plan(group, decision, context.now())
     context.store.plans.put(group.key, made)
+    wanted = set()
     for remote in group.remotes:
         outbox = context.queues.outboxes.get(remote.cluster)
         if outbox is not None and effects(made, remote, made.at):
             outbox.add(group.key)
+            wanted.add(remote.cluster)
+    refusals = context.store.refusals
+    for cluster in refusals.clusters(group.key):
+        if cluster not in wanted and not _may_be_tried_again(group.remote(cluster), decision):
+            refusals.over(group.key, cluster=cluster)
+
+
+def _may_be_tried_again(remote: Remote | None, decision: Decision) -> bool:
+    """Whether what the worker did not do may be asked of it again, though nothing is asked now."""
+    if decision.phase is Phase.NOMINATING:
+        return True
+    return remote is not None and (remote.unfit is not None or remote.asked is not None or not remote.is_reachable)

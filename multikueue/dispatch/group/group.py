@@ -110,10 +110,13 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """The attempt whose job was requested, and until when the request may still take effect if no answer comes."""
+    """The attempt whose job was requested, and until when the request may still take effect if no answer comes. `since`: when
+    it was first requested, None if that is unknown; `why`: what came instead of an answer."""
 
     attempt: str
     until: datetime
+    since: datetime | None = None
+    why: str = ""
 
 
 class Unfit(msgspec.Struct, frozen=True):
@@ -160,7 +163,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     `is_configured` is False for a worker that is not (any more) in the workload's MultiKueueConfig. `asked` is the request
     for the job whose outcome is unknown, `read_at` the time of the last live read of its job. `unfit` says why the
     worker cannot take this workload (for example a foreign object of its name), `never` why the worker can never admit
-    its copy; empty if it can, or if that is unknown.
+    its copy; empty if it can, or if that is unknown. `failing` has the words of a call about the workload that fails there
+    again and again.
     """
 
     cluster: str
@@ -173,6 +177,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     read_at: datetime | None = None
     unfit: Unfit | None = None
     never: str = ""
+    failing: str = ""
 
     @property
     def is_reachable(self) -> bool:

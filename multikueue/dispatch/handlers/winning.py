@@ -15,6 +15,7 @@ from multikueue.dispatch.copies.plan import Desired, InStep, Running, Scaled
 from multikueue.dispatch.group import words
 from multikueue.dispatch.group.group import MAX_NOMINATED, Remote
 from multikueue.dispatch.group.phases import View, readmitted_until
+from multikueue.dispatch.handlers.doubts import until_doubtful
 from multikueue.dispatch.handlers.evicting import report_held_up
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check
 from multikueue.dispatch.handlers.removal import job_removal, loser_removals
@@ -51,8 +52,10 @@ def admitted(v: View) -> Outcome:
         return unchanged(v, desired=(*losers, *in_step))  # the local job is not seen yet, or not fully stopped
     if not _is_named(v):
         return _name(v, (*losers, *in_step))
-    run = Running(cluster=v.won.cluster, why="first to admit")
-    return unchanged(v, desired=(*losers, *in_step, run))
+    run, again = Running(cluster=v.won.cluster, why="first to admit"), until_doubtful(v.group, v.won, v.now)
+    # Later the job is read, once no request can make it any more.
+    is_asked = again is None or again > timedelta()
+    return unchanged(v, desired=(*losers, *in_step, *((run,) if is_asked else ())), after=again if is_asked else None)
 
 
 def _can_take_over(v: View, remote: Remote) -> bool:

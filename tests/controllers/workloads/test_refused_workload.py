@@ -99,7 +99,7 @@ async def test_a_workload_that_cannot_be_made_is_told_once_in_the_servers_words(
     ((reason, words),) = world.said()
     assert reason == "Refused"
     assert words == f"the Workload of the job cannot be made: {error.status} {error.reason}: {error.message}"
-    assert world.store.refusals.count() == {("job", ""): 1}
+    assert world.store.refusals.count(world.time) == {("job", ""): 1}
 
     error.message = "other words"
     world.queues.jobs.add(JobKey(kinds.JOBS.name, NAMESPACE, "job"))
@@ -109,7 +109,7 @@ async def test_a_workload_that_cannot_be_made_is_told_once_in_the_servers_words(
     world.manager.fault = lambda _verb, _plural: None
     world.queues.jobs.add(JobKey(kinds.JOBS.name, NAMESPACE, "job"))
     await world.settle()
-    assert world.store.refusals.count() == {}
+    assert world.store.refusals.count(world.time) == {}
     assert world.copies() == ["w1", "w2", "w3"]
 
 
@@ -121,4 +121,4 @@ async def test_a_refused_workload_of_a_deleted_job_is_not_counted_any_more() -> 
     await world.settle()
     world.manager.drop(kinds.JOBS, JOB)
     await world.settle()
-    assert world.store.refusals.count() == {}
+    assert world.store.refusals.count(world.time) == {}

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import singledispatchmethod
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.jobs.pod import PodGroup
@@ -36,12 +38,16 @@ from multikueue.dispatch.copies.actions import (
 )
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.copies.plan import Plan
-from multikueue.dispatch.group.group import Asked, Unfit
+from multikueue.dispatch.group.group import Asked, Unfit, attempt_of
+from multikueue.dispatch.handlers.doubts import failing
 from multikueue.errors import (
     AlreadyExists,
     ApiError,
     ClusterUnreachable,
     Conflict,
+    Forbidden,
+    Invalid,
+    MultiKueueError,
     NotFound,
     ServerError,
     Throttled,
@@ -53,6 +59,7 @@ from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.caches.cache import Cache
+from multikueue.store.refusals import LASTING, Refusals
 from multikueue.store.workers.expectations import AWAY_MEMORY, CONFLICT_MEMORY
 from multikueue.store.workers.worker import WorkerView, prebuilt_key
 from multikueue.telemetry import get_logger
@@ -67,6 +74,18 @@ CARRIED_OUT = timedelta(minutes=1)
 so nothing more arrives; but the server may still carry out what it has received by then."""
 
 log = get_logger()
+
+
+_WORDS: Mapping[type[Action], str] = {
+    CreateWorkload: "the copy is refused",
+    PatchWorkload: "the copy cannot be updated",
+    PatchStatus: "the status of the copy cannot be written",
+    DeleteWorkload: "the copy cannot be deleted",
+    CreateJob: "the job is refused",
+    PatchJob: "the job cannot be updated",
+    FindJob: "the job that may have been made there cannot be read",
+    DeleteJob: "the job cannot be deleted",
+}
 
 
 def _nobody() -> None:
@@ -147,8 +166,35 @@ class Outbox:
 
     async def _perform_one(self, action: Action, key: ObjectKey) -> None:
         log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
-        with self._waiting():
-            await self._perform(action, key)
+        try:
+            with self._waiting():
+                await self._perform(action, key)
+        except MultiKueueError as error:
+            self._fails(action, key, error)
+            raise
+        if not self.worker.expectations.is_passed_over(key):
+            self._succeeded(_WORDS[type(action)], key)
+
+    def _succeeded(self, what: str, key: ObjectKey) -> None:
+        if self._refusals.over(key, cluster=self.worker.name, what=what):
+            self.context.queues.workloads.add(key)
+
+    def _fails(self, action: Action, key: ObjectKey, error: MultiKueueError) -> None:
+        """The call will be made again. What lasts is told once: by an event, and in the check's message."""
+        what, why, name = _WORDS[type(action)], excerpt(str(error)), self.worker.name
+        is_sure = isinstance(error, (Forbidden, Invalid))
+        if self._refusals.fails(key, what, why, self.context.now(), cluster=name, is_sure=is_sure):
+            self._tell(key, failing(name, f"{what}: {why}"))
+            self.context.queues.workloads.add(key)
+
+    @property
+    def _refusals(self) -> Refusals:
+        return self.context.store.refusals
+
+    def _tell(self, key: ObjectKey, message: str) -> None:
+        local = self.context.store.workloads.get(key)
+        if local is not None:
+            self.context.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message)
 
     def _may_run_beside(self, key: ObjectKey, plan: Plan) -> bool:
         """Whether another worker has, or may have, the job by now. The next plan takes account of it (I1)."""
@@ -204,7 +250,7 @@ class Outbox:
             except AlreadyExists:
                 await self._adopt(WORKLOADS, self.worker.workloads, key)
             except ApiError as error:
-                self._refused(key, f"the copy is refused: {error}", error)
+                self._refused(key, _WORDS[CreateWorkload], error)
             else:
                 self.worker.workloads.upsert(made)
 
@@ -215,14 +261,21 @@ class Outbox:
         job = self.context.store.local_job(local) if local else None
         if local is None or job is None:
             return
-        before = self.worker.expectations.asked(key)
-        until = self.context.now() + self.context.settings.dispatch.call_timeout + CARRIED_OUT
-        self.worker.ask_for_job(key, Asked(action.attempt, until))
+        before, now = self.worker.expectations.asked(key), self.context.now()
+        until = now + self.context.settings.dispatch.call_timeout + CARRIED_OUT
+        is_first = before is None or before.attempt != action.attempt or before.since is None
+        asked = Asked(action.attempt, until, now if is_first or before is None else before.since)
+        self.worker.ask_for_job(key, asked)
         for part in missing(job, self.worker.job_of(key)):
             try:
                 await self._create_part(part, key, local, action.attempt)
             except (ApiError, ClusterUnreachable) as error:
                 if _is_unsure(error):
+                    if self.worker.expectations.asked(key) is None:
+                        raise  # the watch has shown the job by now
+                    self.worker.ask_for_job(key, replace(asked, why=excerpt(str(error))))
+                    if is_first:
+                        self.context.queues.workloads.add(key)  # it decides how long the job is requested again
                     raise
                 name = self.context.store.adapters.of(part).kind.name
                 await self._not_made(key, JobKey(name, *part.key), error, before)
@@ -263,20 +316,28 @@ class Outbox:
         self.worker.expectations.answered(key)
         if isinstance(error, (ClusterUnreachable, Unauthorized)):
             self._pass_over(key, str(error), AWAY_MEMORY)
-        self._refused(key, f"the job is refused: {error}", error)
+        self._refused(key, _WORDS[CreateJob], error)
 
     @_perform.register
     async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
         """One live read, needed only after lost answers and forgotten ends; two where the copy may have been left out:
-        without it the job would look like one whose copy is gone."""
+        without it the job would look like one whose copy is gone. A worker that was asked, and has no job, may not take it."""
         local, began = self.context.store.workloads.get(key), self.context.now()
         name = self.context.store.owner(local) if local else None
         if self.worker.workloads.may_have_left_out((key,)):
             await self._read(WORKLOADS, self.worker.workloads, key)
-        if name is not None:
-            await self._find(name)
+        is_there = name is not None and await self._find(name)
         self.worker.expectations.look(key, began)
+        asked = self.worker.expectations.asked(key)
         self._answered(key)
+        if (
+            asked is not None
+            and asked.why
+            and not is_there
+            and local is not None
+            and asked.attempt == attempt_of(local)
+        ):
+            self._pass_on(key, _WORDS[CreateJob], asked.why)
 
     async def _find(self, job: JobKey) -> bool:
         group = self.context.store.jobs.get(job)
@@ -388,18 +449,31 @@ class Outbox:
     def _is_ours(self, found: Object) -> bool:
         return found.metadata.labels.get(ORIGIN_LABEL) == self.context.origin
 
-    def _refused(self, key: ObjectKey, text: str, error: ApiError | ClusterUnreachable) -> None:
-        """Raises a transient error, for a retry. An error that will repeat makes the worker unfit for a while."""
-        if isinstance(error, (Throttled, ServerError, Unauthorized, Conflict, ClusterUnreachable)):
+    def _refused(self, key: ObjectKey, what: str, error: ApiError | ClusterUnreachable) -> None:
+        """Raises a transient error, for a retry, as long as it does not last. An error that will repeat makes the worker unfit
+        for a while."""
+        if isinstance(error, (Unauthorized, Conflict, ClusterUnreachable)):
             raise error
-        self._unfit(key, text)
+        if not isinstance(error, (Throttled, ServerError)):
+            self._unfit(key, f"{what}: {error}")
+            return
+        before = self._refusals.get(key, cluster=self.worker.name)
+        lasts = before is not None and self.context.now() >= before.since + LASTING
+        if not lasts and not _is_of_webhook(error):
+            raise error
+        self._pass_on(key, what, str(error))
 
-    def _unfit(self, key: ObjectKey, text: str) -> None:
-        self._pass_over(key, text, CONFLICT_MEMORY)
-        local = self.context.store.workloads.get(key)
-        if local is not None:
-            message = f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one'
-            self.context.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message)
+    def _pass_on(self, key: ObjectKey, what: str, why: str) -> None:
+        """Has other workers take the workload: for five seconds at first, and for longer, the longer this one does not."""
+        now, name = self.context.now(), self.worker.name
+        self._refusals.fails(key, what, excerpt(why), now, cluster=name, is_sure=True)
+        before = self._refusals.get(key, cluster=name)
+        lasted = now - before.since if before is not None else AWAY_MEMORY
+        self._unfit(key, f"{what}: {why}", min(max(lasted, AWAY_MEMORY), CONFLICT_MEMORY))
+
+    def _unfit(self, key: ObjectKey, text: str, memory: timedelta = CONFLICT_MEMORY) -> None:
+        self._pass_over(key, text, memory)
+        self._tell(key, f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one')
         log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=excerpt(text))
 
     def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
@@ -410,4 +484,11 @@ class Outbox:
 
 def _is_unsure(error: ApiError | ClusterUnreachable) -> bool:
     """Whether the server may have carried out the failed request."""
-    return error.was_sent if isinstance(error, ClusterUnreachable) else isinstance(error, ServerError)
+    if isinstance(error, ClusterUnreachable):
+        return error.was_sent
+    return isinstance(error, ServerError) and not _is_of_webhook(error)
+
+
+def _is_of_webhook(error: ApiError | ClusterUnreachable) -> bool:
+    """Whether a webhook of the server does not answer: it is asked before anything is stored, so nothing was made."""
+    return isinstance(error, ServerError) and "failed calling webhook" in error.message

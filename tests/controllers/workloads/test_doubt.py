@@ -1,0 +1,198 @@
+"""Workers that say neither yes nor no, to whatever is asked of them: nobody waits for ever, and nobody waits in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.meta import ObjectKey
+from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, ServerError, Throttled
+from tests.controllers.table import NAMESPACE, Table, table
+
+pytestmark = pytest.mark.anyio
+
+JOB = ObjectKey(NAMESPACE, "job")
+WEBHOOK = ServerError(500, "InternalError", 'failed calling webhook "policy": connection refused')
+STORAGE = ServerError(500, "InternalError", "etcdserver: request timed out")
+BUSY = Throttled(429, "TooManyRequests", "later")
+HANGS = ClusterUnreachable("w1", "no answer in time")
+
+
+def breaks(world: Table, worker: str, error: MultiKueueError, *calls: str) -> None:
+    world.workers[worker].fault = lambda verb, plural: error if f"{verb} {plural}" in calls else None
+
+
+async def passes(world: Table, seconds: int, step: int = 5, admitting: str = "", key: ObjectKey | None = None) -> None:
+    """Time passes; what is retried with a back-off is tried again at each step."""
+    key = key or world.key()
+    for _ in range(seconds // step):
+        world.time += timedelta(seconds=step)
+        world.queues.workloads.add(key)
+        for name, outbox in world.outboxes.items():
+            outbox.trust()
+            world.queues.outboxes[name].add(key)
+        await world.settle()
+        if admitting in world.copies() and not world.runs_on():
+            world.admit(admitting)
+            await world.settle()
+
+
+def message(world: Table) -> str:
+    (check,) = world.status()["admissionChecks"]
+    return str(check["message"])
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        pytest.param(WEBHOOK, 5, id="a webhook that is down made nothing, and the job goes elsewhere at once"),
+        pytest.param(BUSY, 60, id="a server that is busy for long loses it"),
+        pytest.param(STORAGE, 150, id="a server error leaves a doubt, which ends with a read"),
+        pytest.param(HANGS, 150, id="a call without an answer leaves a doubt, which ends with a read"),
+    ],
+)
+async def test_a_job_that_a_worker_does_not_take_goes_to_a_free_one(error: MultiKueueError, seconds: int) -> None:
+    world = table(workers=2)
+    breaks(world, "w1", error, "create jobs")
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    await passes(world, seconds, admitting="w2")
+    assert world.runs_on() == ["w2"]
+    assert any("w1" in words for _, words in world.said())
+
+
+@pytest.mark.parametrize("error", [WEBHOOK, BUSY, STORAGE, HANGS], ids=["webhook", "busy", "storage", "hangs"])
+async def test_the_only_worker_gets_the_job_once_it_can_take_it(error: MultiKueueError) -> None:
+    world = table(workers=1)
+    breaks(world, "w1", error, "create jobs")
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    await passes(world, 300, admitting="w1")
+    asked = world.workers["w1"].calls.count("create jobs")
+    assert asked < 40
+    assert world.store.refusals.count(world.time) == {("workload", "w1"): 1}
+    breaks(world, "w1", error)
+    await passes(world, 320, step=20, admitting="w1")
+    assert world.runs_on() == ["w1"]
+    assert world.store.refusals.count(world.time) == {}
+
+
+async def test_what_was_carried_out_though_the_answer_was_an_error_is_found_and_not_made_twice() -> None:
+    world = table(workers=2)
+    world.workers["w1"].lose_answer = lambda verb, plural: STORAGE if (verb, plural) == ("create", "jobs") else None
+    world.submit()
+    await world.settle()
+    with world.workers["w1"].unheard(kinds.JOBS):
+        world.admit("w1")
+        await world.settle()
+        await passes(world, 150, admitting="w2")
+    assert world.runs_on() == ["w1"]
+    assert world.status()["clusterName"] == "w1"
+
+
+async def test_a_doubt_is_said_in_the_check_and_an_event_after_half_a_minute() -> None:
+    world = table(workers=2)
+    breaks(world, "w1", STORAGE, "create jobs")
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    await passes(world, 25)
+    assert message(world) == ""
+    await passes(world, 15)
+    text = 'Waiting for worker cluster "w1", which may have taken the job: 500 InternalError: etcdserver: request timed out'
+    assert message(world) == text
+    assert [words for _, words in world.said()].count(text) == 1
+    assert world.store.refusals.count(world.time) == {("workload", "w1"): 1}
+
+
+CALLS: dict[str, tuple[str, str, Callable[[Table], None]]] = {
+    "create workloads": ("the copy is refused", "", lambda _world: None),
+    "delete workloads": ("the copy cannot be deleted", "w1", lambda world: world.admit("w2")),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("error", [STORAGE, BUSY, HANGS], ids=["storage", "busy", "hangs"])
+async def test_any_call_that_fails_for_long_is_said_once_and_counted_until_it_succeeds(
+    call: str, error: MultiKueueError
+) -> None:
+    words, _, act = CALLS[call]
+    world = table(workers=3)
+    breaks(world, "w1", error, call)
+    world.submit()
+    await world.settle()
+    act(world)
+    await world.settle()
+    await passes(world, 25)
+    assert not any("w1" in told for _, told in world.said() if "admitted" not in told)
+    await passes(world, 60)
+    told = [told for _, told in world.said() if words in told or "the copy is refused" in told]
+    assert len(told) == 1
+    assert 'worker cluster "w1"' in told[0].replace("Worker", "worker")
+    assert world.store.refusals.count(world.time) == {("workload", "w1"): 1}
+    breaks(world, "w1", error)
+    await passes(world, 320, step=20)
+    assert world.store.refusals.count(world.time) == {}
+
+
+async def test_a_worker_that_went_away_with_a_request_is_named_at_once() -> None:
+    world = table(workers=2)
+    breaks(world, "w1", HANGS, "create jobs")
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    assert message(world) == (
+        'Waiting for worker cluster "w1", which does not answer and may have taken the job: it runs nowhere else until '
+        "that is known, or the worker is lost"
+    )
+    world.cut("w1")
+    await world.settle()
+    assert [words for _, words in world.said() if "does not answer" in words] == [message(world)]
+    breaks(world, "w1", HANGS)
+    world.connect("w1")
+    await world.settle()
+    assert world.runs_on() == ["w1"]
+    assert message(world) == 'The workload was admitted on "w1"'
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["and is not there", "and is there"])
+async def test_a_job_that_may_not_be_read_is_said_while_it_holds_quota(is_there: bool) -> None:
+    """The creation got no answer, and then jobs may not be read there: its quota is held for as long."""
+    world = table(workers=1, quota=1)
+    breaks(world, "w1", HANGS, "create jobs")
+    if is_there:
+        breaks(world, "w1", HANGS)
+        world.workers["w1"].lose_answer = lambda verb, plural: HANGS if (verb, plural) == ("create", "jobs") else None
+    world.submit()
+    await world.settle()
+    with world.workers["w1"].unheard(kinds.JOBS):
+        world.admit("w1")
+        await world.settle()
+    world.workers["w1"].lose_answer = lambda _verb, _plural: None
+    breaks(world, "w1", Forbidden(403, "Forbidden", "jobs may not be read"), "get jobs")
+    world.manager.change(kinds.WORKLOADS, world.key(), {"spec": {"active": False}})
+    await passes(world, 200, step=20)
+    reserved = world.condition("QuotaReserved")
+    assert reserved is not None
+    assert reserved["status"] == "True"
+    text = (
+        'Waiting for worker cluster "w1": the job that may have been made there cannot be read: '
+        "403 Forbidden: jobs may not be read"
+    )
+    assert message(world) == text
+    assert [words for _, words in world.said()].count(text) == 1
+    breaks(world, "w1", HANGS)
+    await passes(world, 60, step=20)
+    reserved = world.condition("QuotaReserved")
+    assert reserved is not None
+    assert reserved["status"] == ("True" if is_there and world.runs_on() else "False")
+    assert world.store.refusals.count(world.time) == {}
