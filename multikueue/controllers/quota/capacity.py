@@ -7,8 +7,10 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 import msgspec
@@ -20,7 +22,15 @@ from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueConf
 from multikueue.controllers.quota.worker_queues import CORDONED, read_queues, rules_of, why_unread
 from multikueue.controllers.reconcile.conditions import write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotLeading, Unauthorized
+from multikueue.errors import (
+    ClusterUnreachable,
+    Conflict,
+    Forbidden,
+    Invalid,
+    MultiKueueError,
+    NotLeading,
+    Unauthorized,
+)
 from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.quota.capacity.following import (
     AUTOMATED,
@@ -46,6 +56,9 @@ log = get_logger()
 
 FOLLOWED, UNKNOWN, UNWRITTEN = "CapacityFollowed", "CapacityUnknown", "CapacityNotFollowed"
 """Reasons of events."""
+
+MOST_TRIES = 5
+"""Decisions about one ClusterQueue in one look."""
 
 MANAGER = f"{FIELD_MANAGER}-capacity"
 """The field manager of nominal quotas, the only fields written here."""
@@ -79,17 +92,46 @@ class Capacity:
         await self._read({worker for each in workers.values() for worker in each})
         for queue in self._queues(workers):
             name = queue.metadata.name
-            offers = [self._offer(queue, worker, workers, rules) for worker in workers[name]]
-            decision = follow(queue, offers, reserve=following[name], threshold=rules.threshold)
-            told = self._automation(queue, offers)
-            if told is None or told.status == "True" or not self._is_by_config(queue, rules):
-                await self._carry_out(queue, decision)
-            await self._tell_automation(queue, told)
+            await self._until_written(
+                queue, partial(self._adjust, workers=workers, rules=rules, reserve=following[name])
+            )
         for queue in tuple(self.context.store.cluster_queues):
             if queue.metadata.name not in following:
-                await self._tell_automation(queue, self._automation(queue, ()))
+                await self._until_written(queue, partial(self._tell_automation, offers=()))
         there = {queue.metadata.uid for queue in self.context.store.cluster_queues}
         self._told = {topic: said for topic, said in self._told.items() if topic[0] in there}
+
+    async def _adjust(
+        self, queue: ClusterQueue, *, workers: Mapping[str, tuple[str, ...]], rules: Rules, reserve: WorkerReserve
+    ) -> None:
+        """Decides about one queue, and writes that. Raises Conflict or Invalid if somebody wrote the
+        queue meanwhile."""
+        offers = [self._offer(queue, worker, workers, rules) for worker in workers[queue.metadata.name]]
+        told = self._automation(queue, offers)
+        if told is None or told.status == "True" or not self._is_by_config(queue, rules):
+            await self._carry_out(queue, follow(queue, offers, reserve=reserve, threshold=rules.threshold))
+        await self._tell_automation(queue, offers)
+
+    async def _until_written(self, queue: ClusterQueue, write: Callable[[ClusterQueue], Awaitable[None]]) -> None:
+        """Decides anew, at once, about what somebody else wrote meanwhile: a conflict is no news for anybody. Whoever writes
+        all the time has the next look for it."""
+        for _ in range(MOST_TRIES):
+            try:
+                await write(queue)
+            except (Conflict, Invalid):
+                seen = await self._present(queue)
+                if seen is None or seen.metadata.uid != queue.metadata.uid:
+                    return
+                queue = seen
+            else:
+                return
+
+    async def _present(self, queue: ClusterQueue) -> ClusterQueue | None:
+        """The queue as it is now, read live; as it was seen last, if it cannot be read."""
+        cache = self.context.store.cluster_queues
+        with suppress(MultiKueueError):
+            cache.upsert(await self.context.manager.get(CLUSTER_QUEUES, queue.key))
+        return cache.get(queue.key)
 
     def _following(self, rules: Rules) -> Iterator[tuple[ClusterQueue, WorkerReserve]]:
         store = self.context.store
@@ -121,7 +163,8 @@ class Capacity:
         has_check = self.context.store.queue_check(queue) is not None
         return automation(queue, self._config(queue), offers) if is_on and has_check else None
 
-    async def _tell_automation(self, queue: ClusterQueue, condition: Condition | None) -> None:
+    async def _tell_automation(self, queue: ClusterQueue, offers: Iterable[Offer]) -> None:
+        condition = self._automation(queue, offers)
         cache, client = self.context.store.cluster_queues, self.context.manager
         queue = cache.get(queue.key) or queue
         if condition is None or not self.context.mandate.is_valid():
@@ -129,6 +172,8 @@ class Capacity:
         condition = msgspec.structs.replace(condition, observed_generation=queue.metadata.generation)
         try:
             await write_condition(client, CLUSTER_QUEUES, cache, queue, condition, self.context.now())
+        except Conflict:
+            raise
         except MultiKueueError as error:
             self._record(queue, UNWRITTEN, f"the condition {AUTOMATION} is not written: {error}")
 
@@ -189,7 +234,8 @@ class Capacity:
         self._record(queue, UNWRITTEN, await self._write(queue, decision) if decision.changes else "")
 
     async def _write(self, queue: ClusterQueue, decision: FollowedQuota) -> str:
-        """Writes the changes. Returns why they could not be written; empty if they were."""
+        """Writes the changes. Returns why they could not be written; empty if they were. Raises Conflict or
+        Invalid if somebody wrote the queue meanwhile."""
         name, changes = queue.metadata.name, "; ".join(map(str, decision.changes))
         if self.context.settings.capacity_follow.dry_run:
             if self._is_news(queue, "dry run", changes):
@@ -200,6 +246,13 @@ class Capacity:
             written = await self.context.manager.json_patch(CLUSTER_QUEUES, queue.key, operations, manager=MANAGER)
         except NotLeading:
             return ""  # the new leader reads the workers itself
+        except Conflict:
+            raise
+        except Invalid as error:  # also a test of the patch that does not hold
+            seen = await self._present(queue)
+            if seen is not None and seen.spec != queue.spec:
+                raise
+            return f"{changes}: not written: {error}"
         except Forbidden as error:
             return f"{changes}: not written: {error.message}: grant deploy/components/capacity-follow"
         except MultiKueueError as error:

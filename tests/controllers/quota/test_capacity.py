@@ -13,7 +13,15 @@ from multikueue.api.kueue.queues import FOLLOW_ANNOTATION
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity
-from multikueue.errors import ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotLeading, Unauthorized
+from multikueue.errors import (
+    ClusterUnreachable,
+    Conflict,
+    Forbidden,
+    InvalidObject,
+    MultiKueueError,
+    NotLeading,
+    Unauthorized,
+)
 from multikueue.quota.capacity.following import AUTOMATION
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role
@@ -260,7 +268,7 @@ async def test_what_is_not_granted_is_told_with_what_to_do_and_tried_again() -> 
     assert await following.look() == "160"
 
 
-async def test_quota_that_somebody_changed_meanwhile_is_not_overwritten() -> None:
+async def test_quota_that_somebody_changed_meanwhile_is_decided_anew_at_once() -> None:
     following = Following(160)
     stale = following.table.store.cluster_queues.get(QUEUE_KEY)
     assert stale is not None
@@ -268,8 +276,41 @@ async def test_quota_that_somebody_changed_meanwhile_is_not_overwritten() -> Non
     groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": resources}]}]
     following.manager.unwatch()  # the news has not come yet
     following.manager.change(kinds.CLUSTER_QUEUES, QUEUE_KEY, {"spec": {"resourceGroups": groups}})
-    assert await following.look() == "7"
-    assert len(following.events(UNWRITTEN)) == 1
+    assert await following.look() == "160"
+    assert following.events(FOLLOWED) == ["cpu in flavor default: 7 -> 160 (w1 160)"]
+    assert following.events(UNWRITTEN) == []
+
+
+@pytest.mark.parametrize("times", [1, 2, 100])
+async def test_a_conflict_is_news_for_nobody(times: int) -> None:
+    """The queue is read, and written again in the same look; whoever writes all the time has the next one for it."""
+    following, left = Following(160), [times]
+
+    def conflict(verb: str, _plural: str) -> Conflict | None:
+        left[0] -= verb == "patch"
+        return Conflict(409, "Conflict", "the object has been modified") if verb == "patch" and left[0] >= 0 else None
+
+    following.manager.fault = conflict
+    assert await following.look() == ("160" if times < 5 else "100")
+    assert following.events(UNWRITTEN) == []
+    following.manager.fault = lambda _verb, _plural: None
+    assert await following.look() == "160"
+
+
+async def test_a_queue_that_is_gone_after_a_conflict_is_left_alone() -> None:
+    following = Following(160)
+
+    def gone(verb: str, _plural: str) -> Conflict | None:
+        if verb != "patch":
+            return None
+        following.manager.fault = lambda _verb, _plural: None
+        following.manager.drop(kinds.CLUSTER_QUEUES, QUEUE_KEY)
+        return Conflict(409, "Conflict", "the object is being deleted")
+
+    following.manager.fault = gone
+    await following.capacity.look()
+    assert following.events(UNWRITTEN) == []
+    assert following.manager.find(kinds.CLUSTER_QUEUES, QUEUE_KEY) is None
 
 
 async def test_a_flavor_that_leads_nowhere_is_told_and_the_map_mends_it() -> None:
@@ -330,6 +371,22 @@ async def test_a_config_has_its_queues_follow_and_says_so() -> None:
     following.manager.calls.clear()
     await following.look(after=HOLD)
     assert following.manager.writes() == []
+
+
+async def test_a_condition_that_meets_a_conflict_is_written_in_the_same_look() -> None:
+    following, left = by_config(160), [2]
+
+    def conflict(verb: str, _plural: str) -> Conflict | None:
+        if verb != "patch" or not any("/status" in each.path for each in following.manager.requests[-1:]):
+            return None
+        left[0] -= 1
+        return Conflict(409, "Conflict", "the object has been modified") if left[0] >= 0 else None
+
+    following.manager.fault = conflict
+    assert await following.look() == "160"
+    assert automated(following) == ("True", "QuotaAutomated")
+    assert left[0] == -1
+    assert following.events(UNWRITTEN) == []
 
 
 async def test_a_config_that_leaves_quota_to_people_says_so_and_nothing_is_read() -> None:
