@@ -13,7 +13,9 @@ from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, LabelSelector
 from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION, WAITING_FOR_REPLACEMENT
+from multikueue.api.meta import Condition
 from multikueue.quota.engine import Engine
+from multikueue.quota.visibility.explain import explain
 from multikueue.testing import (
     NOW,
     admission_check,
@@ -291,7 +293,7 @@ def test_qe_135_and_303_a_ring_of_cohorts_stops_its_queues_until_it_is_broken() 
     play.apply(cohort("y").parent("x").build())
     play.submit(wants("a", cpu=1))
     assert play.run() == []
-    assert play.verdict("a") == "ClusterQueue cq is inactive"
+    assert play.verdict("a") == "ClusterQueue cq is inactive: it is below a cycle of Cohorts: x -> y -> x"
 
     play.apply(cohort("y").build())
     play.wait(1)
@@ -506,3 +508,45 @@ def test_seeing_the_same_objects_again_changes_nothing() -> None:
     play.engine.observe(None, namespace("default").build(), play.now)
 
     assert play.engine.scheduler.next_look(play.now) is None
+
+
+# --- cohorts that go round ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("closing", range(4))
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+@pytest.mark.parametrize("below", [0, 2], ids=["in it", "below it"])
+def test_a_cycle_of_cohorts_is_named_until_it_ends(length: int, below: int, closing: int) -> None:
+    """By each ClusterQueue under it and by its workloads, whichever Cohort closed it; kueue#14983."""
+    names = [f"c{number}" for number in range(length)]
+    words = " -> ".join((*names, names[0]))
+    last = closing % length
+    tree = [cohort(name).parent(names[(number + 1) % length]) for number, name in enumerate(names) if number != last]
+    tree += [cohort(f"b{number}").parent(f"b{number - 1}" if number else "c0") for number in range(below)]
+    homes = [f"b{below - 1}"] if below else names
+    queues = [cluster_queue(f"q-{home}").cohort(home).quota("default", cpu=4) for home in homes]
+    lines = [local_queue(f"l-{home}", f"q-{home}") for home in homes]
+    play = Play(*(each.build() for each in (*tree, *queues, *lines)))
+
+    def active(home: str) -> Condition:
+        (condition,) = play.engine.view.cluster_queue_status(f"q-{home}", play.now).conditions
+        return condition
+
+    concerned = play.engine.observe(None, cohort(names[last]).parent(names[(last + 1) % length]).build(), play.now)
+    assert {f"q-{home}" for home in homes} <= set(concerned)
+    play.submit(*(wants(f"w-{home}", queue=f"l-{home}", cpu=1) for home in homes))
+    assert play.settle() == []
+    for home in homes:
+        assert (active(home).status, active(home).reason) == ("False", "CohortCycleDetected")
+        assert words in active(home).message
+        assert words in play.verdict(f"w-{home}")
+        told = explain(play.engine.view, key_of(f"w-{home}"), play.now)
+        assert told is not None
+        assert words in told.problem
+
+    seen = cohort(names[last]).parent(names[(last + 1) % length]).build()
+    concerned = play.engine.observe(seen, cohort(names[last]).build(), play.now)
+    assert {f"q-{home}" for home in homes} <= set(concerned)
+    play.wait(1)
+    assert sorted(play.settle()) == sorted(f"w-{home}" for home in homes)
+    assert {active(home).status for home in homes} == {"True"}

@@ -128,7 +128,7 @@ class Workloads(msgspec.Struct, frozen=True):
         queues = lifecycle.Queues(
             local_queue=local_queue,
             cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
-            is_cluster_queue_active=not quota.cluster_queue_problems(name),
+            is_cluster_queue_active=quota.is_active(name),
         )
         facts = lifecycle.Facts(
             now=now,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -40,6 +40,11 @@ def cluster_queue_problems(
     if queue.metadata.deletion_timestamp is not None:
         return (Problem("Terminating", "clusterQueue is terminating"),)
     return tuple(_problems(queue, flavors, checks))
+
+
+def cycle_problem(cohorts: Sequence[str]) -> Problem:
+    """The Cohorts above a ClusterQueue form a cycle: nobody's quota can be told. The reason is that of Kueue since 0.19.7."""
+    return Problem("CohortCycleDetected", f"is below a cycle of Cohorts: {' -> '.join((*cohorts, cohorts[0]))}")
 
 
 def _problems(

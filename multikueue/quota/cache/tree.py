@@ -307,7 +307,21 @@ class Forest:
         return [name for name in self._queue_specs if self.root_name(name) in roots]
 
     def root_of_cohort(self, cohort: str) -> str:
-        return f"cohort/{list(self._lineage(cohort))[-1]}"
+        """The same for whoever is below it; cohorts that form a cycle have one name, too."""
+        *_, top = self._lineage(cohort)
+        return f"cohort/{min(self._cycle(top), default=top)}"
+
+    def cycle_above(self, queue: str) -> tuple[str, ...]:
+        """The cohorts that form a cycle above a ClusterQueue, each once, and each the parent of the one before; none: there is
+        no cycle."""
+        lineage = list(self._lineage(self._queue_specs.get(queue, Member()).parent))
+        return self._cycle(lineage[-1]) if lineage else ()
+
+    def _cycle(self, top: str) -> tuple[str, ...]:
+        """The cycle that a cohort is part of whose parent is part of its own lineage, beginning with the first by name."""
+        names = tuple(self._lineage(self._cohort_specs.get(top, Member()).parent))
+        first = names.index(min(names)) if names else 0
+        return names[first:] + names[:first]
 
     def _lineage(self, cohort: str) -> Iterator[str]:
         """The cohort and its ancestors, each once."""
@@ -355,7 +369,7 @@ class Forest:
         if not parent:
             return
         *_, top = self._lineage(parent)
-        node.in_cycle = self._cohort_specs.get(top, Member()).parent != ""
+        node.in_cycle = bool(self._cycle(top))
         if not node.in_cycle:
             node.parent = self._cohorts[parent]
             node.parent.children.append(node)

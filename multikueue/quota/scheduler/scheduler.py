@@ -21,6 +21,7 @@ from multikueue.api.kueue.workload import EVICTED, Admission, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.cache import QuotaCache, whole_second
 from multikueue.quota.cache.reservations import Reservation
+from multikueue.quota.cache.status import cycle_problem
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.preemption.preemption import PreemptionRules
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
@@ -231,7 +232,8 @@ class Scheduler:
             problem = "The workload has failed admission checks"
             return Head(waiting, queue, generation, problem, quota_reserved_reason=PENDING_EVALUATION)
         if queue.node.in_cycle:
-            problem = f"ClusterQueue {name} is inactive"
+            why = cycle_problem(self._cache.forest.cycle_above(name)).message
+            problem = f"ClusterQueue {name} is inactive: it {why}"
             return Head(waiting, queue, generation, problem, quota_reserved_reason=SUSPENDED)
         if problem := self._namespace_problem(waiting, name):
             return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)

@@ -84,7 +84,8 @@ class QuotaView:
 
     def cluster_queue_problems(self, name: str) -> tuple[Problem, ...]:
         """Why the ClusterQueue admits nothing, most important first; empty when it is active or unknown."""
-        return self._cache.catalog.problems(name)
+        cycle = self._cache.forest.cycle_above(name)
+        return (*self._cache.catalog.problems(name), *((status.cycle_problem(cycle),) if cycle else ()))
 
     def required_checks(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
         """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
