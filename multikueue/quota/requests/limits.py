@@ -61,9 +61,11 @@ class Limits(msgspec.Struct, frozen=True):
         )
 
     def _with_defaults(self, container: CountedContainer) -> CountedContainer:
-        """Limits first: a default limit stands in for a request only where there is no default request."""
-        limits = {**self.container.default, **container.resources.limits}
-        requests = {**limits, **self.container.default_request, **container.resources.requests}
+        """As an API server completes a container: its own limits stand in for its requests before there are defaults
+        (kueue#15020). A default limit is the request only where there is no default request."""
+        own, defaults = container.resources, self.container
+        limits = {**defaults.default, **own.limits}
+        requests = {**defaults.default, **defaults.default_request, **own.limits, **own.requests}
         return replace(container, resources=Resources(requests=requests, limits=limits))
 
     def violations(self, pod: CountedPodSpec, path: str) -> Iterator[str]:

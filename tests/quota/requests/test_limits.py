@@ -60,13 +60,27 @@ DEFAULTS = limits(of_containers(default={"cpu": "3"}, default_request={"cpu": "2
     [
         (container(), 2000),
         (container(cpu="1"), 1000),
-        (container(limits={"cpu": "5"}), 2000),
+        (container(limits={"cpu": "5"}), 5000),
         (container(limits={"cpu": "5"}, cpu="4"), 4000),
     ],
     ids=["nothing", "a request", "a limit", "both"],
 )
-def test_a_default_request_goes_before_a_limit_and_after_what_is_asked_for(asks: dict[str, Any], cpu: int) -> None:
+def test_a_default_request_goes_after_what_a_container_says_itself(asks: dict[str, Any], cpu: int) -> None:
     assert requests(DEFAULTS, asks) == {"cpu": cpu}
+    assert requests(DEFAULTS, container(cpu="0"), initContainers=[asks]) == {"cpu": cpu}
+
+
+def test_each_resource_of_each_container_is_completed_by_itself() -> None:
+    rules = limits(of_containers(default_request={"cpu": "1", "memory": "256Mi"}))
+    limited = container(limits={"cpu": "3", "memory": "5Gi"})
+    half = container(limits={"cpu": "3"}, memory="1Gi")
+
+    assert requests(rules, limited, limited) == {"cpu": 6000, "memory": 10 * 2**30}
+    assert requests(rules, half, container()) == {"cpu": 4000, "memory": 2**30 + 256 * 2**20}
+    assert requests(rules, container(), initContainers=[{**limited, "restartPolicy": "Always"}]) == {
+        "cpu": 4000,
+        "memory": 5 * 2**30 + 256 * 2**20,
+    }
 
 
 def test_a_default_limit_is_the_request_where_there_is_no_default_request() -> None:
