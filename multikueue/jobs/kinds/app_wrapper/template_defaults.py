@@ -18,6 +18,10 @@ _KEPT = (
     "priorityClassName",
     "overhead",
     "topologySpreadConstraints",
+    # Kueue leaves these out, and what they take is not counted. Its workers do not compare them.
+    "resources",
+    "resourceClaims",
+    "runtimeClassName",
 )
 _DEFAULTS: Tree = {
     "restartPolicy": "Always",

@@ -26,7 +26,7 @@ from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.kinds.declared.pod_set_info import DeclaredPodSetInfoWriter
 from multikueue.jobs.kinds.declared.pod_sets import Pods, number
 from multikueue.jobs.kinds.declared.status import with_end
-from multikueue.jobs.trees import paths, pod_metadata
+from multikueue.jobs.trees import paths, pod_amounts, pod_metadata
 from multikueue.jobs.trees.templates import tree_of
 
 __all__ = ["DeclaredJob", "is_different"]
@@ -84,7 +84,7 @@ class DeclaredJob(DefaultAdapter):
         tree = {"metadata": {"name": ""}, "spec": tree_of(job.spec)}
         found = [problem for rule in self.declared.rules if (problem := rule.problem(tree))]
         sets = [each for pods in self.declared.pods for each in pods.pod_sets(tree)]
-        found += [problem for each in sets for problem in pod_metadata.problems(each)]
+        found += _problems_of_pods(sets)
         names = [each["name"] for each in sets]
         if len(names) > self.compatibility.most_pod_sets:
             most = self.compatibility.most_pod_sets
@@ -112,7 +112,7 @@ class DeclaredJob(DefaultAdapter):
 
     def waits_for(self, job: AnyJob) -> str | None:
         """A change of what no pod of it may have, where no webhook refused that."""
-        return "; ".join(problem for each in self.pod_sets(job) for problem in pod_metadata.problems(each))
+        return "; ".join(_problems_of_pods(self.pod_sets(job)))
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 
@@ -228,6 +228,12 @@ def _tree(job: AnyJob) -> Tree:
     known = {"runtime": runtime} if runtime is not None else {}
     metadata = {"name": job.metadata.name, "annotations": dict(job.metadata.annotations)}
     return {"metadata": metadata, "spec": tree_of(job.spec), **known}
+
+
+def _problems_of_pods(pod_sets: list[Tree]) -> list[str]:
+    """What the API server would refuse in Pods, and takes in a template of a CustomResourceDefinition."""
+    looks = (pod_metadata.problems, pod_amounts.problems)
+    return [problem for each in pod_sets for look in looks for problem in look(each)]
 
 
 def _with_status(job: AnyJob) -> Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -533,8 +534,8 @@ def test_what_can_never_run_in_a_queue_is_refused(kind: str, path: str, wrong: A
     assert refusal(adapter, made) is None, "not in a queue"
 
 
-def with_impossible_label(adapter: DeclaredJob) -> dict[str, Any]:
-    """The example; the last of its templates has a label that no Pod may have."""
+def with_last_template(adapter: DeclaredJob) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The example, and the last of its pod templates, a part of it."""
     made = body(adapter)
     if adapter.kind.kind == "TrainJob":
         patch = made["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]
@@ -543,8 +544,7 @@ def with_impossible_label(adapter: DeclaredJob) -> dict[str, Any]:
         last = only(made, "spec.components[*].template.spec.replicatedJobs[*].template.spec.template")
     else:
         *_, (_, last) = [each for pods in adapter.declared.pods for each in pods.templates(made)]
-    last["metadata"] = {"labels": {"team": "A and B"}}
-    return made
+    return made, last
 
 
 IMPOSSIBLE = "metadata.labels[team]: expected at most 63 letters, digits, '-', '_' or '.'"
@@ -552,7 +552,8 @@ IMPOSSIBLE = "metadata.labels[team]: expected at most 63 letters, digits, '-', '
 
 @EACH
 def test_what_no_pod_may_be_called_is_refused_with_the_field(adapter: DeclaredJob) -> None:
-    made = with_impossible_label(adapter)
+    made, last = with_last_template(adapter)
+    last["metadata"] = {"labels": {"team": "A and B"}}
     if adapter.runtimes is None:  # else the pods are not known yet
         assert IMPOSSIBLE in str(refusal(adapter, made))
         assert refusal(adapter, made, old=made) is None
@@ -561,6 +562,34 @@ def test_what_no_pod_may_be_called_is_refused_with_the_field(adapter: DeclaredJo
     (event,) = decision.events
     assert (event.reason, event.type) == ("ErrWorkloadCompose", "Warning")
     assert IMPOSSIBLE in event.message
+
+
+MINUS = {"cpu": "-50"}
+BELOW_ZERO: dict[str, dict[str, Any]] = {
+    "containers[0].resources.requests": {"containers": [{"name": "node", "resources": {"requests": MINUS}}]},
+    "containers[0].resources.limits": {"containers": [{"name": "node", "resources": {"limits": MINUS}}]},
+    "initContainers[0].resources.requests": {"initContainers": [{"name": "i", "resources": {"requests": MINUS}}]},
+    "resources.requests": {"resources": {"requests": MINUS}},
+    "resources.limits": {"resources": {"limits": MINUS}},
+    "overhead": {"overhead": MINUS},
+}
+
+
+@pytest.mark.parametrize(("where", "spec"), BELOW_ZERO.items(), ids=BELOW_ZERO)
+@EACH
+def test_an_amount_below_zero_is_refused_with_the_field(adapter: DeclaredJob, where: str, spec: dict[str, Any]) -> None:
+    made, last = with_last_template(adapter)
+    last.setdefault("spec", {}).update(copy.deepcopy(spec))
+    made["spec"].get("trainer", {}).pop("resourcesPerNode", None)  # which would take their place
+    told = f"spec.{where}[cpu]: expected 0 or more, got '-50'"
+
+    if adapter.runtimes is None:  # else the pods are not known yet
+        assert told in str(refusal(adapter, made))
+        assert refusal(adapter, made, old=made) is None
+    decision = decide(JobView(job=value(adapter, made)), NOW, adapter)
+    assert decision.actions == ()
+    (event,) = decision.events
+    assert told in event.message
 
 
 @pytest.mark.parametrize(("release", "most"), [("0.16", 8), ("0.18", 10), ("0.19", 18)])
