@@ -5,6 +5,7 @@ MultiKueueError
 ├── StrategyError             this workload waits, others go on
 ├── InvalidObject             an object of the user breaks a rule; names object, field, expectation
 ├── InvariantBroken           our bug: never retried, ends the process
+├── NotKept                   the API server accepted a write, and stored something else
 ├── NotLeading                another process leads: nothing was sent
 ├── ClusterUnreachable        no answer: the connection to this cluster is suspect, no other one
 │   └── TooLarge              the answer exceeds our limit: the same request would give the same answer
@@ -46,6 +47,10 @@ class InvalidObject(MultiKueueError):
 
 class InvariantBroken(MultiKueueError):
     """A bug of ours: an invariant does not hold. Going on could do harm, so no handler swallows it."""
+
+
+class NotKept(MultiKueueError):
+    """A write was accepted, and the answer lacks what was written: a policy, a webhook or another definition changes it."""
 
 
 class NotLeading(MultiKueueError):

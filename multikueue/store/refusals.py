@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["LASTING", "Refusal", "Refusals"]
+from multikueue.api.meta import ObjectKey
+
+__all__ = ["LASTING", "Refusal", "Refusals", "StatusKey"]
 
 LASTING = timedelta(seconds=30)
 """From when on it is told that a write fails which may succeed at the next try."""
 
 TOLD_AGAIN = timedelta(minutes=50)
 """When the same is told again: an API server keeps events for an hour, and commands read them."""
+
+
+class StatusKey(NamedTuple):
+    """The key of the status of an object of that kind (`Kind.name`)."""
+
+    kind: str
+    key: ObjectKey
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -74,8 +84,8 @@ class Refusals:
     def count(self, now: datetime) -> Counter[tuple[str, str]]:
         """The number of failures that are sure or last, by the kind of key, and cluster."""
         return Counter(
-            ("workload" if cluster else "job", cluster)
-            for found in self._of.values()
+            ("workload" if cluster else "status" if isinstance(key, StatusKey) else "job", cluster)
+            for key, found in self._of.items()
             for cluster, each in found.items()
             if each.is_told or now >= each.since + LASTING
         )

@@ -165,13 +165,13 @@ class Capacity:
 
     async def _tell_automation(self, queue: ClusterQueue, offers: Iterable[Offer]) -> None:
         condition = self._automation(queue, offers)
-        cache, client = self.context.store.cluster_queues, self.context.manager
+        cache = self.context.store.cluster_queues
         queue = cache.get(queue.key) or queue
         if condition is None or not self.context.mandate.is_valid():
             return
         condition = msgspec.structs.replace(condition, observed_generation=queue.metadata.generation)
         try:
-            await write_condition(client, CLUSTER_QUEUES, cache, queue, condition, self.context.now())
+            await write_condition(self.context, CLUSTER_QUEUES, cache, queue, condition, self.context.now())
         except Conflict:
             raise
         except MultiKueueError as error:

@@ -25,7 +25,7 @@ class QueueStatuses(msgspec.Struct, frozen=True):
         if queue is None:
             return DONE
         status = store.engine.view.cluster_queue_status(name, self.context.now())
-        await write_status(self.context.manager, CLUSTER_QUEUES, store.cluster_queues, queue, status)
+        await write_status(self.context, CLUSTER_QUEUES, store.cluster_queues, queue, status)
         for problem in filter(None, (budget_problem(queue), backfill_problem(queue))):
             self.context.recorder.emit(
                 CLUSTER_QUEUES, queue, type_="Warning", reason=INVALID_ANNOTATION, message=problem
@@ -40,7 +40,7 @@ class QueueStatuses(msgspec.Struct, frozen=True):
         cohort = store.cohorts.get(ObjectKey("", name))
         if cohort is None:
             return DONE
-        await write_status(self.context.manager, COHORTS, store.cohorts, cohort, store.engine.view.cohort_status(name))
+        await write_status(self.context, COHORTS, store.cohorts, cohort, store.engine.view.cohort_status(name))
         return DONE
 
     async def reconcile_local_queue(self, key: ObjectKey) -> Result:
@@ -50,7 +50,7 @@ class QueueStatuses(msgspec.Struct, frozen=True):
             return DONE
         again_after = store.engine.sample(key, self.context.now())
         status = store.engine.view.local_queue_status(key, self.context.now())
-        await write_status(self.context.manager, LOCAL_QUEUES, store.local_queues, queue, status)
+        await write_status(self.context, LOCAL_QUEUES, store.local_queues, queue, status)
         if again_after is None:
             return DONE
         store.look_at("admission")  # the sample may have changed the order of the LocalQueues

@@ -13,7 +13,8 @@ from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue
 from multikueue.api.meta import Condition, Value, with_condition
 from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.api.values.render import difference, status_patch
-from multikueue.kube.cluster_client import ClusterClient
+from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.reconcile.kept import report_lost_fields
 from multikueue.store.caches.cache import Cache
 
 T = TypeVar("T", AdmissionCheck, ClusterQueue, MultiKueueCluster)
@@ -32,15 +33,19 @@ def active(*, is_active: bool, reason: str, message: str, generation: int) -> Co
 
 
 async def write_condition(
-    client: ClusterClient, kind: Kind[Any], cache: Cache[T], obj: T, condition: Condition, now: datetime
+    context: ReconcileContext, kind: Kind[Any], cache: Cache[T], obj: T, condition: Condition, now: datetime
 ) -> None:
     """Writes one condition of an object, for the version that was seen, and caches the answer."""
     conditions = with_condition(obj.status.conditions, condition, now)
-    await write_status(client, kind, cache, obj, msgspec.structs.replace(obj.status, conditions=conditions))
+    await write_status(context, kind, cache, obj, msgspec.structs.replace(obj.status, conditions=conditions))
 
 
-async def write_status(client: ClusterClient, kind: Kind[Any], cache: Cache[S], obj: S, status: Value) -> None:
-    """Writes the status of an object, for the version that was seen, and caches the answer."""
+async def write_status(context: ReconcileContext, kind: Kind[Any], cache: Cache[S], obj: S, status: Value) -> None:
+    """Writes the status of an object, for the version that was seen, and caches the answer. Raises NotKept if the server
+    changed the object, and not as written: that would go on for ever."""
     patch = difference(obj.status, status)
     if patch:
-        cache.upsert(await client.merge_patch(kind, obj.key, status_patch(obj, patch), subresource="status"))
+        answer = await context.manager.merge_patch(kind, obj.key, status_patch(obj, patch), subresource="status")
+        cache.upsert(answer)
+        is_settled = answer.metadata.resource_version == obj.metadata.resource_version
+        report_lost_fields(context, kind, obj, difference(answer.status, status), is_harmless=is_settled)

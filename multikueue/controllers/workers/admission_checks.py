@@ -23,7 +23,7 @@ class Checks(msgspec.Struct, frozen=True):
         if check is not None and check.spec.controller_name == CONTROLLER_NAME:
             cache, now = self.context.store.checks, self.context.now()
             condition = self._condition(check, wrong=await self.context.strategies.problem_of(check))
-            await write_condition(self.context.manager, ADMISSION_CHECKS, cache, check, condition, now)
+            await write_condition(self.context, ADMISSION_CHECKS, cache, check, condition, now)
         return DONE
 
     def _condition(self, check: AdmissionCheck, *, wrong: str) -> Condition:

@@ -271,7 +271,7 @@ class Clusters:
         old = find_condition(cluster.status.conditions, ACTIVE)
         if old is not None and _has_same_meaning(old, condition):
             return
-        await write_condition(self.context.manager, MULTIKUEUE_CLUSTERS, cache, cluster, condition, now)
+        await write_condition(self.context, MULTIKUEUE_CLUSTERS, cache, cluster, condition, now)
 
 
 def _unseen(worker: WorkerView) -> tuple[str, ...]:

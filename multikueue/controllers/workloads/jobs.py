@@ -20,6 +20,7 @@ from multikueue.api.values.foreign import excerpt
 from multikueue.api.values.unreadable import why_unreadable
 from multikueue.controllers.quota.finalizers import remove_finalizer
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.reconcile.kept import report_lost_fields
 from multikueue.dispatch.group.group import Remote, attempt_of, is_of_attempt, is_taken_over
 from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.errors import (
@@ -230,7 +231,12 @@ class Jobs(msgspec.Struct, frozen=True):
     async def _write(self, part: AnyJob, patch: dict[str, Any], *, is_all: bool, subresource: str = "") -> None:
         store, kind = self.context.store, self.context.store.adapters.of(part).kind
         with store.writing(store.adapters.key_of(part)) if is_all else nullcontext(store.jobs.upsert) as take_in:
-            take_in(await self.context.manager.merge_patch(kind, part.key, patch, subresource=subresource))
+            answer = await self.context.manager.merge_patch(kind, part.key, patch, subresource=subresource)
+            take_in(answer)
+        if subresource:
+            new, stored = patch.get("status"), bytes(answer.status)
+            lost = [name for name, value in new.items() if value and f'"{name}"'.encode() not in stored] if new else []
+            report_lost_fields(self.context, kind, part, lost, is_harmless=True)
 
     @_perform.register
     async def _delete_job(self, _action: DeleteJob, job: AnyJob) -> None:

@@ -16,6 +16,7 @@ from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_par
 from multikueue.api.kueue.workload import Workload, WorkloadStatus
 from multikueue.api.values.render import difference, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.reconcile.kept import report_lost_fields
 from multikueue.errors import Invalid
 from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.telemetry import get_logger
@@ -43,6 +44,7 @@ async def merge(context: ReconcileContext, local: Workload, status: WorkloadStat
     with _reporting_refusal(context, local), context.store.writing(local.key) as take_in:
         answer = await context.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
         take_in(answer)
+    report_lost_fields(context, WORKLOADS, local, difference(answer.status, status))
     return _logged(answer, patch)
 
 
@@ -52,6 +54,7 @@ async def apply(context: ReconcileContext, local: Workload, status: WorkloadStat
     Our own conditions are written first, in a separate call: they hold the reason of the other changes. A condition
     that is removed goes last: another nominator would miss its note about clusters that are still nominated.
     """
+    is_written = False
     parts = (FIELD_MANAGER, our_part), (KUEUE_ADMISSION, shared_part)
     ours = our_part(status).conditions
     only_goes = set(ours) < set(our_part(local.status).conditions)
@@ -59,6 +62,10 @@ async def apply(context: ReconcileContext, local: Workload, status: WorkloadStat
         patch = difference(part(local.status), part(status))
         if patch:
             local = _logged(await _applied(context, local, part(status), manager, patch), patch)
+            is_written = True
+    if is_written:
+        lost = (difference(part(local.status), part(status)) for _, part in parts)
+        report_lost_fields(context, WORKLOADS, local, {name for fields in lost for name in fields})
     return local
 
 

@@ -89,7 +89,7 @@ class Workloads(msgspec.Struct, frozen=True):
         if written is not local:
             job, now = self.context.store.local_job(written), self.context.now()
             step = self._step(written, job, group, now)
-            if written.status != status or self._has_moved_on(group, step, decision, now):
+            if self._has_moved_on(group, step, decision, now):
                 return AGAIN
         return Result(again_after=sooner(step.again_after, decision.again_after))
 

@@ -1,0 +1,133 @@
+"""Fields of a status that the server does not keep (a policy, a webhook, another definition): told, and no hot loop."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from multikueue.api import kinds
+from multikueue.api.kind import Kind
+from multikueue.api.meta import ObjectKey, encode
+from multikueue.errors import NotKept
+from multikueue.settings import BESIDE_KUEUE
+from tests.controllers.kueue_core import Core
+from tests.controllers.table import Table, table
+
+pytestmark = pytest.mark.anyio
+
+
+def strips(world: Table, plural: str, field: str, *, is_restless: bool = False) -> None:
+    """The server stores no such field, whoever writes it; a restless one stores something else each time."""
+
+    def stripped(kind: Kind[Any], body: Any, subresource: str) -> Any:
+        if (kind.plural, subresource) != (plural, "status"):
+            return body
+        tree = msgspec.json.decode(encode(body))
+        if tree.get("status", {}).pop(field, None) is not None and is_restless:
+            tree["metadata"] = tree.get("metadata", {}) | {"annotations": {"touched": str(random.random())}}
+        return tree
+
+    merge, apply = world.manager.merge_patch, world.manager.apply
+
+    async def pruned_merge(kind: Kind[Any], key: ObjectKey, body: Any, *, subresource: str = "") -> Any:
+        return await merge(kind, key, stripped(kind, body, subresource), subresource=subresource)
+
+    async def pruned_apply(kind: Kind[Any], key: ObjectKey, body: Any, **more: Any) -> Any:
+        return await apply(kind, key, stripped(kind, body, more.get("subresource", "")), **more)
+
+    world.manager.merge_patch = pruned_merge  # type: ignore[method-assign]
+    world.manager.apply = pruned_apply  # type: ignore[method-assign]
+
+
+def told(world: Table) -> list[str]:
+    return [words for reason, words in world.said() if reason == "StatusNotKept"]
+
+
+@pytest.mark.parametrize("field", ["nominatedClusterNames", "admission", "admissionChecks", "conditions"])
+async def test_a_field_of_a_workload_that_is_not_kept_is_written_seldom_and_told_once(field: str) -> None:
+    world = table()
+    strips(world, "workloads", field)
+    world.submit()
+    await world.settle()
+    assert world.manager.calls.count("patch workloads/status") < 10
+    for _ in range(5):
+        world.queues.workloads.add(world.key())
+        await world.settle()
+    (words,) = told(world)
+    assert f"status.{field}" in words
+    assert world.store.refusals.count(world.time) == {("status", ""): 1}
+
+
+async def test_beside_kueue_too() -> None:
+    world = table(roles=BESIDE_KUEUE)
+    strips(world, "workloads", "nominatedClusterNames")
+    core = Core(world)
+    await core.submit()
+    await core.settle()
+    assert sum("workloads/status" in call for call in world.manager.calls) < 12
+    (words,) = told(world)
+    assert "status.nominatedClusterNames" in words
+
+
+async def test_once_it_is_kept_all_goes_on() -> None:
+    world = table()
+    merge, apply = world.manager.merge_patch, world.manager.apply
+    strips(world, "workloads", "nominatedClusterNames")
+    world.submit()
+    await world.settle()
+    assert world.copies() == []
+    world.manager.merge_patch, world.manager.apply = merge, apply  # type: ignore[method-assign]
+    world.queues.workloads.add(world.key())
+    await world.settle()
+    assert world.copies() == ["w1", "w2", "w3"]
+    assert world.store.refusals.count(world.time) == {}
+
+
+@pytest.mark.parametrize("is_restless", [False, True], ids=["", "and stores something else each time"])
+@pytest.mark.parametrize(
+    ("plural", "field"),
+    [("clusterqueues", "flavorsUsage"), ("clusterqueues", "conditions"), ("localqueues", "flavorsUsage")],
+)
+async def test_a_field_of_a_queue_that_is_not_kept_is_told(plural: str, field: str, is_restless: bool) -> None:
+    world = table()
+    strips(world, plural, field, is_restless=is_restless)
+    world.submit()
+    await world.settle()
+    for _ in range(5):
+        await statuses(world)
+        await world.settle()
+    assert world.manager.calls.count(f"patch {plural}/status") < 12
+    assert [f"status.{field}" in words for words in told(world)] == [True]
+
+
+async def statuses(world: Table) -> None:
+    try:
+        await world.statuses()
+    except NotKept as error:
+        world.errors.append(error)
+
+
+async def test_a_field_of_a_jobs_status_that_is_not_kept_is_told() -> None:
+    world = table()
+    strips(world, "jobs", "startTime")
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    world.run("w1")
+    await world.settle()
+    assert world.manager.calls.count("patch jobs/status") < 10
+    assert [f"status.{'startTime'}" in words for words in told(world)] == [True]
+
+
+async def test_a_check_that_is_not_kept_is_told() -> None:
+    world = table()
+    strips(world, "admissionchecks", "conditions")
+    world.cut("w1")
+    world.manager.change(kinds.ADMISSION_CHECKS, ObjectKey("", "mk"), {"status": {"conditions": None}})
+    await world.settle()
+    assert world.manager.calls.count("patch admissionchecks/status") < 10
+    assert ["status.conditions" in words for words in told(world)] == [True]
