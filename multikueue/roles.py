@@ -142,7 +142,7 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
         known = [held_jobs if isinstance(each, BatchJob) else each for each in known]
     try:
         described = (*map(declaration_of, integrations.declared), *annotated.kinds)
-        declared = (DeclaredJob(each, compatibility, is_explicit=alone) for each in described)
+        declared = (DeclaredJob(each, compatibility) for each in described)
         others = map(external, integrations.external)
         return Adapters(
             (*known, *declared, *others),

@@ -202,11 +202,6 @@ def test_the_kinds_in_use_are_those_that_the_settings_name() -> None:
             id="no path to what stands for what it asks for",
         ),
         pytest.param(
-            {"pods": (DeclaredPods(at="spec.parts[*]", container="main", requests=("cpu=a|b",)),)},
-            "expected the path of one field, got 'spec.parts",
-            id="a substitute in one of several parts",
-        ),
-        pytest.param(
             {"rules": (DeclaredRule(at="status.x", why="so"),)},
             "expected a field of the spec, got status.x",
             id="a rule about the status",

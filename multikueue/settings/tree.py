@@ -750,8 +750,8 @@ class DeclaredPods(_Group):
     """The name of the one container of pods that come with no template, but with fields that say what they ask for."""
 
     requests: Amounts = ()
-    """What it asks for, each as RESOURCE=PATH. Memory in small letters is taken as Java writes it: 512m is 512Mi. With
-    cpu=coreRequest|cores the field `cores` counts where there is no `coreRequest`, and the copy has it as `coreRequest`."""
+    """What it asks for, each as RESOURCE=PATH. Memory in small letters is taken as Java writes it: 512m is 512Mi.
+    With cpu=coreRequest|cores the field `cores` counts where there is no `coreRequest`."""
 
     limits: Amounts = ()
     """What it may use at most, in the same way."""

@@ -30,9 +30,8 @@ LONGEST = 30
 """Lines that a kind may take."""
 
 
-def declared(*roles: str) -> dict[str, Adapter]:
-    own = {"roles": roles} if roles else {}
-    settings = [Settings.model_validate(yaml.safe_load(block) | own) for block in BLOCKS]
+def declared() -> dict[str, Adapter]:
+    settings = [Settings.model_validate(yaml.safe_load(block)) for block in BLOCKS]
     return {
         adapter.kind.kind: adapter for each in settings for adapter in adapters_of(each) if adapter.kind.is_optional
     }
@@ -128,15 +127,6 @@ def test_cores_stand_for_a_request_of_them() -> None:
     adapter = declared()["SparkApplication"]
     said = [each["template"]["spec"]["containers"][0]["resources"] for each in pod_sets(adapter, AS_PUBLISHED)]
     assert said == [{"requests": {"cpu": "1", "memory": "512Mi"}}, {"requests": {"cpu": "2", "memory": "4Gi"}}]
-    assert copied(adapter, AS_PUBLISHED) == {
-        **AS_PUBLISHED,
-        "driver": {**AS_PUBLISHED["driver"], "coreRequest": "1"},
-        "executor": {**AS_PUBLISHED["executor"], "coreRequest": "2"},
-    }
-
-
-def test_beside_kueue_which_counts_no_cores_the_copy_has_none_either() -> None:
-    adapter = declared("dispatch")["SparkApplication"]
     assert copied(adapter, AS_PUBLISHED) == AS_PUBLISHED
 
 

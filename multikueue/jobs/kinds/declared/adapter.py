@@ -36,15 +36,10 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredJob(DefaultAdapter):
-    """The adapter of a declared kind; has no state. `compatibility` is the release of Kueue that it follows.
-
-    `is_explicit`: where its Workload counts what one field says in the place of another, the copy says it in both, so
-    that a worker's Kueue, which may know but the other, counts the same. Not where a Kueue makes the Workload.
-    """
+    """The adapter of a declared kind; has no state. `compatibility` is the release of Kueue that it follows."""
 
     declared: Declaration
     compatibility: Compatibility = NEWEST
-    is_explicit: bool = True
     kind: Kind[Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,7 +50,7 @@ class DeclaredJob(DefaultAdapter):
     def of(self, compatibility: Compatibility) -> DeclaredJob:
         """The adapter as another release of Kueue has it."""
         pods = (each.of(compatibility) if isinstance(each, Pods) else each for each in self.declared.pods)
-        return DeclaredJob(replace(self.declared, pods=tuple(pods)), compatibility, self.is_explicit)
+        return DeclaredJob(replace(self.declared, pods=tuple(pods)), compatibility)
 
     @property
     def runtimes(self) -> Runtimes | None:
@@ -136,9 +131,6 @@ class DeclaredJob(DefaultAdapter):
     def _remote_spec(self, spec: msgspec.Raw) -> Any:
         for path in filter(None, (self.declared.managed_by, *self.declared.dropped)):
             spec = _raw(paths.without(spec, paths.place_of(path)[1:]))
-        for pods in self.declared.pods if self.is_explicit else ():
-            for keys, value in pods.substituted(spec) if isinstance(pods, Pods) else ():
-                spec = _raw(paths.with_value(spec, keys, value))
         return paths.with_value(spec, _in_spec(self.declared.suspend), True)
 
     # --- the status --------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from multikueue.jobs.framework.adapter import Runtimes
-from multikueue.jobs.kinds.declared.pod_sets import Pods, PodsOf
+from multikueue.jobs.kinds.declared.pod_sets import PodsOf
 from multikueue.jobs.kinds.declared.status import StateRule
 from multikueue.jobs.trees import paths
 
@@ -77,9 +77,6 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
         for rule in self.rules:
             if not rule.state.at.startswith("spec."):
                 raise ValueError(f"expected a field of the spec, got {rule.state.at}")
-        for pods in self.pods:
-            if isinstance(pods, Pods):
-                list(pods.substituted(msgspec.Raw(b"{}")))
 
     def _paths(self) -> Iterator[str]:
         for pods in self.pods:

@@ -14,7 +14,6 @@ from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.kinds.declared.status import StateRule
 from multikueue.jobs.trees import paths
-from multikueue.jobs.trees.paths import Keys
 from multikueue.jobs.trees.templates import in_workload, part
 
 __all__ = ["Addition", "DeclaredContainer", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
@@ -45,17 +44,6 @@ class DeclaredContainer(msgspec.Struct, frozen=True, kw_only=True):
 
     def paths(self) -> Iterator[str]:
         yield from (path for _, text in (*self.requests, *self.limits) for path in text.split("|"))
-
-    def has_substitutes(self) -> bool:
-        return any("|" in text for _, text in (*self.requests, *self.limits))
-
-    def substituted(self, found: Tree) -> Iterator[tuple[Keys, str]]:
-        """Absent fields that others stand for, each with what these say."""
-        for _, text in (*self.requests, *self.limits):
-            first, *others = text.split("|")
-            value = _first(found, others) if paths.only(found, first) is None else None
-            if value is not None:
-                yield paths.keys_of(first), str(value)
 
 
 def _amounts(found: Tree, at: tuple[tuple[str, str], ...]) -> Tree:
@@ -157,14 +145,6 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
         yield from filter(None, (self.at, self.template, self.name_at, self.count, *self.each, self.over))
         yield from self.when.paths() if self.when is not None else ()
         yield from self.otherwise.paths() if isinstance(self.otherwise, DeclaredContainer) else ()
-
-    def substituted(self, spec: msgspec.Raw) -> Iterator[tuple[Keys, str]]:
-        """Absent fields of the spec that its container reads, each with what the field that stands for it says."""
-        if isinstance(self.otherwise, DeclaredContainer) and self.otherwise.has_substitutes():
-            way = paths.keys_of(self.at)[1:]
-            found = paths.peek(spec, way)
-            for keys, value in self.otherwise.substituted(found) if isinstance(found, dict) else ():
-                yield (*way, *keys), value
 
     def _pod_set(self, found: Any, template: Any) -> Tree:
         count = number(paths.only(found, self.count))
