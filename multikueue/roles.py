@@ -25,6 +25,7 @@ from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.quota.capacity import Capacity
 from multikueue.controllers.quota.ceilings import CeilingReader
 from multikueue.controllers.quota.finalizers import Finalizers
+from multikueue.controllers.quota.old_versions import OldVersions
 from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.admission_checks import Checks
@@ -211,7 +212,12 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
             Loop("local queues", queues.local_queues, statuses.reconcile_local_queue, workers=4),
             Loop("cohorts", queues.cohorts, statuses.reconcile_cohort),
         ),
-        tasks=(lambda: admission.run(context), Capacity(context).run, lambda: _sweep(context)),
+        tasks=(
+            lambda: admission.run(context),
+            Capacity(context).run,
+            OldVersions(context).run,
+            lambda: _sweep(context),
+        ),
     )
 
 

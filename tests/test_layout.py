@@ -31,6 +31,7 @@ ROOMS = [path for path in MODULES if path.name == "__init__.py"]
 PLAIN = [path for path in MODULES if not path.name.startswith("__")]
 
 ELSEWHERE: dict[str, str] = {
+    "multikueue/cli/terminal/manifests.py": "cli/commands/test_convert.py",
     "multikueue/cli/access/worker_clusters.py": "cli/commands/clusters/test_group.py",
     "multikueue/cli/access/contexts.py": "cli/access/test_completion.py",
     "multikueue/cli/commands/clusters/sides.py": "cli/commands/clusters/test_group.py",

@@ -28,6 +28,7 @@ PLACES: Mapping[str, str] = {
     "run": "process.run:run",
     "why": "why:why",
     "submit": "submit:submit",
+    "convert": "convert:convert",
     "logs": "workloads.logs:logs",
     "pods": "workloads.pods:pods",
     "events": "workloads.events:events",

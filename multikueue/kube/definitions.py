@@ -15,7 +15,7 @@ from multikueue.api.kinds import WORKLOADS
 from multikueue.errors import Forbidden, NotFound
 from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Definitions", "definitions", "lost"]
+__all__ = ["Definitions", "definitions", "lost", "served_versions"]
 
 Schema = Mapping[str, Any]
 
@@ -52,16 +52,22 @@ class Definitions(msgspec.Struct, frozen=True):
 async def definitions(client: ClusterClient) -> Definitions | None:
     """The definitions of a cluster; None if it does not show them, or has no Kueue."""
     try:
-        group = await _read(client, f"/apis/{WORKLOADS.group}")
+        versions = await served_versions(client)
         document = await _read(client, _DOCUMENT)
     except (Forbidden, NotFound):
         return None
     spec = _spec(document)
     if spec is None:
         return None
-    versions = tuple(each["version"] for each in group.get("versions", ()))
     pod_sets = spec.get("properties", {}).get("podSets", {})
     return Definitions(versions, frozenset(_fields(spec)), pod_sets.get("maxItems", 0))
+
+
+async def served_versions(client: ClusterClient) -> tuple[str, ...]:
+    """The versions of Kueue's API that a cluster serves. Raises as `ClusterClient.request` does; NotFound without Kueue's
+    definitions."""
+    group = await _read(client, f"/apis/{WORKLOADS.group}")
+    return tuple(each["version"] for each in group.get("versions", ()))
 
 
 async def _read(client: ClusterClient, path: str) -> dict[str, Any]:

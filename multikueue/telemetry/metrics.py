@@ -322,6 +322,11 @@ class Metrics:
             registry=registry,
         )
         self._longest = self._longest_own = 0.0
+        self.lost_fields = Gauge(
+            "multikueue_objects_with_lost_fields",
+            "ClusterQueues and MultiKueueClusters that lost fields, written in a version that nobody converts",
+            registry=registry,
+        )
         self.sweeps = Counter("multikueue_sweeps", "Sweeps over what is on the workers", registry=registry)
         self.events = LabelledInstrument(
             Counter(

@@ -75,7 +75,7 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 59, 281),
+    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 61, 281),
     Case("version", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 15, 301),
     Case("run --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 17, 311),
     Case("clusters register --help", (*NO_HELP_NEEDS, f"{COMMANDS}.workloads", f"{COMMANDS}.process.run"), 25, 312),

@@ -66,6 +66,17 @@ def test_the_manager_gets_the_crds_of_all_kinds_we_read() -> None:
     assert {kind.plural for kind in read_by_us} <= installed
 
 
+def test_the_manager_gets_crds_that_serve_v1beta2_alone() -> None:
+    (patch,) = yaml.safe_load((KIND_CONFIGS / "crds" / "kustomization.yaml").read_text())["patches"]
+
+    assert patch["target"] == {"kind": "CustomResourceDefinition"}
+    assert yaml.safe_load(patch["patch"]) == [
+        {"op": "test", "path": "/spec/versions/0/name", "value": "v1beta1"},
+        {"op": "replace", "path": "/spec/versions/0/served", "value": False},
+        {"op": "test", "path": "/spec/versions/1/name", "value": "v1beta2"},
+    ]
+
+
 def test_the_workers_kueue_runs_batch_jobs_only() -> None:
     (config,) = objects((KIND_CONFIGS / "kueue" / "config.yaml").read_text())
 

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multikueue.api.kueue.conversion import convert
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, TEMPLATES
 from multikueue.settings import Loaded, Settings, kueue, read, tree
@@ -659,3 +660,51 @@ def test_whatever_a_file_says_there_are_settings_or_a_clear_error(
         assert all(line.startswith(f"{folder}/controller_manager_config.yaml: ") for line in lines)
     else:
         assert all("\n" not in str(each) and len(str(each)) < 2000 for each in found.ignored)
+
+
+# `multikueue convert` of the file.
+
+ANY_OF_V1BETA1 = st.fixed_dictionaries(
+    {},
+    optional={
+        "fairSharing": st.fixed_dictionaries(
+            {"enable": st.booleans()},
+            optional={"preemptionStrategies": st.sampled_from([[], ["LessThanInitialShare"]])},
+        ),
+        "waitForPodsReady": st.fixed_dictionaries(
+            {},
+            optional={
+                "enable": st.booleans(),
+                "timeout": st.sampled_from(["1m", "10m"]),
+                "blockAdmission": st.booleans(),
+                "requeuingStrategy": st.just({"timestamp": "Creation", "backoffLimitCount": 3}),
+            },
+        ),
+        "multiKueue": st.just({"origin": "here", "gcInterval": "2m"}),
+        "featureGates": st.just({"LocalQueueDefaulting": True}),
+        "queueVisibility": st.just({"updateIntervalSeconds": 5}),
+        "integrations": st.just({"frameworks": ["batch/job", "pod"], "podOptions": {}}),
+    },
+)
+
+
+@given(fields=ANY_OF_V1BETA1)
+def test_a_file_in_v1beta2_says_what_it_said_in_v1beta1(fields: dict[str, Any]) -> None:
+    old = {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "kind": "Configuration", **fields}
+    new, _ = convert(old)
+
+    assert meant(new) == meant(old)
+
+
+def meant(file: dict[str, Any]) -> Settings:
+    found = kueue.translate(file, Path("file"))
+    settings = Settings.model_validate(_merged(found.defaults, found.values))
+    if settings.quota.pods_ready.enabled:
+        return settings
+    quota = settings.quota.model_copy(update={"pods_ready": PodsReady()})  # how long nobody waits does not matter
+    return settings.model_copy(update={"quota": quota})
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    both = {name for name in under if isinstance(under[name], dict) and isinstance(over.get(name), dict)}
+    return {**under, **over, **{name: _merged(under[name], over[name]) for name in both}}

@@ -16,11 +16,21 @@ class Version(Value):
     storage: bool = False
 
 
+class Conversion(Value):
+    strategy: str = "None"
+
+
 class DefinitionSpec(Value):
     group: str = ""
     names: Names = Names()
     scope: str = ""
     versions: tuple[Version, ...] = ()
+    conversion: Conversion = Conversion()
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether something translates between its versions, besides their name."""
+        return self.conversion.strategy != "None"
 
 
 class Definition(Object):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +13,7 @@ from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig,
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Format
+from multikueue.cli.terminal.manifests import read_manifests
 from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, note, print_table, say
 from multikueue.cli.terminal.progress import spinner
@@ -37,7 +36,12 @@ CLUSTERS = (Column("CLUSTER"), Column("CONNECTED"), Column("TAKES NEW WORK"), Co
 def submit(
     files: Annotated[
         list[str],
-        typer.Option("--filename", "-f", help="YAML or JSON with jobs; - for standard input.", show_default=False),
+        typer.Option(
+            "--filename",
+            "-f",
+            help="YAML or JSON file with jobs, or a directory; - for standard input.",
+            show_default=False,
+        ),
     ],
     queue: Annotated[
         str,
@@ -68,7 +72,7 @@ def submit(
       multikueue submit -n team-a -f job.yaml -q batch
       multikueue submit -f job.yaml --dry-run
     """
-    jobs = [job for name in files for job in _read(name)]
+    jobs = [manifest.tree for name in files for manifest in read_manifests(name)]
     if not jobs:
         raise CommandFailed("there is no object in these files")
     call = _Call(ContextChoice(kubeconfig, context), namespace, queue, config, secrets_namespace, dry_run)
@@ -82,25 +86,6 @@ class _Call(msgspec.Struct, frozen=True):
     config: Path | None
     secrets_namespace: str
     dry_run: bool
-
-
-def _read(name: str) -> Iterator[Tree]:
-    """The objects of a file, those of a List one by one."""
-    import yaml
-
-    try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text()
-        documents = [each for each in yaml.safe_load_all(text) if each is not None]
-    except OSError as error:
-        raise CommandFailed(f"{name}: cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise CommandFailed(f"{name}: no YAML: {' '.join(str(error).split())}") from None
-    for document in documents:
-        if not isinstance(document, dict) or not all(
-            isinstance(document.get(each), str) for each in ("apiVersion", "kind")
-        ):
-            raise CommandFailed(f"{name}: expected objects with apiVersion and kind")
-        yield from document["items"] if document["kind"] == "List" else (document,)
 
 
 async def _submit(call: _Call, jobs: list[Tree]) -> None:

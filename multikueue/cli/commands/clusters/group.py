@@ -114,6 +114,8 @@ def check_clusters(
     manager has (a file, a ClusterProfile) cannot be checked from here; what the manager says of its connection is
     shown all the same. Kinds that are declared in settings are known from --config.
 
+    Of the manager cluster: whether it serves versions of Kueue's API that nobody converts, and what lost fields by that.
+
     Ends with 1 if anything is wrong, with 3 if a worker cannot be reached or checked from here.
 
     \b
@@ -138,7 +140,8 @@ def check_clusters(
                 raise CommandFailed("there are no clusters to check: multikueue clusters register --help")
             note(f"checking {', '.join(member.name for member in chosen)}")
             async with spinner(f"checking {len(chosen)} clusters"):
-                return await inspection.check_all(client, chosen, connect=connect_with, moment=now(), kinds=kinds)
+                found = await inspection.check_all(client, chosen, connect=connect_with, moment=now(), kinds=kinds)
+                return [*await inspection.check_manager(client), *found]
 
     reports = run_async(work)
     print_items(inspection.findings_listing(reports), output)

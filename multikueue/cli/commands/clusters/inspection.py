@@ -31,7 +31,9 @@ from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 if TYPE_CHECKING:
     from multikueue.settings import DeclaredKind
 
-__all__ = ["Report", "check_all", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
+__all__ = ["Report", "check_all", "check_manager", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
+
+MANAGER = "(manager)"
 
 SHOWN = 10
 """Maximum names in one message."""
@@ -98,6 +100,39 @@ async def check_all(
         for member in members:
             tasks.start_soon(check, member)
     return [reports[member.name] for member in members]
+
+
+async def check_manager(manager: ClusterClient) -> list[Report]:
+    """A warning of each version of Kueue's API that the manager cluster serves and nobody converts, and a failure for each
+    object that lost fields by that. Nothing where Kueue converts, or where this user may not see whether it does."""
+    from multikueue.api.kueue.conversion import GROUP, VERSION
+    from multikueue.controllers.quota.old_versions import ADVICE, objects_with_losses
+
+    try:
+        known = [each for each in (await manager.list(DEFINITIONS)).items if each.spec.group == GROUP]
+        old = {
+            version.name
+            for each in known
+            if not each.spec.is_converted
+            for version in each.spec.versions
+            if version.served
+        }
+        losses = await objects_with_losses(manager) if old - {VERSION} else []
+    except Forbidden:
+        return []
+    served = [
+        Finding(
+            "warning",
+            f"{GROUP}/{version}",
+            f"it is served, and nobody converts it: fields that {VERSION} has not are lost",
+        )
+        for version in sorted(old - {VERSION})
+    ]
+    lost = [
+        Finding("failed", f"{kind.kind} {key.name}", f"{', '.join(fields)} is lost: {ADVICE}")
+        for kind, key, fields in losses
+    ]
+    return [Report(MANAGER, (*served, *lost))] if served else []
 
 
 async def _check(

@@ -15,7 +15,7 @@ from multikueue_simulator.definitions import clusters, profiles, queues, topolog
 from multikueue_simulator.definitions import ocm as ocm_kinds
 from multikueue_simulator.definitions.older import with_v1beta1
 
-__all__ = ["all_definitions", "cluster_profiles", "kueue", "ocm"]
+__all__ = ["all_definitions", "cluster_profiles", "kueue", "kueue_alone", "ocm"]
 
 Object = dict[str, Any]
 
@@ -51,6 +51,12 @@ def all_definitions() -> tuple[Object, ...]:
 @cache
 def kueue() -> tuple[Object, ...]:
     return tuple(defined(with_v1beta1(kind)) for kind in _KUEUE)
+
+
+@cache
+def kueue_alone() -> tuple[Object, ...]:
+    """Kueue's definitions as we tell people to install them where no Kueue runs: v1beta2 alone is served."""
+    return tuple(defined(kind) for kind in _KUEUE)
 
 
 @cache

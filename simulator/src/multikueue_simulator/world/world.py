@@ -295,7 +295,7 @@ class World:
             name,
             now=self.clock.now,
             rng=self._luck(),
-            definitions=definitions.kueue(),
+            definitions=definitions.kueue_alone(),
             managed_fields=managed_fields,
             pod_log=PodLogs(name) if self.layout.pods else None,
         )

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fakekube.model.wire import Refused
-from multikueue.api.kinds import DEFINITIONS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS
+from multikueue.api.kinds import CLUSTER_QUEUES, DEFINITIONS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS
+from multikueue.api.meta import ObjectKey
 from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.testing import (
@@ -148,3 +149,40 @@ def test_check_of_a_secret_that_one_may_not_read_is_none(joined: World, cli: Run
 
     assert "not checkable from here: you may not read Secret kueue-system/multikueue-w1" in result.out
     assert result.code == 3
+
+
+def served(world: World, strategy: str, *versions: str) -> None:
+    """Kueue's definitions on the manager cluster serve these versions, and are converted by that."""
+    for found in world.manager.all(DEFINITIONS):
+        key = ObjectKey("", found["metadata"]["name"])
+        if found["spec"]["group"] == "kueue.x-k8s.io":
+            listed = [{"name": each, "served": True, "storage": each == "v1beta2"} for each in versions]
+            spec = {"conversion": {"strategy": strategy}, "versions": listed}
+            world.manager.change(DEFINITIONS, key, {"spec": spec})
+
+
+OLD_VERSIONS: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "two versions that nobody converts": (
+        ("None", "v1beta1", "v1beta2"),
+        {"kueue.x-k8s.io/v1beta1", "ClusterQueue cq"},
+    ),
+    "two versions that Kueue converts": (("Webhook", "v1beta1", "v1beta2"), set()),
+    "one version": (("None", "v1beta2"), set()),
+}
+
+
+@pytest.mark.parametrize(("definitions", "told"), OLD_VERSIONS.values(), ids=OLD_VERSIONS)
+def test_check_tells_of_versions_that_nobody_converts_and_of_what_was_lost(
+    joined: World, cli: Run, definitions: tuple[str, ...], told: set[str]
+) -> None:
+    joined.worker.add(LOCAL_QUEUES, local_queue("main", "cq", namespace="team-a").build())
+    written = {"apiVersion": "kueue.x-k8s.io/v1beta1", "fieldsV1": {"f:spec": {"f:cohort": {}}}}
+    joined.manager.change(CLUSTER_QUEUES, ObjectKey("", "cq"), {"metadata": {"managedFields": [written]}})
+    served(joined, *definitions)
+
+    result = cli("clusters", "check", "-o", "json")
+
+    items = json.loads(result.out)["items"]
+    assert {each["subject"] for each in items if each["metadata"]["name"] == "(manager)"} == told
+    assert result.code == (1 if told else 0)
+    assert ("multikueue convert -f FILE" in result.out) == bool(told)

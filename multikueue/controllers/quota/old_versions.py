@@ -1,0 +1,102 @@
+"""Tells of queues and clusters that were written in an older version of Kueue's API, and lost fields on the way.
+
+Kueue's definitions serve v1beta1 besides v1beta2, and leave the conversion to a webhook of Kueue. Where no Kueue runs, the
+API server converts by changing the version alone: it accepts `spec.cohort`, and keeps nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import msgspec
+
+from multikueue.api.kind import Kind
+from multikueue.api.kinds import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS
+from multikueue.api.kueue.conversion import VERSION, lost_fields
+from multikueue.api.meta import ObjectKey
+from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.errors import ApiError, ClusterUnreachable
+from multikueue.kube.cluster_client import ClusterClient
+from multikueue.kube.definitions import served_versions
+from multikueue.telemetry import get_logger
+
+__all__ = ["ADVICE", "OldVersions", "objects_with_losses"]
+
+log = get_logger()
+
+WHILE_SERVED, ELSE = timedelta(minutes=1), timedelta(minutes=10)
+"""Time between two looks."""
+
+ADVICE = (
+    f"convert its manifest with `multikueue convert -f FILE` and apply it again; "
+    f"the definitions of kind-configs/crds serve {VERSION} alone"
+)
+
+
+async def objects_with_losses(client: ClusterClient) -> list[tuple[Kind[Any], ObjectKey, tuple[str, ...]]]:
+    """The objects that lost fields, with these: `spec.cohort`. Two lists.
+
+    Raises as `ClusterClient.request` does.
+    """
+    found = []
+    for kind in (CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS):
+        answer = msgspec.json.decode(await client.request("GET", kind.path()))
+        for item in answer.get("items", ()):
+            fields = lost_fields({"kind": kind.kind, **item})
+            if fields:
+                found.append((kind, ObjectKey("", item["metadata"]["name"]), fields))
+    return found
+
+
+@dataclass(slots=True)
+class OldVersions:
+    """Looks which versions of Kueue's API the manager cluster serves, and while there are several, what lost fields.
+
+    It is for a manager cluster without Kueue. A loss is told by an event on the object, and counted; that old versions are
+    served is logged once.
+    """
+
+    context: ReconcileContext
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    _told: tuple[str, ...] = ()
+
+    async def run(self) -> None:
+        while True:
+            await self.sleep((await self.look()).total_seconds())
+
+    async def look(self) -> timedelta:
+        """One look; returns the time until the next."""
+        try:
+            versions = await served_versions(self.context.manager)
+            old = tuple(each for each in versions if each != VERSION)
+            found = await objects_with_losses(self.context.manager) if old else []
+        except (ApiError, ClusterUnreachable) as error:
+            log.info("kueue.versions_unknown", why=str(error))
+            return WHILE_SERVED
+        if old and old != self._told:
+            log.warning("kueue.old_versions_served", versions=old, advice=_about_the_cluster(old))
+        self._told = old
+        self.context.metrics.lost_fields.set(len(found))
+        for kind, key, fields in found:
+            self._tell(kind, key, fields)
+        return WHILE_SERVED if old else ELSE
+
+    def _tell(self, kind: Kind[Any], key: ObjectKey, fields: tuple[str, ...]) -> None:
+        store = self.context.store
+        about = (store.cluster_queues if kind is CLUSTER_QUEUES else store.clusters).get(key)
+        if about is None:
+            return
+        message = f"Written in an older version, and nobody converts it here: {', '.join(fields)} is lost; {ADVICE}"
+        self.context.recorder.emit(kind, about, type_="Warning", reason="FieldsLost", message=message)
+        log.warning("object.fields_lost", kind=kind.kind, object=str(key), fields=fields)
+
+
+def _about_the_cluster(versions: tuple[str, ...]) -> str:
+    return (
+        f"the API server takes objects in {', '.join(versions)} and drops the fields that {VERSION} has not: install the"
+        f" definitions of kind-configs/crds, which serve {VERSION} alone, and convert manifests with `multikueue convert`"
+    )

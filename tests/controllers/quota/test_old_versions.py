@@ -1,0 +1,69 @@
+"""Objects that were written in v1beta1 on a cluster where nobody converts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multikueue.api import kinds
+from multikueue.controllers.quota.old_versions import ELSE, WHILE_SERVED, OldVersions
+from tests.controllers.table import Table, table
+
+pytestmark = pytest.mark.anyio
+
+SERVED = "multikueue.controllers.quota.old_versions.served_versions"
+
+
+def looking(world: Table, monkeypatch: pytest.MonkeyPatch, *versions: str) -> OldVersions:
+    async def served(_client: object) -> tuple[str, ...]:
+        return versions
+
+    monkeypatch.setattr(SERVED, served)
+    return OldVersions(world.world)
+
+
+def written_in(world: Table, version: str, *fields: str) -> None:
+    """Somebody wrote the queue's spec in that version."""
+    entry = {"apiVersion": f"kueue.x-k8s.io/{version}", "fieldsV1": {"f:spec": {f"f:{field}": {} for field in fields}}}
+    world.manager.change(
+        kinds.CLUSTER_QUEUES, world.store.cluster_queues.all_keys()[0], {"metadata": {"managedFields": [entry]}}
+    )
+
+
+def events(world: Table) -> list[dict[str, Any]]:
+    return [each for each in world.recorder.waiting() if each["reason"] == "FieldsLost"]
+
+
+def counted(world: Table) -> float:
+    return float(world.world.metrics.lost_fields._value.get())
+
+
+async def test_a_field_that_is_lost_is_told_on_the_queue_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = table()
+    written_in(world, "v1beta1", "cohort", "admissionChecks", "resourceGroups")
+
+    assert await looking(world, monkeypatch, "v1beta2", "v1beta1").look() == WHILE_SERVED
+
+    (event,) = events(world)
+    assert "spec.cohort, spec.admissionChecks is lost" in event["message"]
+    assert "multikueue convert -f FILE" in event["message"]
+    assert counted(world) == 1
+
+
+async def test_what_was_written_in_v1beta2_has_lost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = table()
+    written_in(world, "v1beta2", "cohortName")
+
+    assert await looking(world, monkeypatch, "v1beta2", "v1beta1").look() == WHILE_SERVED
+
+    assert (events(world), counted(world)) == ([], 0)
+
+
+async def test_where_one_version_is_served_nobody_looks_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = table()
+    written_in(world, "v1beta1", "cohort")
+
+    assert await looking(world, monkeypatch, "v1beta2").look() == ELSE
+
+    assert (events(world), counted(world)) == ([], 0)
