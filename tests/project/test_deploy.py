@@ -257,6 +257,16 @@ def test_rights_by_name_are_those_of_the_programs_objects() -> None:
     assert named(everywhere, "apiservices") == {f"{version}.{group}" for group, version in SERVED}
 
 
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_nobody_may_create_secrets_and_those_of_the_certificates_are_there(overlay: str) -> None:
+    """Whoever may create Secrets may have a token of any account of the namespace."""
+    own = rules(overlay, "Role")
+    assert not [rule for rule in own if "secrets" in rule["resources"] and "create" in rule["verbs"]]
+    made = {body["metadata"]["name"]: body for body in of_kind(overlay, "Secret")}
+    assert made.keys() == named(own, "secrets")
+    assert not any(body.get("data") for body in made.values()), "applied again it would be emptied"
+
+
 def test_it_runs_without_any_privilege() -> None:
     (deployment,) = of_kind("standalone", "Deployment")
     pod, security = deployment["spec"]["template"]["spec"], container()["securityContext"]

@@ -28,8 +28,8 @@ def rendered(folder: str) -> list[Object]:
 
 
 def rights(bodies: Sequence[Object]) -> list[Object]:
-    """The roles and bindings among them."""
-    return [body for body in bodies if body["apiVersion"] == RBAC]
+    """The roles and bindings among them, and the Secrets that these name."""
+    return [body for body in bodies if body["apiVersion"] == RBAC or body["kind"] == "Secret"]
 
 
 async def granted(bed: Testbed, overlay: str) -> str:

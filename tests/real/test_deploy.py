@@ -42,7 +42,6 @@ UNUSED: dict[Right, str] = {
     Right("apiregistration.k8s.io", "apiservices", "get"): "the visibility API is not registered here",
     Right("apiregistration.k8s.io", "apiservices", "patch"): "the visibility API is not registered here",
     Right("authorization.k8s.io", "subjectaccessreviews", "create"): "nobody asks the visibility API here",
-    Right("", "secrets", "patch"): "a certificate is renewed once in many months",
     Right("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "patch"): "nobody spoils the registration",
     Right("batch", "jobs/finalizers", "update"): "asked for only where owner references are enforced",
     Right("kueue.x-k8s.io", "cohorts/status", "patch"): "only fair sharing writes there, and it is off here",
