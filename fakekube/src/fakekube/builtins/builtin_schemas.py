@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from fakekube.builtins.models import fields_of
+from fakekube.schemas.structure import QUANTITY_FORMAT
 
 __all__ = ["model_of", "schema_of"]
 
@@ -61,11 +62,8 @@ def _typed(declared: str, within: tuple[str, ...]) -> Schema:
 
 _OPEN: Schema = {"x-kubernetes-preserve-unknown-fields": True}
 _INT_OR_STRING: Schema = {"x-kubernetes-int-or-string": True}
-_QUANTITIES: Schema = {
-    "type": "object",
-    "additionalProperties": {"oneOf": [{"type": "string"}, {"type": "number"}]},
-}
-_QUANTITY: Schema = {"oneOf": [{"type": "string"}, {"type": "number"}]}
+_QUANTITY: Schema = {"oneOf": [{"type": "string", "format": QUANTITY_FORMAT}, {"type": "number"}]}
+_QUANTITIES: Schema = {"type": "object", "additionalProperties": _QUANTITY}
 _BYTES: Schema = {"type": "string", "format": "byte"}
 _MAP_OF_BYTES: Schema = {"type": "object", "additionalProperties": _BYTES}
 _WHOLE: Schema = {"x-kubernetes-map-type": "atomic"}

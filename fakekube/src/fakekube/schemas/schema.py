@@ -180,8 +180,8 @@ def _correlated(place: _Place, new: list[Json], old: Json) -> list[Json]:
 def _identity(keys: tuple[str, ...]) -> Callable[[Json], Json]:
     if len(keys) == 1:
         (key,) = keys
-        return lambda item: item.get(key) if isinstance(item, dict) else repr(item)
-    return lambda item: tuple(item.get(key) for key in keys) if isinstance(item, dict) else repr(item)
+        return lambda item: _hashable(item.get(key)) if isinstance(item, dict) else repr(item)
+    return lambda item: tuple(_hashable(item.get(key)) for key in keys) if isinstance(item, dict) else repr(item)
 
 
 def _duplicates(place: _Place, items: list[Json], path: Path) -> Iterator[FieldProblem]:
@@ -192,7 +192,7 @@ def _duplicates(place: _Place, items: list[Json], path: Path) -> Iterator[FieldP
     seen: Counter[Json] = Counter()
     for index, (identity, item) in enumerate(zip(identities, items, strict=True)):
         seen[identity] += 1
-        if seen[identity] == 2:
+        if seen[identity] == 2 and (isinstance(item, dict) or place.list_type == "set"):  # else its type is the problem
             value = shown({key: item.get(key) for key in place.keys}) if place.list_type == "map" else shown(item)
             yield FieldProblem("FieldValueDuplicate", render_path((*path, index)), f"Duplicate value: {value}")
 

@@ -19,9 +19,19 @@ import jsonschema_rs
 
 from fakekube.model.refusals import Problem as FieldProblem
 from fakekube.model.refusals import shown
+from fakekube.model.values.quantities import is_quantity
 from fakekube.model.wire import Json, Object
 
-__all__ = ["OBJECT_META", "Found", "Path", "Structure", "is_embedded", "keeps_unknown", "render_path"]
+__all__ = [
+    "OBJECT_META",
+    "QUANTITY_FORMAT",
+    "Found",
+    "Path",
+    "Structure",
+    "is_embedded",
+    "keeps_unknown",
+    "render_path",
+]
 
 Path = tuple[str | int, ...]
 """A path in an object: field names and indexes."""
@@ -227,7 +237,15 @@ def _is_uri(text: str) -> bool:
     return bool(parts.scheme) or text.startswith("/")
 
 
-_FORMATS: dict[str, Callable[..., bool]] = {"duration": _is_duration, "byte": _is_base64, "uri": _is_uri}
+QUANTITY_FORMAT = "fakekube-quantity"
+"""The format of quantities of built-in kinds, which Go's types refuse to decode otherwise."""
+
+_FORMATS: dict[str, Callable[..., bool]] = {
+    "duration": _is_duration,
+    "byte": _is_base64,
+    "uri": _is_uri,
+    QUANTITY_FORMAT: is_quantity,
+}
 """Formats that differ from JSON Schema's."""
 
 _KNOWN_FORMATS = frozenset({"date-time", "date", "uuid", "ipv4", "ipv6", "email", "hostname"})

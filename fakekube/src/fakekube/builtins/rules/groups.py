@@ -14,6 +14,7 @@ from fakekube.model.refusals import (
     immutable,
     invalid_value,
     required,
+    unsupported_value,
 )
 from fakekube.model.values.names import dns_label, path_segment
 from fakekube.model.wire import Object, User
@@ -73,6 +74,9 @@ def _unreadable_time(text: str) -> str:
 _HIGHEST_PRIORITY = 1_000_000_000
 
 
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+
+
 class PriorityClassRules(Rules):
     counts_generation = True
 
@@ -91,6 +95,8 @@ class PriorityClassRules(Rules):
         elif value > _HIGHEST_PRIORITY and name not in SYSTEM_PRIORITIES:
             detail = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
             found.append(forbidden_value("value", detail))
+        if item["preemptionPolicy"] not in _PREEMPTION_POLICIES:
+            found.append(unsupported_value("preemptionPolicy", item["preemptionPolicy"], _PREEMPTION_POLICIES))
         return found
 
     def update_problems(self, new: Object, old: Object) -> list[Problem]:

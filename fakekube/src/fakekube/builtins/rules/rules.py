@@ -160,24 +160,25 @@ def _differ(new: Object, old: Object, ignored: frozenset[str]) -> bool:
     return any(name not in new for name in old if name not in ignored)
 
 
-def without_nulls(value: Json) -> Json:
-    """The value without null fields and empty lists, as typed kinds drop them; the same object without any."""
+def without_nulls(value: Json, *, keep_lists: bool = False) -> Json:
+    """The value without null fields and, unless they are kept, empty lists, as typed kinds drop them; the same object without
+    any."""
     if isinstance(value, dict):
-        return _mapping_without_nulls(value)
+        return _mapping_without_nulls(value, keep_lists=keep_lists)
     if isinstance(value, list):
-        made = [without_nulls(each) for each in value]
+        made = [without_nulls(each, keep_lists=keep_lists) for each in value]
         return made if any(one is not other for one, other in zip(made, value, strict=True)) else value
     return value
 
 
-def _mapping_without_nulls(value: dict[str, Any]) -> dict[str, Any]:
+def _mapping_without_nulls(value: dict[str, Any], *, keep_lists: bool) -> dict[str, Any]:
     made = {}
     changed = False
     for name, inner in value.items():
-        if inner is None or inner == []:
+        if inner is None or (inner == [] and not keep_lists):
             changed = True
             continue
-        made[name] = kept = without_nulls(inner)
+        made[name] = kept = without_nulls(inner, keep_lists=keep_lists)
         changed = changed or kept is not inner
     return made if changed else value
 

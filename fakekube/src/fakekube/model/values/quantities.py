@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from fakekube.model.wire import Json
 
-__all__ = ["canonical", "canonical_map"]
+__all__ = ["canonical", "canonical_map", "is_quantity"]
 
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([A-Za-z]{0,2}))").fullmatch
 _DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
@@ -18,6 +18,12 @@ _LONGEST, _LONGEST_EXPONENT = 24, len("e+18")
 """The maximum length of a quantity that is converted. A longer one is no sensible amount, and stays as it is."""
 
 _SMALLEST = Decimal(1).scaleb(-9)
+
+
+def is_quantity(text: str) -> bool:
+    """Whether the API server takes the text for a quantity."""
+    match = _QUANTITY(text)
+    return match is not None and (match[3] or "") in (*_DECIMAL, *_BINARY)
 
 
 def canonical_map(amounts: Mapping[str, Json]) -> dict[str, Json]:

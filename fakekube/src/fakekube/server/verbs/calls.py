@@ -69,14 +69,16 @@ class Call:
         """An object of a built-in kind, or its changed part, as Go's types decode it."""
         self.rules.check(item)
         # Metadata is clean already, and managedFields are a large part of it.
-        told = without_nulls({name: value for name, value in item.items() if name != "metadata"})
+        said = {name: value for name, value in item.items() if name != "metadata"}
+        told = without_nulls(said)
         item = {**told, "metadata": item["metadata"]}
         schema = self.server.schema(self.resource)
-        if schema.accepts(item):
+        if told is said and schema.accepts(item):
             return item
         item = self._pruned(item)
-        # Only types count here; the kind's rules validate the rest later.
-        for problem in schema.problems(item, None):
+        # Only types count here; the kind's rules validate the rest later. An empty list is dropped, and may yet stand where
+        # no list may.
+        for problem in schema.problems(item if told is said else without_nulls(said, keep_lists=True), None):
             if problem.reason == "FieldValueTypeInvalid":
                 raise bad_request(f"{self._cannot_be_handled()}: {problem.field}: {problem.message}")
         return item
