@@ -48,6 +48,7 @@ from multikueue.jobs.framework.workloads import is_of_group, is_owned
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.reconciler.case import is_over
 from multikueue.quota.cache.status import check_names, flavor_names
+from multikueue.store.bounds import Bounds
 from multikueue.store.caches.cache import ByName, Cache, Indexer
 from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.caches.families import Families
@@ -148,6 +149,7 @@ class State:
         )
         self.ceilings = Ceilings()
         self.refusals = Refusals()
+        self.bounds = Bounds()
         self.plans = Plans(self.workloads)
         self.slices: Slices | None = Slices(self.workloads) if has_elastic_jobs else None
         """The slices of elastic jobs; None: elastic jobs are off."""

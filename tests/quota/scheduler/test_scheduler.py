@@ -1,4 +1,5 @@
-"""The scheduler: who of those at the heads of their queues gets quota, and what is assumed until it is written."""
+"""The scheduler: who of those at the heads of their queues gets quota, and what is assumed until it is written: one file, as
+cycles build on each other."""
 
 from __future__ import annotations
 
