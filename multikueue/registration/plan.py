@@ -63,8 +63,9 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 # --- the rights on the worker ----------------------------------------------------------------------------------------
 
 _COPY = ("get", "list", "watch", "create", "delete")
-_CHANGED = frozenset({("batch", "jobs"), ("", "pods")})
-"""Resources whose copies are patched: Jobs (elastic ones) and Pods (Kueue's finalizer). Other copies are replaced."""
+_CHANGED = frozenset({("batch", "jobs"), ("ray.io", "rayclusters"), ("", "pods")})
+"""Resources whose copies are patched: Jobs and RayClusters (elastic ones) and Pods (Kueue's finalizer). Other copies are
+replaced."""
 
 
 class Right(msgspec.Struct, frozen=True):

@@ -229,9 +229,11 @@ class Views(msgspec.Struct, frozen=True):
         held = remote.job or next(filter(None, map(worker.job_of, ends)), None)
         if held is None or type(held) is PodGroup:
             return remote
-        patch = remote_patch(job, held, local, attempt=attempt) if job is not None and attempt else None
+        adapter = self.store.adapters.of(held)
+        known = job if attempt else None
+        patch = remote_patch(known, held, local, attempt=attempt, adapter=adapter) if known is not None else None
         state = JobState(
-            is_active=self.store.adapters.of(held).is_active,
+            is_active=adapter.is_active,
             has_ended=self._has_ended,
             is_held=self._is_held,
             is_inherited=remote.job is None,

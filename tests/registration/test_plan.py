@@ -23,7 +23,6 @@ from multikueue.registration.plan import (
 )
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 
-RAY = ("rayclusters", "rayjobs", "rayservices")
 KUBEFLOW = ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")
 OURS = {"app.kubernetes.io/managed-by": "multikueue"}
 
@@ -48,7 +47,8 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": made},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": made},
         {"apiGroups": ["kubeflow.org"], "resources": list(KUBEFLOW), "verbs": made},
-        {"apiGroups": ["ray.io"], "resources": list(RAY), "verbs": made},
+        {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": [*made, "patch"]},
+        {"apiGroups": ["ray.io"], "resources": ["rayjobs", "rayservices"], "verbs": made},
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"], "verbs": made},
         {"apiGroups": ["workload.codeflare.dev"], "resources": ["appwrappers"], "verbs": made},
     ]

@@ -153,6 +153,12 @@ class Adapter(Admitting, Protocol):
         """Whether the Workload describes the job's present spec (quota-engine 6.3)."""
         ...
 
+    def resized(self, job: AnyJob, remote: AnyJob, *, pods: int) -> dict[str, Any] | None:
+        """The merge patch of a running copy's spec that gives it the local job's size; empty if it has that, or if the
+        local job has another number of pods: then a later slice may be about to be admitted. None if jobs of the kind
+        cannot change their size while they run."""
+        ...
+
     def remote_body(
         self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
     ) -> dict[str, Any]:

@@ -94,6 +94,9 @@ class DefaultAdapter(Adapter):
         own = {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata}
         return self.remote_fields(job) | own
 
+    def resized(self, job: AnyJob, remote: AnyJob, *, pods: int) -> Tree | None:  # noqa: ARG002  # of one size
+        return None
+
     def may_be_copied(self, job: AnyJob) -> bool:
         return self.is_suspended(job)
 

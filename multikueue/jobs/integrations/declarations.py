@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from multikueue.jobs.integrations.ray import SUBMITTER_CONTAINER, SUBMITTER_IN_HEAD, autoscaler, redis_cleanup
 from multikueue.jobs.kinds.app_wrapper.pod_sets import Components
-from multikueue.jobs.kinds.declared.declaration import Declaration, Rule
+from multikueue.jobs.kinds.declared.declaration import Declaration, Rule, Sized
 from multikueue.jobs.kinds.declared.pod_sets import Addition, Pods
 from multikueue.jobs.kinds.declared.status import StateRule, condition
 from multikueue.jobs.kinds.train_job.pod_sets import RuntimePods
@@ -94,6 +94,7 @@ RAY_CLUSTER = Declaration(
     active_states=(StateRule(at="status.state", values=("ready",)),),
     ready=StateRule(at="status.state", values=("ready",)),
     rules=(_no_autoscaling("spec"),),
+    sized=Sized("workerGroupSpecs", "groupName", ("replicas", "numOfHosts")),
 )
 
 

@@ -16,6 +16,7 @@ from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kubernetes.builtins import PriorityClass
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.queues import WorkloadPriorityClass
+from multikueue.api.kueue.slices import is_elastic
 from multikueue.api.kueue.unadmitted import INADMISSIBLE
 from multikueue.api.kueue.workload import QUOTA_RESERVED, UNDISPATCHABLE_ANNOTATION, Workload, owner_of, workload_spec
 from multikueue.api.meta import Condition
@@ -97,8 +98,8 @@ def _told_suspended(case: Case, now: datetime) -> JobDecision:
     return JobDecision(actions=(PatchJobStatus(patch),)) if patch is not None else NOTHING
 
 
-def _present(view: JobView) -> JobView:
-    return replace(view, workloads=slices.present(view.workloads)) if view.is_elastic else view
+def _present(view: JobView, *, is_elastic: bool = False) -> JobView:
+    return replace(view, workloads=slices.present(view.workloads)) if view.is_elastic or is_elastic else view
 
 
 def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDecision:
@@ -106,7 +107,7 @@ def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDe
 
     Kueue gives the quota of an evicted job back once its status shows no pods, so the status must get there (CX-22).
     """
-    case = Case(_present(view), adapter)
+    case = Case(_present(view, is_elastic=any(map(is_elastic, view.workloads))), adapter)
     job = view.job
     if job.metadata.deletion_timestamp is not None or adapter.unmanaged_reason(job) or adapter.finished(job):
         return NOTHING

@@ -22,7 +22,7 @@ from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.kinds.batch_job import status as batch_status
 from multikueue.jobs.kinds.batch_job.indexes import count_indexes
 from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO, is_partially_admitted
-from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count
+from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count, resized
 from multikueue.jobs.kinds.batch_job.template import is_same_pod_set, pod_set, remote_spec
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import tree_of
@@ -89,6 +89,9 @@ class BatchJob(DefaultAdapter):
 
     def remote_fields(self, job: AnyJob) -> Tree:
         return {"spec": remote_spec(job)}
+
+    def resized(self, job: AnyJob, remote: AnyJob, *, pods: int) -> Tree:
+        return resized(job, remote) if pods_count(job) == pods else {}
 
     def is_equivalent(self, job: AnyJob, workload: Workload) -> bool:
         """Compares counts, containers, execution time, and tolerations until admission.

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from multikueue.api.jobs.job import AnyJob, Job, job_spec
+from multikueue.api.jobs.job import AnyJob, Job
 from multikueue.api.kinds import JOBS
 from multikueue.api.kueue.slices import is_elastic, is_past, replaced_key, slice_name
 from multikueue.api.kueue.workload import (
@@ -27,6 +27,7 @@ from multikueue.api.kueue.workload import (
     workload_spec,
 )
 from multikueue.api.meta import ObjectMeta, encode
+from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import named, prebuilt_name, precisely
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
@@ -128,12 +129,15 @@ def _with_count(workload: Workload, count: int) -> Workload:
     return msgspec.structs.replace(workload, spec=msgspec.Raw(encode(spec | {"podSets": pod_sets})))
 
 
-def remote_patch(job: AnyJob, remote: AnyJob, workload: Workload, *, attempt: str) -> Tree | None:
+def remote_patch(
+    job: AnyJob, remote: AnyJob, workload: Workload, *, attempt: str, adapter: Adapter = BATCH_JOB
+) -> Tree | None:
     """The merge patch that gives the remote job this Workload's name, attempt and size; None if it has them.
 
     The size stays while the Workload's differs from the job's: a later slice may be about to be admitted.
     """
-    if type(job) is not Job or type(remote) is not Job:
+    spec = adapter.resized(job, remote, pods=size(workload)) if type(job) is type(remote) else None
+    if spec is None:
         return None
     meta = remote.metadata
     # One that Kueue's own MultiKueue made may be named by an annotation, which goes before a label.
@@ -141,7 +145,6 @@ def remote_patch(job: AnyJob, remote: AnyJob, workload: Workload, *, attempt: st
     by_label = PREBUILT_ANNOTATION not in meta.annotations
     labels = _differing(prebuilt if by_label else {}, meta.labels)
     annotations = _differing({ATTEMPT_ANNOTATION: attempt} | ({} if by_label else prebuilt), meta.annotations)
-    spec = _resized(job, remote) if size(workload) == pods_count(job) else {}
     if not (labels or annotations or spec):
         return None
     marks = {key: value for key, value in (("labels", labels), ("annotations", annotations)) if value}
@@ -150,14 +153,3 @@ def remote_patch(job: AnyJob, remote: AnyJob, workload: Workload, *, attempt: st
 
 def _differing(wanted: dict[str, str], found: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in wanted.items() if found.get(name) != value}
-
-
-def _resized(job: AnyJob, remote: AnyJob) -> Tree:
-    """With indexes, completions change along with the parallelism. In any other Job the API server keeps completions
-    immutable, so they never differ."""
-    ours, theirs = job_spec(job), job_spec(remote)
-    pairs = (
-        ("parallelism", ours.parallelism, theirs.parallelism),
-        ("completions", ours.completions, theirs.completions),
-    )
-    return {name: wanted for name, wanted, found in pairs if wanted != found}

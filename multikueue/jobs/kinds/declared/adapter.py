@@ -128,6 +128,13 @@ class DeclaredJob(DefaultAdapter):
         others = paths.fields_of(job.others) if isinstance(job, CustomJob) else None
         return (others or {}) | {"spec": self._remote_spec(job.spec)}
 
+    def resized(self, job: AnyJob, remote: AnyJob, *, pods: int) -> Tree | None:
+        own = self.declared.sized
+        if own is None:
+            return None
+        is_of_size = sum(each["count"] for each in self.pod_sets(job)) == pods
+        return own.patch(tree_of(job.spec), tree_of(remote.spec)) if is_of_size else {}
+
     def _remote_spec(self, spec: msgspec.Raw) -> Any:
         for path in filter(None, (self.declared.managed_by, *self.declared.dropped)):
             spec = _raw(paths.without(spec, paths.place_of(path)[1:]))

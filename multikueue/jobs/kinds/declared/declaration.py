@@ -12,7 +12,7 @@ from multikueue.jobs.kinds.declared.pod_sets import PodsOf
 from multikueue.jobs.kinds.declared.status import StateRule
 from multikueue.jobs.trees import paths
 
-__all__ = ["KIND_ANNOTATION", "Declaration", "Rule"]
+__all__ = ["KIND_ANNOTATION", "Declaration", "Rule", "Sized"]
 
 KIND_ANNOTATION = "multikueue.dev/job-kind"
 """On a CustomResourceDefinition: the declaration of its kind as in `integrations.declared[]`, without the names."""
@@ -31,6 +31,30 @@ class Rule(msgspec.Struct, frozen=True):
         return f"{self.state.at}: {self.why}" if self.state.is_true(job) != self.is_needed else None
 
 
+class Sized(msgspec.Struct, frozen=True):
+    """The parts of a job whose size may change while it runs: a list, the field that names each item, and those that say
+    how large it is."""
+
+    at: str
+    name_at: str
+    fields: tuple[str, ...]
+
+    def patch(self, ours: Tree, theirs: Tree) -> Tree:
+        """The merge patch that gives the second object the sizes of the first; empty if it has them."""
+        keys = paths.keys_of(self.at)
+        wanted = {each.get(self.name_at): each for each in paths.found(ours, f"{self.at}[*]") if isinstance(each, dict)}
+        found = list(paths.found(theirs, f"{self.at}[*]"))
+        resized = [self._resized(each, wanted) for each in found]
+        return {} if resized == found else paths.nested(keys, resized)
+
+    def _resized(self, item: Any, wanted: dict[Any, Tree]) -> Any:
+        if not isinstance(item, dict) or item.get(self.name_at) not in wanted:
+            return item
+        ours = wanted[item[self.name_at]]
+        size = {field: ours[field] for field in self.fields if field in ours}
+        return {key: value for key, value in item.items() if key not in self.fields or key in size} | size
+
+
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. All paths start at the object.
 
@@ -41,7 +65,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     reaches the sum of the values at `ready_of`; without either, as soon as some run. `priority` is the path of a
     PriorityClass that takes precedence over those of the pods. `dropped` fields, and items of lists, are left out of the
     copy. `rules` are checked by the webhook for a job in a queue. `runtimes` describes the pods of jobs that only name such
-    an object.
+    an object. `sized` is what may change while a job runs, where Kueue makes slices of it.
     """
 
     framework: str
@@ -64,6 +88,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     dropped: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
     runtimes: Runtimes | None = None
+    sized: Sized | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for an invalid path."""

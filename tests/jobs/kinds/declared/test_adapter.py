@@ -725,3 +725,45 @@ def test_jobs_of_a_set_that_are_over_give_their_quota_back(
 
 def test_kinds_that_say_nothing_of_it_keep_their_quota_to_the_end() -> None:
     assert PYTORCH.reclaimable(with_status(value(PYTORCH, body(PYTORCH)), running(PYTORCH))) == ()
+
+
+# Of another size while it runs.
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param({}, None, id="the same"),
+        pytest.param({"replicas": 4}, {"groupName": "Small", "replicas": 4, "numOfHosts": 2}, id="more"),
+        pytest.param({"replicas": 0}, {"groupName": "Small", "replicas": 0, "numOfHosts": 2}, id="none"),
+        pytest.param({"numOfHosts": 3}, {"groupName": "Small", "replicas": 2, "numOfHosts": 3}, id="hosts"),
+        pytest.param({"replicas": None}, {"groupName": "Small", "numOfHosts": 2}, id="the default"),
+        pytest.param({"groupName": "other"}, None, id="another group is none of its size"),
+        pytest.param({"template": {}}, None, id="nor is a template"),
+    ],
+)
+def test_a_copy_gets_the_size_and_nothing_else(change: dict[str, Any], expected: dict[str, Any] | None) -> None:
+    ours, theirs = body(RAY_CLUSTER), body(RAY_CLUSTER)
+    group = ours["spec"]["workerGroupSpecs"][0]
+    group |= change
+    for key in [key for key in change if change[key] is None]:
+        del group[key]
+    job = value(RAY_CLUSTER, ours)
+    pods = sum(each["count"] for each in RAY_CLUSTER.pod_sets(job))
+    assert RAY_CLUSTER.resized(job, value(RAY_CLUSTER, theirs), pods=pods + 1) == {}, "a later slice is to come"
+    patch = RAY_CLUSTER.resized(job, value(RAY_CLUSTER, theirs), pods=pods)
+    if expected is None:
+        assert patch == {}
+        return
+    assert patch is not None
+    sizes = ("groupName", "replicas", "numOfHosts")
+    assert {key: text for key, text in patch["workerGroupSpecs"][0].items() if key in sizes} == expected
+    assert [each["template"] for each in patch["workerGroupSpecs"]] == [
+        each["template"] for each in theirs["spec"]["workerGroupSpecs"]
+    ]
+
+
+@EACH
+def test_only_ray_clusters_change_their_size_while_they_run(adapter: DeclaredJob) -> None:
+    job = value(adapter, body(adapter))
+    assert adapter.resized(job, job, pods=6) == ({} if adapter.kind.kind == "RayCluster" else None)
