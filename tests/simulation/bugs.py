@@ -27,7 +27,8 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
-from multikueue.api.kueue.workload import NOMINATED
+from multikueue.api.jobs.job import job_spec, job_status
+from multikueue.api.kueue.workload import NOMINATED, ReclaimablePod
 from multikueue.api.values import foreign, quantity
 from multikueue.api.values.quantity import NANO
 from multikueue.controllers.reconcile.context import WorkQueues
@@ -40,6 +41,7 @@ from multikueue.dispatch.group.group import Group, Remote
 from multikueue.dispatch.handlers import evicting, finishing, nominating, outcome, removal, retrying, waiting, winning
 from multikueue.errors import InvalidObject
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
+from multikueue.jobs.kinds.batch_job.adapter import BatchJob
 from multikueue.jobs.reconciler import case, ensure_workload
 from multikueue.kube import errors, reflector
 from multikueue.kube.auth import credentials, kubeconfig
@@ -567,6 +569,23 @@ def a_parent_keeps_quota_that_no_variant_has() -> Iterator[None]:
 @bug(caught_by=487, within=488)
 def variants_stay_without_a_policy() -> Iterator[None]:
     with replaced(family, "_why_stale", lambda _real: lambda _variant, _family: ""):
+        yield
+
+
+@bug(caught_by=37, within=38)
+def a_job_of_more_pods_at_a_time_than_completions_gives_back_what_runs() -> Iterator[None]:
+    """As Kueue before 0.20 (kueue#16111)."""
+
+    def make(_real: Any) -> Any:
+        def reclaimable(_self: BatchJob, job: Any) -> tuple[ReclaimablePod, ...]:
+            spec, over = job_spec(job), job_status(job).succeeded
+            remaining = (spec.parallelism if spec.completions is None else spec.completions) - over
+            freed = spec.parallelism - remaining if over and spec.parallelism > 1 else 0
+            return (ReclaimablePod(name="main", count=freed),) if freed > 0 else ()
+
+        return reclaimable
+
+    with replaced(BatchJob, "reclaimable", make):
         yield
 
 

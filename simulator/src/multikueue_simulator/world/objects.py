@@ -166,20 +166,22 @@ def job(
     queue: str | None,
     cpu: int = 1,
     parallelism: int = 1,
+    completions: int | None = None,
     seconds: float = 1.0,
     failures: int | str = 0,
+    retries: int = 0,
     managed: bool = True,
 ) -> Object:
     """A suspended Job whose pods request `cpu` CPUs each and run for `seconds`; `failures` of them fail ("true":
-    all)."""
+    all), of which `retries` are made good by others. `completions`: None: as many as `parallelism`."""
     pod = {
         "restartPolicy": "Never",
         "containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": str(cpu)}}}],
     }
     spec: Object = {
         "parallelism": parallelism,
-        "completions": parallelism,
-        "backoffLimit": 0,
+        "completions": parallelism if completions is None else completions,
+        "backoffLimit": retries,
         "suspend": True,
         "template": {"spec": pod},
     }

@@ -358,7 +358,7 @@ def test_no_job_runs_twice_at_a_time() -> None:
         judge.job("worker1", remote(active=1), by="")
         judge.job("worker2", remote(), by="")
         judge.job("worker2", remote(active=1), by="")
-    assert judge.broken == ["twice"]
+    assert judge.broken == ["twice", "counted"]
 
 
 @pytest.mark.parametrize(("away", "expected"), [(5.0, ["twice"]), (20.0, [])], ids=["away for a while", "lost"])
@@ -369,7 +369,7 @@ def test_a_lost_worker_may_begin_again_what_runs_elsewhere(away: float, expected
         judge.job("worker2", remote(active=1), by="")
         judge.injector.faults.begin("*", "worker1", 10.0)
         judge.job("worker1", remote(active=1), by="", at=10.0 + away)
-    assert judge.broken == expected
+    assert judge.broken[:1] == expected
 
 
 # --- quota, loss, leadership ---------------------------------------------------------------------------------------------
@@ -389,6 +389,65 @@ def test_pods_that_are_over_count_no_more() -> None:
             half["metadata"] |= {"name": name, "uid": name}
             judge.local(half)
     assert judge.broken == []
+
+
+def sized(count: int, over: int = 0) -> Object:
+    """The local workload with so many pods, of which some gave their quota back."""
+    made = reserved(cpu=str(count), reclaimablePods=[{"name": "main", "count": over}] if over else [])
+    made["status"]["admission"]["podSetAssignments"][0]["count"] = count
+    return made
+
+
+@pytest.mark.parametrize(
+    ("active", "over", "expected"),
+    [(2, 1, []), (3, 1, ["counted"]), (1, 3, ["counted"]), (0, 3, [])],
+    ids=["as many run as count", "more run", "one runs and none counts", "none runs and none counts"],
+)
+def test_no_more_pods_run_than_are_counted(active: int, over: int, expected: list[str]) -> None:
+    with court() as judge:
+        judge.local(sized(3))
+        judge.job("worker1", remote(), by="manager-0")
+        judge.job("worker1", remote(active=active), by="")
+        judge.local(sized(3, over))
+    assert [each for each in judge.broken if each == "counted"] == expected
+
+
+def test_pods_of_all_workers_count_and_those_that_begin_later() -> None:
+    with court() as judge:
+        judge.local(sized(3, over=1))
+        judge.job("worker1", remote(active=1), by="")
+        judge.job("worker2", remote(active=1), by="")
+        assert "counted" not in judge.broken
+        judge.job("worker2", remote(active=2), by="")
+    assert "counted" in judge.broken
+
+
+@pytest.mark.parametrize("excuse", ["disturbed", "lost", "of another attempt", "deactivated", "over"])
+def test_pods_that_nobody_can_count_are_not_judged(excuse: str) -> None:
+    with court() as judge:
+        body = sized(1)
+        if excuse == "deactivated":
+            body["spec"] = {"active": False}
+        if excuse == "over":
+            body["status"]["conditions"].append(condition("Finished"))
+        judge.local(body)
+        if excuse == "disturbed":
+            judge.injector.disturbed.add("job")
+        if excuse == "lost":
+            judge.injector.faults.begin("*", "worker1", 10.0)
+        attempt = "another/wl-uid" if excuse == "of another attempt" else ATTEMPT
+        judge.job("worker1", remote(attempt=attempt, active=2), by="", at=100.0)
+    assert "counted" not in judge.broken
+
+
+@pytest.mark.parametrize(("total", "expected"), [("0", []), ("3", []), ("-1m", ["counted"])])
+@pytest.mark.parametrize("where", ["flavorsReservation", "flavorsUsage"])
+def test_no_usage_is_below_zero(where: str, total: str, expected: list[str]) -> None:
+    with court() as judge:
+        resources = [{"name": "cpu", "total": total}]
+        queue = {"metadata": {"name": "main"}, "status": {where: [{"name": "default", "resources": resources}]}}
+        judge.write(MANAGER, kinds.CLUSTER_QUEUES, queue, had=False)
+    assert judge.broken == expected
 
 
 def test_a_deactivated_workload_counts_no_more() -> None:

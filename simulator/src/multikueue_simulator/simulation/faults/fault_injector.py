@@ -83,8 +83,10 @@ class FaultInjector:
             queue=job.queue,
             cpu=job.cpu,
             parallelism=job.pods,
+            completions=job.completions or None,
             seconds=job.seconds,
-            failures="true" if job.fails else 0,
+            failures="true" if job.fails else job.retried,
+            retries=job.retried,
         )
         attempted(lambda: self.world.manager.create(kinds.JOBS, body))
         self.deleted.discard(job.name)

@@ -47,6 +47,7 @@ LOSS = re.compile(r'(?:Admitting|Reserving) remote lost(?:: worker cluster "([^"
 recorded yet."""
 
 LEASES = f"{kinds.LEASES.plural}.{kinds.LEASES.group}"
+CLUSTER_QUEUES = f"{kinds.CLUSTER_QUEUES.plural}.{kinds.CLUSTER_QUEUES.group}"
 JOBS, WORKLOADS = f"{kinds.JOBS.plural}.{kinds.JOBS.group}", f"{kinds.WORKLOADS.plural}.{kinds.WORKLOADS.group}"
 
 
@@ -147,6 +148,8 @@ class Invariants:
                 self._local_workload(write)
             elif change.storage == LEASES:
                 self._lease(write)
+            elif change.storage == CLUSTER_QUEUES:
+                self._not_below_zero(write)
         else:
             self._remote(write)
 
@@ -213,6 +216,8 @@ class Invariants:
             self._attempts[after].off = write.at
         if after and after != before:
             self._within_quota(write)
+        if after:
+            self._counted(new, write.at)
         if _cluster(new):
             self._turns.setdefault(seen.owner(new), (write.at, new["metadata"].get("creationTimestamp", "")))
         self._win(write, after)
@@ -274,6 +279,37 @@ class Invariants:
                 if given > quota:
                     where = f"flavor {quotas['name']} of {name}"
                     self.broken("quota", write.at, f"{where} has {quota} milli-CPU, and {given} of them are given out")
+
+    def _not_below_zero(self, write: Write) -> None:
+        """Nobody makes quota: whatever is submitted, by the hostile tenant too, no queue's usage is below zero."""
+        status = write.new.get("status") or {}
+        for flavors in (status.get("flavorsReservation") or (), status.get("flavorsUsage") or ()):
+            for flavor in flavors:
+                for each in flavor["resources"]:
+                    if quantity.parse(each["total"]) < 0:
+                        text = f"{_name(write)} uses {each['total']} {each['name']} of flavor {flavor['name']}"
+                        self.broken("counted", write.at, text)
+
+    def _counted(self, local: Object, now: float) -> None:
+        """What runs for a reservation never exceeds the pods that are counted for it: what is given back is over, on the
+        worker too, as that tells what is over first. What runs after the reservation is for `release`; exempt are workers
+        that managers need not know of, and jobs that somebody interferes with."""
+        name, status = seen.owner(local), local.get("status") or {}
+        if name in self.injector.disturbed or self._gives_up(local, now):
+            return
+        over = sum(pods["count"] for pods in status.get("reclaimablePods") or ())
+        counted = (
+            sum(each.get("count") or 1 for each in (status.get("admission") or {}).get("podSetAssignments") or ())
+            - over
+        )
+        runs = 0
+        for worker in self.world.workers.values():
+            job = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, name))
+            if job is not None and seen.attempt(job) == _mark(local) and not self._excused(worker.name, now):
+                runs += (job.get("status") or {}).get("active") or 0
+        if runs > counted:
+            text = f"{runs} pods of job {name} run, and {counted} are counted"
+            self.broken("counted", now, text)
 
     def _held(self, now: float) -> dict[tuple[str, str, str], int]:
         """Milli-CPU by family, ClusterQueue and flavor."""
@@ -421,6 +457,10 @@ class Invariants:
         if seen.is_running(new) and not (old is not None and seen.is_running(old)):
             self._running[write.host, new["metadata"]["name"]] = write.at
             self._alone(write)
+        if seen.is_running(new):
+            for local in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
+                if _mark(local) == seen.attempt(new) and not seen.is_variant(local):
+                    self._counted(local, write.at)
         if seen.result(new) and not (old is not None and seen.result(old)):
             uid = self._local_job(new)
             self._ends[uid].append(_End(write.host, write.at, seen.attempt(new), new["status"]))

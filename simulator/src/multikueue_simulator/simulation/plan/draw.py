@@ -33,6 +33,9 @@ WITH_DISPATCHER = 0.3
 FITS_NOWHERE = 0.3
 """The share of runs with a job that fits no worker, among the runs that permit one."""
 
+IN_WAVES = 0.2
+"""The share of runs with jobs whose pods do not all run at once, among the runs that permit them."""
+
 LONGEST, RECOVERY = 60.0, 75.0
 """The limit of the total duration of jobs in such a run, and the time after which no fault has effects any more; both
 in seconds."""
@@ -43,7 +46,26 @@ JOBS_WITHIN = 30.0
 
 def drawn(seed: int) -> Plan:
     """The plan of a seed, always the same."""
-    return with_families(_with_what_fits_nowhere(beset(_Draft(seed).plan())))
+    return _with_waves(with_families(_with_what_fits_nowhere(beset(_Draft(seed).plan()))))
+
+
+def _with_waves(plan: Plan) -> Plan:
+    """Give some plans jobs of several waves, or of more pods at a time than have to succeed, and pods that fail first: these
+    give quota back while they run. With a random generator of its own, so that other plans stay the same."""
+    luck = random.Random(f"wave {plan.seed}")  # noqa: S311  # not a secret
+    is_other = plan.adversaries or plan.layout.flavors or any(job.room for job in plan.jobs)
+    if luck.random() >= IN_WAVES or is_other:
+        return plan
+    most = min(share.cpu for share in (*plan.layout.queues, *plan.layout.workers))
+    return replace(plan, jobs=tuple(_in_waves(job, most, luck) for job in plan.jobs))
+
+
+def _in_waves(job: JobPlan, most: int, luck: random.Random) -> JobPlan:
+    pods = luck.randint(1, most)
+    completions = luck.choice((max(1, pods - 1), luck.randint(1, 2 * pods)))
+    return replace(
+        job, pods=pods, cpu=1, completions=completions, retried=0 if job.fails else luck.choice((0, 1, 1, 2))
+    )
 
 
 def _with_what_fits_nowhere(plan: Plan) -> Plan:

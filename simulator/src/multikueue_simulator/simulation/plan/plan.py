@@ -60,6 +60,7 @@ __all__ = [
 class JobPlan:
     """A job that a user submits: `pods` parallel pods, each with a request of `cpu` CPUs and a duration of `seconds`.
 
+    `completions` of them have to succeed, 0: all; `retried` fail first, and others run in their place.
     A job with `room` fits no worker, until the worker of that name grows at `room_at`.
     """
 
@@ -70,6 +71,8 @@ class JobPlan:
     pods: int = 1
     seconds: float = 1.0
     fails: bool = False
+    completions: int = 0
+    retried: int = 0
     room: str = ""
     room_at: float = 0.0
 
@@ -80,7 +83,11 @@ class JobPlan:
 
     def describe(self) -> str:
         size = f"{self.pods} pods of {self.cpu} CPU for {self.seconds:g} s"
-        return f"a user submits job {self.name} to queue {self.queue}: {size}{', which fail' if self.fails else ''}"
+        more = f", {self.completions} to succeed" if self.completions else ""
+        more += f", {self.retried} of which fail first" if self.retried else ""
+        return (
+            f"a user submits job {self.name} to queue {self.queue}: {size}{more}{', which fail' if self.fails else ''}"
+        )
 
     def describe_room(self) -> str:
         """The event at `room_at`, in words."""
