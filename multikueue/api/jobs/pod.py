@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from multikueue.api.jobs.job import AnyJob, JobCondition
 from multikueue.api.meta import ObjectMeta, Time, Value, decoder
 
@@ -60,6 +62,37 @@ class PodSpec(Value):
 
     def has_gate(self, name: str) -> bool:
         return any(gate.name == name for gate in self.scheduling_gates)
+
+
+class AskedResources(Value):
+    requests: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """By resource; a limit stands in for a request."""
+        return self.limits | self.requests
+
+
+class AskedContainer(Value):
+    restart_policy: str = ""
+    resources: AskedResources = AskedResources()
+
+
+class AskedClaim(Value):
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class Asked(Value):
+    """The parts of a pod's spec that decide about the amounts it takes."""
+
+    containers: tuple[AskedContainer, ...] = ()
+    init_containers: tuple[AskedContainer, ...] = ()
+    resources: AskedResources | None = None
+    overhead: dict[str, Any] = {}
+    runtime_class_name: str = ""
+    resource_claims: tuple[AskedClaim, ...] = ()
 
 
 class PodStatus(Value):

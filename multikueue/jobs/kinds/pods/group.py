@@ -42,7 +42,7 @@ from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.members import counted_of, group_members, is_fast, roles_of, total_of
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD, PlainPod, pod_set
 from multikueue.jobs.kinds.pods.pod_set_info import GROUP_POD_SET_INFO
-from multikueue.jobs.kinds.pods.roles import role_of
+from multikueue.jobs.kinds.pods.roles import asked, role_of
 
 __all__ = ["POD_GROUP", "GroupOfPods"]
 
@@ -87,6 +87,8 @@ class GroupOfPods(PlainPod):
             said = {(m.metadata.labels | m.metadata.annotations).get(what) for m in counted}
             if len(said) > 1:
                 return f"the pods of group '{name}' have different values of {what}"
+        if different := _different(counted):
+            return f"the pods of group '{name}' with the role {different} ask for different amounts"
         most = self.most_pod_sets
         return "" if len(roles_of(job)) <= most else f"'{name}' group has more than {most} roles"
 
@@ -106,14 +108,22 @@ class GroupOfPods(PlainPod):
         )
 
     def is_equivalent(self, job: AnyJob, workload: Workload) -> bool:
-        """Whether the pod sets have room for all counted members. Failed members do not count: they may be replaced."""
+        """Whether the pod sets have room for all counted members, and each asks for what its pod set counts. Failed members
+        do not count: they may be replaced."""
         spec = workload_spec(workload)
         if workload.metadata.name != job.metadata.name:
             return False
         if not is_of_stateful_set(job) and not workloads.has_time_of(spec, job):
             return False
+        if workload.has(FINISHED):
+            return True
         room = {each.name: each.count for each in spec.pod_sets}
-        return workload.has(FINISHED) or all(count <= room.get(role, 0) for role, count in roles_of(job).items())
+        if any(count > room.get(role, 0) for role, count in roles_of(job).items()):
+            return False
+        if is_of_stateful_set(job):  # its Workload is made of its template, which no API server has completed
+            return True
+        takes = {each.name: asked(_template(each.template).spec) for each in spec.pod_sets}
+        return all(asked(member.spec) == takes[role_of(member)] for member in counted_of(job))
 
     # --- the status --------------------------------------------------------------------------------------------------
 
@@ -179,6 +189,23 @@ class GroupOfPods(PlainPod):
 
 
 POD_GROUP = GroupOfPods()
+
+
+class _Template(msgspec.Struct, frozen=True, gc=False):
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_template: Callable[[msgspec.Raw], _Template] = decoder(_Template)
+
+
+def _different(members: tuple[Pod, ...]) -> str:
+    """The role of two members that ask for different amounts; empty if there is none."""
+    takes: dict[str, object] = {}
+    for member in members:
+        role, its = role_of(member), asked(member.spec)
+        if takes.setdefault(role, its) != its:
+            return role
+    return ""
 
 
 def _gathered(found: dict[str, msgspec.Raw | None]) -> msgspec.Raw | None:

@@ -1,15 +1,21 @@
-"""The role of a Pod in its group: Kueue's short hash of the fields that decide about admission."""
+"""The role of a Pod in its group: Kueue's short hash of the fields that decide about admission.
+
+The hash is in an annotation, which anybody may write who may write the Pod. So what Pods of one role ask for is compared,
+besides (`asked`): one Pod speaks for all of its role.
+"""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from typing import Any
 
-from multikueue.api.jobs.pod import ROLE_HASH_ANNOTATION, Pod
-from multikueue.api.meta import encode
+import msgspec
+
+from multikueue.api.jobs.pod import ROLE_HASH_ANNOTATION, Asked, Pod
+from multikueue.api.meta import decoder, encode
 from multikueue.jobs.trees.templates import part, tree_of
 
-__all__ = ["role_hash", "role_of"]
+__all__ = ["asked", "role_hash", "role_of"]
 
 Tree = dict[str, Any]
 
@@ -37,12 +43,16 @@ def role_of(pod: Pod) -> str:
 def role_hash(spec: Tree) -> str:
     """The first eight hex digits of the SHA-256 of the pod spec's shape, as JSON in the order of Kueue's encoder.
 
-    The spec must be as an API server shows it: objects in the order of their Go types.
+    The spec must be as an API server shows it: objects in the order of their Go types. Kueue's shape lacks two fields that
+    decide about amounts, resources of the pod as a whole and the policy of a sidecar: where a Pod has them, its hash is
+    another one than Kueue's.
     """
     shape: Tree = {name: spec.get(name) or None for name in _PARTS if name != "priority"}
     shape |= {name: _sorted(shape[name]) for name in _MAPS}
     shape["priority"] = spec.get("priority")
     shape |= {name: _containers(spec.get(name)) for name in ("containers", "initContainers")}
+    if whole := part(spec, "resources"):
+        shape["resources"] = {name: _sorted(part(whole, name)) for name in ("limits", "requests")}
     text = encode({"spec": dict(sorted(shape.items()))})
     for plain, escaped in _ESCAPED:
         text = text.replace(plain, escaped)
@@ -57,6 +67,7 @@ def _containers(containers: list[Tree] | None) -> list[Tree] | None:
         {
             "ports": each.get("ports") or None,
             "resources": {"requests": _sorted(part(each, "resources").get("requests"))},
+            **({"restartPolicy": each["restartPolicy"]} if each.get("restartPolicy") else {}),
         }
         for each in containers
     ]
@@ -64,3 +75,19 @@ def _containers(containers: list[Tree] | None) -> list[Tree] | None:
 
 def _sorted(tree: Tree | None) -> Tree | None:
     return dict(sorted(tree.items())) if tree else None
+
+
+def asked(spec: msgspec.Raw) -> tuple[object, ...]:
+    """What decides about the amounts that a pod with this spec takes: equal for those that take the same.
+
+    Quantities are compared as texts, which API servers write in one way.
+    """
+    pod = decoder(Asked)(spec)
+    return (
+        [each.resources.asked for each in pod.containers],
+        [(each.restart_policy, each.resources.asked) for each in pod.init_containers],
+        pod.resources.asked if pod.resources is not None else None,
+        pod.overhead,
+        pod.runtime_class_name,
+        pod.resource_claims,
+    )

@@ -88,6 +88,10 @@ class SubmittedPod(SubmittedOwned, frozen=True):
         return self._group_annotation or self.labels.get(GROUP_LABEL, "")
 
     @property
+    def role(self) -> str:
+        return (self.metadata.annotations or {}).get(ROLE_HASH_ANNOTATION, "")
+
+    @property
     def group_place(self) -> str:
         """Where its group is named, or should be."""
         return f"annotations[{GROUP_ANNOTATION}]" if self._group_annotation else f"labels[{GROUP_LABEL}]"
@@ -141,8 +145,7 @@ def default_pod(pod: SubmittedPod) -> list[Patch]:
     labels, annotations = pod.labels | {MANAGED_LABEL: "true"}, pod.metadata.annotations or {}
     if POD_INDEX_LABEL_ANNOTATION in annotations:
         labels[POD_INDEX_LABEL] = labels.get(annotations[POD_INDEX_LABEL_ANNOTATION], "")
-    hashed = annotations.get(ROLE_HASH_ANNOTATION) or role_hash(tree_of(pod.spec))
-    marks, finalizers, gates = {ROLE_HASH_ANNOTATION: hashed}, pod.metadata.finalizers or [], pod.gates
+    marks, finalizers, gates = {ROLE_HASH_ANNOTATION: _role(pod)}, pod.metadata.finalizers or [], pod.gates
     kept = list(dict.fromkeys((*finalizers, POD_FINALIZER)))
     if pod.stateful_set:
         name = stateful_set_workload_name(pod.stateful_set)
@@ -163,11 +166,22 @@ def default_pod(pod: SubmittedPod) -> list[Patch]:
     return [{"op": "add", "path": path, "value": value} for path, value in changed.items()]
 
 
+def _role(pod: SubmittedPod) -> str:
+    """The hash of what the Pod asks for, whatever it says itself: those of one role are counted by one of them. A Pod of
+    another object in a queue, such as a LeaderWorkerSet, has the role that this gave it."""
+    annotations = pod.metadata.annotations or {}
+    is_anothers = annotations.get(PARENT_ANNOTATION) and pod.metadata.controller is not None
+    given = annotations.get(ROLE_HASH_ANNOTATION) if is_anothers else None
+    return given or role_hash(tree_of(pod.spec))
+
+
 def refusal(pod: SubmittedPod, old: SubmittedPod | None = None) -> str | None:
     """Why the Pod, new or changed from `old`, is refused; None if it is allowed. All reasons at once, joined by `;`."""
     problems = [problem for problem in (refusal_of_any(pod, old), *_problems(pod), *_group_problems(pod)) if problem]
     if old is not None and old.group and pod.group != old.group:
         problems.append(f"metadata.{pod.group_place}: immutable")
+    if old is not None and old.group and old.role and pod.role != old.role:
+        problems.append(f"metadata.annotations[{ROLE_HASH_ANNOTATION}]: immutable")
     return "; ".join(problems) or None
 
 

@@ -125,6 +125,40 @@ def test_its_workload_has_room_for_those_that_count(seen: PodGroup, same: bool) 
     assert POD_GROUP.is_equivalent(seen, workload_of(TWO)) is same
 
 
+LARGE: Tree = {"containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1000"}}}]}
+LIMITED: Tree = {"containers": [{"name": "main", "image": "x", "resources": {"limits": {"cpu": "1000"}}}]}
+CONTAINER: Tree = {"name": "side", "image": "x", "resources": {"requests": {"cpu": "1000"}}}
+MORE: dict[str, Tree] = {
+    "a request": LARGE,
+    "a limit": LIMITED,
+    "another container": {"containers": [CONTAINER, CONTAINER]},
+    "an init container": {"initContainers": [CONTAINER]},
+    "a sidecar": {"initContainers": [CONTAINER | {"restartPolicy": "Always"}]},
+    "the pod as a whole": {"resources": {"requests": {"cpu": "1000"}}},
+    "its limit": {"resources": {"limits": {"cpu": "1000"}}},
+    "overhead": {"overhead": {"cpu": "1000"}},
+    "a RuntimeClass": {"runtimeClassName": "heavy"},
+    "devices": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]},
+}
+
+
+@pytest.mark.parametrize("more", MORE.values(), ids=MORE)
+def test_one_role_for_pods_that_ask_for_different_amounts_gets_no_workload(more: Tree) -> None:
+    forged = group(member("a", annotations=role("main")), member("b", annotations=role("main"), **more))
+
+    assert POD_GROUP.waits_for(forged) == "the pods of group 'g' with the role main ask for different amounts"
+    assert decide(JobView(job=forged), NOW, POD_GROUP).actions == ()
+
+
+@pytest.mark.parametrize("more", MORE.values(), ids=MORE)
+def test_a_workload_is_not_that_of_a_member_which_asks_for_more_than_its_role_counts(more: Tree) -> None:
+    honest = group(member("a", annotations=role("main")), member("b", annotations=role("main")))
+    replaced = group(member("a", annotations=role("main")), member("c", annotations=role("main"), **more))
+
+    assert POD_GROUP.is_equivalent(honest, workload_of(honest))
+    assert not POD_GROUP.is_equivalent(replaced, workload_of(honest))
+
+
 def test_a_group_whose_pods_differ_in_a_copied_label_gets_no_workload() -> None:
     seen = group(*(member(name, labels={"team": name}) for name in "ab"))
     decision = decide(JobView(job=seen, label_keys=("team",)), NOW, POD_GROUP)

@@ -32,11 +32,28 @@ def test_the_hash_is_that_of_the_shape_as_go_writes_it() -> None:
         {"initContainers": [CONTAINER]},
         {"containers": [CONTAINER | {"resources": {"requests": {"cpu": "2"}}}]},
         {"containers": [CONTAINER | {"ports": [{"containerPort": 80}]}]},
+        {"resources": {"requests": {"cpu": "1000"}}},
+        {"resources": {"limits": {"cpu": "1000"}}},
     ],
-    ids=["where it may run", "priority", "tolerations", "an init container", "what it requests", "ports"],
+    ids=[
+        "where it may run",
+        "priority",
+        "tolerations",
+        "an init container",
+        "what it requests",
+        "ports",
+        "what the pod as a whole requests",
+        "what bounds the pod as a whole",
+    ],
 )
 def test_what_decides_about_admission_makes_another_role(change: dict[str, Any]) -> None:
     assert role_hash(SPEC | change) != role_hash(SPEC)
+
+
+def test_a_sidecar_is_another_role_than_an_init_container() -> None:
+    sidecar = CONTAINER | {"restartPolicy": "Always"}
+
+    assert role_hash(SPEC | {"initContainers": [sidecar]}) != role_hash(SPEC | {"initContainers": [CONTAINER]})
 
 
 @pytest.mark.parametrize(

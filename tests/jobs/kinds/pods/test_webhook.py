@@ -13,6 +13,7 @@ from multikueue.api.jobs.pod import (
     GROUP_COUNT_ANNOTATION,
     GROUP_LABEL,
     MANAGED_LABEL,
+    PARENT_ANNOTATION,
     POD_FINALIZER,
     POD_INDEX_LABEL,
     POD_INDEX_LABEL_ANNOTATION,
@@ -22,6 +23,7 @@ from multikueue.api.jobs.pod import (
 from multikueue.api.kueue.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL, QUEUE_LABEL
 from multikueue.api.meta import encode
 from multikueue.jobs.kinds.pods.pod import PlainPod
+from multikueue.jobs.kinds.pods.roles import role_hash
 from multikueue.jobs.kinds.pods.webhook import SubmittedPod, default_pod, read_pod, refusal
 from tests.jobs.kinds.pods import builders as pods
 
@@ -57,7 +59,8 @@ def test_a_pod_is_held_marked_and_kept_until_its_end_was_seen() -> None:
 
 
 def test_what_is_there_stays() -> None:
-    body = bare(finalizers=["a/b"], annotations={"note": "x", ROLE_HASH_ANNOTATION: "cafe"})
+    role = patched(bare())["/metadata/annotations"][ROLE_HASH_ANNOTATION]
+    body = bare(finalizers=["a/b"], annotations={"note": "x", ROLE_HASH_ANNOTATION: role})
     body["spec"]["schedulingGates"] = [{"name": "mine"}]
     patch = patched(body)
 
@@ -68,9 +71,32 @@ def test_what_is_there_stays() -> None:
 
 def test_a_pod_that_says_all_that_by_itself_is_left_as_it_is() -> None:
     body = pods.body()
-    body["metadata"]["annotations"] = {ROLE_HASH_ANNOTATION: "cafe"}
+    body["metadata"]["annotations"] = {ROLE_HASH_ANNOTATION: role_hash(body["spec"])}
 
     assert default_pod(seen(body)) == []
+
+
+def test_a_role_of_its_own_choice_gives_way_to_that_of_what_it_asks_for() -> None:
+    patch = patched(bare(annotations={"note": "x", ROLE_HASH_ANNOTATION: "main"}))
+
+    assert patch["/metadata/annotations"] == {"note": "x", ROLE_HASH_ANNOTATION: role_hash(bare()["spec"])}
+
+
+def test_a_parent_that_controls_nothing_lends_no_role() -> None:
+    marks = {PARENT_ANNOTATION: "leaderworkerset", ROLE_HASH_ANNOTATION: "leader"}
+    owner = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "l", "controller": True}
+
+    assert patched(bare(annotations=marks))["/metadata/annotations"][ROLE_HASH_ANNOTATION] != "leader"
+    assert "/metadata/annotations" not in patched(bare(annotations=marks, ownerReferences=[owner]))
+
+
+def test_the_role_of_a_member_cannot_change() -> None:
+    before, after = (pods.body(labels={GROUP_LABEL: "g"}) for _ in range(2))
+    for body, role in ((before, "cafe"), (after, "main")):
+        body["metadata"]["annotations"] = {GROUP_COUNT_ANNOTATION: "2", ROLE_HASH_ANNOTATION: role}
+
+    assert refusal(seen(after), seen(before)) == f"metadata.annotations[{ROLE_HASH_ANNOTATION}]: immutable"
+    assert refusal(seen(before), seen(before)) is None
 
 
 def test_one_without_a_queue_is_left_alone() -> None:
