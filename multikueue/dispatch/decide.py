@@ -17,7 +17,7 @@ from multikueue.dispatch.copies.plan import Found, Plan, Running
 from multikueue.dispatch.group.group import Group
 from multikueue.dispatch.group.phases import Phase, View, has_won, phase_of, view
 from multikueue.dispatch.handlers.doubts import with_doubts
-from multikueue.dispatch.handlers.evicting import evicted
+from multikueue.dispatch.handlers.evicting import deleted, evicted
 from multikueue.dispatch.handlers.finishing import completing, finished
 from multikueue.dispatch.handlers.nominating import nominating, slice_pinned
 from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged
@@ -129,7 +129,7 @@ def _with_reads(outcome: Outcome, group: Group, now: datetime) -> Outcome:
 
 HANDLERS: dict[Phase, Callable[[View], Outcome]] = {
     Phase.UNREADABLE: unchanged,
-    Phase.GONE: remove_all,
+    Phase.GONE: deleted,
     Phase.FINISHED: finished,
     Phase.UNRESERVED: unreserved,
     Phase.UNCHECKED: waiting,

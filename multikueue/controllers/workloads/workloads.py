@@ -44,7 +44,7 @@ from multikueue.dispatch.decide import Decision, decide, nominate, plan
 from multikueue.dispatch.group import fit
 from multikueue.dispatch.group.group import Group, Remote
 from multikueue.dispatch.group.phases import Phase, choose, phase_of, view
-from multikueue.dispatch.handlers.evicting import is_holding
+from multikueue.dispatch.handlers.evicting import HELD_UP_AFTER, is_holding
 from multikueue.dispatch.handlers.outcome import sooner
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.kinds.batch_job.slices import freed
@@ -84,14 +84,14 @@ class Workloads(msgspec.Struct, frozen=True):
         _record_events(self.context, local, (*step.events, *self._misread(local, job), *decision.events))
         group = _as_written(group, written)
         _keep(self.context, group, decision)
-        await self._release(local)
+        waits = await self._release(local)
         await self._follow_class(local)
         if written is not local:
             job, now = self.context.store.local_job(written), self.context.now()
             step = self._step(written, job, group, now)
             if self._has_moved_on(group, step, decision, now):
                 return AGAIN
-        return Result(again_after=sooner(step.again_after, decision.again_after))
+        return Result(again_after=sooner(step.again_after, decision.again_after, waits))
 
     def _has_moved_on(self, group: Group, step: lifecycle.Step, decision: Decision, now: datetime) -> bool:
         """Whether the written status needs another step, or another decision."""
@@ -240,13 +240,22 @@ class Workloads(msgspec.Struct, frozen=True):
             store.workloads.upsert(local)
         return local
 
-    async def _release(self, local: Workload) -> None:
-        """Removes the finalizer of a deleted workload once no reachable worker has anything of it. Where its job must
-        be stopped first, the job's reconcile removes it."""
-        if local.metadata.deletion_timestamp is None or self.context.store.job_to_stop(local) is not None:
-            return
-        if not self._is_left_somewhere(local):
-            await release(self.context, local.key)
+    async def _release(self, local: Workload) -> timedelta | None:
+        """Removes the finalizer of a deleted workload, and so gives its quota back, once no reachable worker has, or may
+        have, its job. A copy alone runs nothing, and is waited for a minute: the worker's Kueue may be down. Where its job
+        must be stopped first, the job's reconcile removes the finalizer. Returns when to look again."""
+        deleted = local.metadata.deletion_timestamp
+        if deleted is None or self.context.store.job_to_stop(local) is not None:
+            return None
+        remotes = [r for r in self.context.group(local.key, local).remotes if r.is_reachable]
+        if any(r.job is not None or r.asked is not None for r in remotes):
+            return None
+        now = self.context.now()
+        left = min(deleted, now) + HELD_UP_AFTER - now
+        if left > timedelta() and any(r.workload is not None for r in remotes):
+            return left
+        await release(self.context, local.key)
+        return None
 
     async def _follow_class(self, local: Workload) -> None:
         """Updates the priority to the value of the named class once that changes; the job's reconcile sets the name. A
@@ -270,10 +279,6 @@ class Workloads(msgspec.Struct, frozen=True):
             metadata = {"resourceVersion": local.metadata.resource_version, "annotations": note}
             body = {"metadata": metadata, "spec": {"priority": found.value}}
             store.workloads.upsert(await self.context.manager.merge_patch(WORKLOADS, local.key, body))
-
-    def _is_left_somewhere(self, local: Workload) -> bool:
-        remotes = self.context.group(local.key, local).remotes
-        return any(r.is_reachable and (r.workload is not None or r.job is not None) for r in remotes)
 
 
 class Dispatches(msgspec.Struct, frozen=True):
@@ -349,8 +354,6 @@ def _gone(context: ReconcileContext, key: ObjectKey) -> Result:
 
 def _forget(context: ReconcileContext, key: ObjectKey) -> None:
     context.store.forget(key)
-    for cluster in context.store.refusals.clusters(key):
-        context.store.refusals.over(key, cluster=cluster)
     context.strategies.forget(key)
 
 

@@ -7,13 +7,15 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kubernetes.event import Event
-from multikueue.api.kueue.workload import EVICTED, WorkloadStatus
+from multikueue.api.kueue.workload import EVICTED, Workload, WorkloadStatus
 from multikueue.api.values.foreign import excerpt, moment
 from multikueue.dispatch.copies.plan import Desired, Stopped
 from multikueue.dispatch.group.group import Group, Remote
 from multikueue.dispatch.group.phases import View
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check
+from multikueue.dispatch.handlers.removal import remove_all
 from multikueue.dispatch.handlers.unreachable import until_lost
 
 HELD_UP_AFTER = timedelta(minutes=1)
@@ -39,26 +41,46 @@ def report_held_up(v: View, by: list[Remote], since: datetime | None, decision: 
 
     After HELD_UP_AFTER the workload names the worker and the cause: only people can resolve a foreign finalizer or a
     dead node."""
-    jobs = {r.cluster: r.job for r in by if r.job is not None}
-    begun = {name: min(moment(job.metadata.deletion_timestamp) or since or v.now, v.now) for name, job in jobs.items()}
+    left = {r.cluster: _left_of(r) for r in by}
+    begun = {
+        name: min(moment(item.metadata.deletion_timestamp) or since or v.now, v.now)
+        for name, item in left.items()
+        if item is not None
+    }
     late = [r for r in by if r.cluster in begun and begun[r.cluster] + HELD_UP_AFTER <= v.now]
     waits = (decision.again_after, *(at + HELD_UP_AFTER - v.now for at in begun.values()))
     after = min((wait for wait in waits if wait is not None and wait > timedelta()), default=None)
     decision = replace(decision, again_after=after)
-    if not late or v.state != "Pending":
+    is_deleted = v.local.metadata.deletion_timestamp is not None
+    if not late or (v.state != "Pending" and not is_deleted):
         return decision
-    text = f"Waiting for what is left of an earlier attempt: {', '.join(map(_left_there, late))}"
-    status = with_check(v, "Pending", text)
+    what = "The deletion waits for what is left:" if is_deleted else "Waiting for what is left of an earlier attempt:"
+    status = with_check(v, v.state, text := f"{what} {', '.join(map(_left_there, late))}")
     told = () if status == v.local.status else (Event("Warning", "MultiKueue", text),)
     return replace(decision, status=status, events=(*decision.events, *told))
 
 
+def deleted(v: View) -> Outcome:
+    """Remove all of it, and report what does not go."""
+    outcome = remove_all(v)
+    if v.group.local is None:
+        return outcome
+    left = [r for r in v.group.remotes if r.is_reachable and _left_of(r) is not None]
+    return report_held_up(v, left, moment(v.local.metadata.deletion_timestamp), outcome)
+
+
+def _left_of(remote: Remote) -> AnyJob | Workload | None:
+    """What has to go there first: the job, then the copy."""
+    return remote.job if remote.job is not None else remote.workload
+
+
 def _left_there(remote: Remote) -> str:
-    assert remote.job is not None
-    meta = remote.job.metadata
-    words = f'{type(remote.job).__name__} {remote.job.key} on worker cluster "{remote.cluster}"'
+    item = _left_of(remote)
+    assert item is not None
+    meta = item.metadata
+    words = f'{type(item).__name__} {item.key} on worker cluster "{remote.cluster}"'
     if meta.deletion_timestamp is None:
-        return f"{words} still has pods: see to their nodes, or delete them there"
+        return f"{words} still has pods: see to their nodes, or delete them there" if remote.job else words
     if not meta.finalizers:
         return f"{words} is being deleted: see to its pods and their nodes there"
     return f"{words} is held by {excerpt(', '.join(meta.finalizers))}: see to who has to take it away there"
