@@ -1,8 +1,9 @@
 """Kueue's configuration file, read as settings: one file, as it is a table of that file's fields and their fate.
 
 A field that means something here is translated; one that asks for what we do anyhow is fine; any other is named as
-ignored, with the reason. So are fields that nobody knows: a newer Kueue may have them. What the file leaves out has our
-default, except where somebody else relies on Kueue's, such as on the port of the probes: `Field.default`.
+ignored, with the reason. A field or framework that Kueue does not know is refused, as Kueue does not start with it: it would
+be a typing error without effect. What the file leaves out has our default, except where somebody else relies on Kueue's,
+such as on the port of the probes: `Field.default`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from multikueue.errors import ConfigurationError
-from multikueue.settings.problems import shown, spelled
+from multikueue.settings.problems import instead_of, shown, spelled
 from multikueue.settings.tree import FAIR_STRATEGIES, FRAMEWORKS, Release
 
 __all__ = [
@@ -46,6 +47,9 @@ INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
 GATES_OF_FIELDS = ("MultiKueueAdaptersForCustomJobs", "MultiKueueIncrementalDispatcherConfig")
 """Feature gates by which other fields of the file count."""
+
+NOT_COVERED = ("leaderworkerset.x-k8s.io/leaderworkerset", "sparkoperator.k8s.io/sparkapplication")
+"""Frameworks of Kueue that are no integrations here."""
 
 KUBECONFIGS = Path("/etc/multikueue/kubeconfigs")
 """Where Kueue wants kubeconfigs to be that are named by their path."""
@@ -185,14 +189,18 @@ class _Reading:
         for key, value in tree.items():
             where = (*at, key if isinstance(key, str) else shown(key))
             known = _BY_PATH.get(where) or _BY_PATH.get((*at, "*"))
-            if value is None or where in (("apiVersion",), ("kind",)):
+            if where in (("apiVersion",), ("kind",)):
                 continue
             if known is not None and known.versions in ("both", self.version):
+                if value is None:
+                    continue
                 self.field(where, known, value)
                 if known.is_group and isinstance(value, Mapping):
                     self.group(value, where)
             elif where not in _GROUPS:
-                self.ignore(where, value, f"there is no such field in {self.version}")
+                self.problems.append(f"{spelled(where)}: {self.instead(where, known)}")
+            elif value is None:
+                continue
             elif isinstance(value, Mapping):
                 self.group(value, where)
             else:
@@ -220,6 +228,17 @@ class _Reading:
         if rest is not None and value not in known.fine:
             self.ignore(where, rest, known.why)
 
+    def instead(self, where: Parts, known: Field | None) -> str:
+        """What was expected in the place of a field that this version has not."""
+        if known is not None:
+            return f"expected in {known.versions} only, and Kueue does not start with it in {self.version}"
+        level = [
+            path[len(where) - 1]
+            for path, versions in _VERSIONS.items()
+            if _is_beside(path, where, versions, self.version)
+        ]
+        return f"expected {instead_of(where[-1], dict.fromkeys(level))}, and Kueue does not start with it"
+
     def ignore(self, where: Parts, value: Any, why: str) -> None:
         self.ignored.append(Ignored(spelled(where), shown(value), why, self.place))
 
@@ -243,6 +262,10 @@ def _put(tree: dict[str, Any], path: Parts, value: Any) -> None:
     for part in path[:-1]:
         tree = tree.setdefault(part, {})
     tree[path[-1]] = value
+
+
+def _is_beside(path: Parts, where: Parts, versions: str, version: str) -> bool:
+    return len(path) >= len(where) and path[: len(where) - 1] == where[:-1] and versions in ("both", version)
 
 
 # What values mean.
@@ -348,7 +371,17 @@ def _namespace(_tree: Tree, _release: str) -> str:
 def _frameworks(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise ValueError("expected a list of names")
+    for name in map(str, value):
+        if name not in FRAMEWORKS and name not in NOT_COVERED:
+            raise ValueError(f"expected {_framework_like(name)}, and Kueue does not start with it")
     return (tuple(each for each in map(str, value) if each in FRAMEWORKS),)
+
+
+def _framework_like(name: str) -> str:
+    """The framework that was meant: the one of that name in a group, or the nearest."""
+    known = (*FRAMEWORKS, *NOT_COVERED)
+    named = [each for each in known if each.rpartition("/")[2] == name.rpartition("/")[2].lower()]
+    return f"{named[0]!r}; there is no {shown(name)}" if named else instead_of(name, known)
 
 
 def _names(value: Any) -> tuple[Any, ...]:
@@ -558,6 +591,7 @@ FIELDS: tuple[Field, ...] = (
         "quota.pods_ready.recovery_timeout",
         off=_switched_off("waitForPodsReady"),
     ),
+    _ignored("waitForPodsReady.unscheduledTimeout", _LATER, versions="v1beta2", since="0.20"),
     _means(
         "waitForPodsReady.requeuingStrategy.timestamp",
         "quota.pods_ready.requeuing_timestamp",
@@ -589,7 +623,11 @@ FIELDS: tuple[Field, ...] = (
     ),
     _ignored("integrations.externalFrameworks", "any Workload is queued, whoever made it", fine=([],)),
     _means("integrations.labelKeysToCopy", "integrations.label_keys_to_copy"),
-    _ignored("integrations.podOptions", "pods are not covered", versions="v1beta1"),
+    _ignored(
+        "integrations.podOptions",
+        "Kueue ignores it as well: managedJobsNamespaceSelector has taken its place",
+        versions="v1beta1",
+    ),
     _means("multiKueue.gcInterval", "dispatch.gc_interval"),
     _means("multiKueue.origin", "dispatch.origin", convert=_origin),
     _means("multiKueue.workerLostTimeout", "dispatch.worker_lost_timeout"),
@@ -712,4 +750,5 @@ FIELDS: tuple[Field, ...] = (
 )
 
 _BY_PATH = {known.path: known for known in FIELDS}
+_VERSIONS = {known.path: known.versions for known in FIELDS}
 _GROUPS = {known.path[:length] for known in FIELDS for length in range(1, len(known.path))}

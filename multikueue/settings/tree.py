@@ -21,6 +21,7 @@ from multikueue.settings.values import (
     https,
     label_key,
     label_value,
+    not_pods,
     number_as_text,
     object_name,
     quantity,
@@ -353,9 +354,10 @@ class Transformation(_Group):
     input: Annotated[str, Field(min_length=1)]
     """The resource that pods request."""
 
-    outputs: dict[str, Annotated[str, BeforeValidator(number_as_text), AfterValidator(quantity)]] = Field(
-        default_factory=dict
-    )
+    outputs: dict[
+        Annotated[str, AfterValidator(not_pods)],
+        Annotated[str, BeforeValidator(number_as_text), AfterValidator(quantity)],
+    ] = Field(default_factory=dict)
     """What is counted, by resource, for one of the input."""
 
     strategy: Literal["Retain", "Replace"] = "Retain"

@@ -17,6 +17,7 @@ __all__ = [
     "https",
     "label_key",
     "label_value",
+    "not_pods",
     "number_as_text",
     "object_name",
     "quantity",
@@ -67,6 +68,13 @@ def resource_name(value: str) -> str:
         return label_key(value if len(value) <= 253 else "")
     except ValueError:
         raise ValueError("expected a name such as gpu or example.com/gpu, at most 253 characters") from None
+
+
+def not_pods(value: str) -> str:
+    """The output of a transformation. Kueue counts pods itself, each as one, and refuses them here since 0.19.3."""
+    if value == "pods":
+        raise ValueError("expected a resource other than pods, which count as one each")
+    return value
 
 
 def label_value(value: str) -> str:

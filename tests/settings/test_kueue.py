@@ -331,6 +331,7 @@ def test_workloads_say_explicitly_that_they_wait_only_by_granular_reasons(tmp_pa
     [
         ([{"input": "gpu"}, {"input": "gpu"}], "expected transformations of different inputs"),
         ([{"input": "gpu", "outputs": {"credits": "many"}}], "expected a quantity such as 500m, 2 or 1Gi, got 'many'"),
+        ([{"input": "gpu", "outputs": {"pods": 1}}], "expected a resource other than pods, which count as one each"),
         ([{"outputs": {}}], "resources.transformations[0].input"),
         ({}, "resources.transformations"),
     ],
@@ -407,8 +408,9 @@ def test_a_field_that_only_v1beta2_got(tmp_path: Path, field: str, value: Any, s
     (leaf,) = [leaf for leaf in leaves() if leaf.name == setting]
     expected = timedelta(hours=1) if value == "1h" else value
     assert leaf.of(loaded(tmp_path, nested(field, value), "v1beta2").settings) == expected
-    (ignored,) = loaded(tmp_path, nested(field, value), "v1beta1").ignored
-    assert ignored.why == "there is no such field in v1beta1"
+    assert "expected in v1beta2 only, and Kueue does not start with it" in refusal(
+        tmp_path, nested(field, value), "v1beta1"
+    )
 
 
 def test_the_step_of_the_incremental_dispatcher(tmp_path: Path) -> None:
@@ -525,17 +527,60 @@ def test_what_asks_for_what_is_done_anyhow_is_not_worth_a_word(tmp_path: Path, k
     assert loaded(tmp_path, fields, version).ignored == ()
 
 
-def test_a_field_that_nobody_knows_is_a_warning(tmp_path: Path) -> None:
-    found = loaded(tmp_path, {"quotaOfTomorrow": {"a": 1}, "multiKueue": {"orign": "x"}})
-    assert [str(each) for each in found.ignored] == [
-        "multiKueue.orign: 'x' is ignored: there is no such field in v1beta2",
-        "quotaOfTomorrow: {'a': 1} is ignored: there is no such field in v1beta2",
-    ]
+UNKNOWN: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a typing error at the top": (
+        "v1beta2",
+        {"waitforPodsReady": {"timeout": "5m"}},
+        "waitforPodsReady: expected 'waitForPodsReady'; there is no 'waitforPodsReady', and Kueue does not start with it",
+    ),
+    "a typing error in a group": (
+        "v1beta2",
+        {"multiKueue": {"orign": "x"}},
+        "multiKueue.orign: expected 'origin'; there is no 'orign', and Kueue does not start with it",
+    ),
+    "a typing error without a value": (
+        "v1beta2",
+        {"multiKueue": {"orign": None}},
+        "multiKueue.orign: expected 'origin'; there is no 'orign', and Kueue does not start with it",
+    ),
+    "something else": (
+        "v1beta2",
+        {"fairSharing": {"weights": 1}},
+        "fairSharing.weights: expected one of preemptionStrategies, and Kueue does not start with it",
+    ),
+    "the switch of v1beta1": (
+        "v1beta2",
+        {"fairSharing": {"enable": True}},
+        "fairSharing.enable: expected in v1beta1 only, and Kueue does not start with it in v1beta2",
+    ),
+    "a group of v1beta2": (
+        "v1beta1",
+        {"visibilityServer": {"bindPort": 1}},
+        "visibilityServer.bindPort: expected in v1beta2 only, and Kueue does not start with it in v1beta1",
+    ),
+    "a framework without its group": (
+        "v1beta2",
+        {"integrations": {"frameworks": ["batch/job", "pytorchjob"]}},
+        "integrations.frameworks: expected 'kubeflow.org/pytorchjob'; there is no 'pytorchjob', and Kueue",
+    ),
+    "a framework by its kind": (
+        "v1beta2",
+        {"integrations": {"frameworks": ["RayJob"]}},
+        "integrations.frameworks: expected 'ray.io/rayjob'; there is no 'RayJob', and Kueue",
+    ),
+    "a framework in another group": (
+        "v1beta2",
+        {"integrations": {"frameworks": ["batch/jobs"]}},
+        "integrations.frameworks: expected 'batch/job'; there is no 'batch/jobs', and Kueue",
+    ),
+}
 
 
-def test_a_field_that_only_v1beta1_has(tmp_path: Path) -> None:
-    found = loaded(tmp_path, {"fairSharing": {"enable": True}}, "v1beta2")
-    assert [each.why for each in found.ignored] == ["there is no such field in v1beta2"]
+@pytest.mark.parametrize(("version", "fields", "why"), UNKNOWN.values(), ids=UNKNOWN)
+def test_what_kueue_does_not_start_with_is_refused_with_what_was_meant(
+    tmp_path: Path, version: str, fields: dict[str, Any], why: str
+) -> None:
+    assert f"FILE: {why}" in refusal(tmp_path, fields, version)
 
 
 def test_frameworks_are_those_we_know_and_others_are_named(tmp_path: Path) -> None:

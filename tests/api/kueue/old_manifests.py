@@ -47,9 +47,8 @@ def _cluster_queue(random: Random) -> Tree:
         preemption={"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
         fairSharing={"weight": random.choice(["1", "0.5"])},
         namespaceSelector={},
-        resourceGroups=[group],
     )
-    return {"spec": {**checks, **spec}}
+    return {"spec": {**checks, **spec, "resourceGroups": [group]}}
 
 
 def _cohort(random: Random) -> Tree:
@@ -99,7 +98,7 @@ def _provisioning(random: Random) -> Tree:
 
 def _workload(random: Random) -> Tree:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [container], "restartPolicy": "Never"}}
     priority: Tree = random.choice(
         [
             {},
