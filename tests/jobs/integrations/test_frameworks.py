@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
-from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
+from multikueue.api.kueue.workload import QUEUE_LABEL
+from multikueue.api.meta import encode
+from multikueue.jobs.framework.adapter import Submission
+from multikueue.jobs.integrations.declarations import DECLARATIONS
+from multikueue.jobs.integrations.frameworks import BATCH_ONLY, FRAMEWORKS, TEMPLATES, Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.testing import job, workload
+from tests.jobs.all_kinds import body
+
+Tree = dict[str, Any]
 
 
 def test_a_batch_job_is_known_by_value_and_by_name() -> None:
@@ -31,3 +42,33 @@ def test_a_kind_that_cannot_be_in_use_yet_is_known_by_its_group_and_name_in_any_
     assert adapters.is_unclear("example.com/v2", "Gadget")
     assert not adapters.is_unclear("example.org/v1", "Gadget")
     assert adapters.owner("example.com/v1", "Gadget") is None
+
+
+# --- a queue's name is not taken away from what runs -------------------------------------------------------------------
+
+ALL = {**FRAMEWORKS, **TEMPLATES}
+RUNNING: dict[str, Tree] = {
+    "batch/job": {"spec": {"suspend": False}},
+    "pod": {"spec": {"containers": [], "schedulingGates": []}, "status": {"phase": "Running"}},
+    "statefulset": {"spec": {"replicas": 1}, "status": {"replicas": 1, "readyReplicas": 1}},
+    "deployment": {"spec": {"replicas": 1}, "status": {"replicas": 1, "readyReplicas": 1}},
+    **{each.framework: body(DeclaredJob(each), suspend=False) for each in DECLARATIONS},
+}
+
+
+def test_each_kind_is_in_the_table() -> None:
+    assert RUNNING.keys() == ALL.keys()
+
+
+@pytest.mark.parametrize("labels", [{}, {QUEUE_LABEL: ""}], ids=["its label goes", "it becomes empty"])
+@pytest.mark.parametrize("framework", RUNNING)
+def test_what_runs_is_not_taken_out_of_its_queue(framework: str, labels: Tree) -> None:
+    """kueue#14666: what is taken out would run on, and nobody would count it."""
+    adapter, body = ALL[framework], RUNNING[framework]
+
+    def submitted(labels: Tree) -> Submission:
+        return adapter.submitted(msgspec.Raw(encode(body | {"metadata": {"name": "x", "labels": labels}})))
+
+    old, new = submitted({QUEUE_LABEL: "main"}), submitted(labels)
+    assert adapter.refusal(old, old) is None
+    assert QUEUE_LABEL in str(adapter.refusal(new, old))
