@@ -172,6 +172,14 @@ async def _is_refused(world: World, tasks: TaskGroup, adapter: DeclaredJob, *, a
     there = world.manager if at_home else world.workers[holders(world, adapter)[0]].site
     refusal = REFUSED[adapter.declared.framework]
     there.patch(adapter.kind, JOB, {"status": refusal}, subresource="status")
+    for copy in there.all(kinds.WORKLOADS) if not at_home else ():
+        # A worker's Kueue puts it on hold in the same moment, since 0.19.1.
+        held = [
+            {**each, "status": "False", "reason": "OnHold"} if each["type"] in ("QuotaReserved", "Admitted") else each
+            for each in copy["status"]["conditions"]
+        ]
+        name = ObjectKey(NAMESPACE, copy["metadata"]["name"])
+        there.patch(kinds.WORKLOADS, name, {"status": {"conditions": held, "admission": None}}, subresource="status")
     await until(lambda: not in_use(world))
     assert status(world, adapter) == refusal
     (workload,) = world.manager.all(kinds.WORKLOADS)
