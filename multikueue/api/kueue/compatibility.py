@@ -63,6 +63,9 @@ class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
     parked together with all that ask for the same, and until the next flush who comes and asks for the same is parked
     unseen; before, each had its own turn."""
 
+    has_orphan_ends: bool = True
+    """#11596, gate FinishOrphanedWorkloads, since 0.18: a Workload whose job is gone, and has left it behind, is finished."""
+
     is_zero_ignored: bool = True
     """#9808, since 0.18: a resource that is requested as 0 is nothing to preempt for; before, a ClusterQueue that borrows of
     it already could not preempt within its nominal quota."""
@@ -140,6 +143,7 @@ _0_18 = replace(
 )
 _0_16 = replace(
     _0_18,
+    has_orphan_ends=False,
     is_fair_within_nominal=False,
     is_fair_by_flavor=False,
     has_labels_by_flavor=False,

@@ -92,6 +92,7 @@ MAX_CONDITIONS = 16
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 OUT_OF_SYNC = "OutOfSync"
+OWNER_NOT_FOUND = "OwnerNotFound"
 FAILED_TO_START = "FailedToStart"
 """The reason of a Finished condition: the pod set info contradicts itself, or the pods."""
 SLICE_REPLACED = "WorkloadSliceReplaced"
@@ -282,6 +283,12 @@ def owner_of(workload: Workload) -> OwnerReference | None:
         return controller_of(meta)
     named = (each for each in meta.owner_references if (owner_kind(each), each.name) == (kind, name))
     return next(named, None) or controller_of(meta)
+
+
+def is_orphan(workload: Workload) -> bool:
+    """Whether it was made for a job that has let it go: it has the mark of one, and no owner any more."""
+    meta = workload.metadata
+    return not meta.owner_references and meta.deletion_timestamp is None and bool(meta.labels.get(JOB_UID_LABEL))
 
 
 def any_owner_of(workload: Workload) -> OwnerReference | None:

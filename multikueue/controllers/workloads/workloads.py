@@ -23,11 +23,14 @@ from multikueue.api.kueue.workload import (
     CLASS_VALUE_ANNOTATION,
     FINISHED,
     FITS_NO_WORKER,
+    OWNER_NOT_FOUND,
     QUOTA_RESERVED,
+    Finish,
     ReclaimablePod,
     RequeueState,
     Workload,
     WorkloadStatus,
+    is_orphan,
     owner_of,
     queue_of,
     workload_spec,
@@ -58,6 +61,10 @@ from multikueue.runtime import AGAIN, DONE, Result
 
 ROUTINE = frozenset({"QuotaReserved", "Admitted", PENDING, *OF_CYCLES})
 """Events that repeat a condition: not sent, because each would cost every workload a write."""
+
+
+ORPHANED = Finish(reason=OWNER_NOT_FOUND, message="The workload's owner no longer exists")
+"""The end of a workload whose job is gone, in Kueue's words, once nothing of it runs on a worker any more."""
 
 
 class Workloads(msgspec.Struct, frozen=True):
@@ -150,9 +157,14 @@ class Workloads(msgspec.Struct, frozen=True):
     def _job_facts(self, local: Workload, job: AnyJob | None, group: Group, now: datetime) -> lifecycle.JobFacts:
         store = self.context.store
         should_wait_for_pods = self.context.settings.quota.pods_ready.enabled
+        holds = is_holding(group, now) or (job is not None and store.may_run_here(job))
+        if job is not None:
+            end = store.adapters.of(job).finished(job) or store.failed_start(local, job)
+        else:
+            end = ORPHANED if group.compatibility.has_orphan_ends and not holds and is_orphan(local) else None
         return lifecycle.JobFacts(
-            job_finished=(store.adapters.of(job).finished(job) or store.failed_start(local, job)) if job else None,
-            is_holding=is_holding(group, now) or (job is not None and store.may_run_here(job)),
+            job_finished=end,
+            is_holding=holds,
             is_run_by_others=job is None and store.owner(local) is None,
             ready_pods=self._ready_pods(local, job, group) if job and should_wait_for_pods else None,
             reclaimable=self._reclaimable(local, job, group),
