@@ -17,7 +17,9 @@ import anyio.abc
 import anyio.to_thread
 import msgspec
 
+from multikueue.api.kueue.queues import LabelSelector, LabelSelectorRequirement
 from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
+from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
 from multikueue.controllers.leader_election.leadership import Leadership, NoElection
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
@@ -41,9 +43,11 @@ from multikueue.roles import Runnables, adapters_of, compose
 from multikueue.runtime import Backoff, Clock, SystemClock, WorkQueue, first
 from multikueue.settings import (
     EXTERNAL_DISPATCHER,
+    STANDALONE,
     InForce,
     Settings,
 )
+from multikueue.settings.values import label_terms
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import Metrics
@@ -160,6 +164,7 @@ class Manager:
             adapters=adapters_of(self.settings, self.kinds.take()),
             should_wait_for_pods=self.settings.quota.pods_ready.enabled,
             has_elastic_jobs=elastic,
+            managed_namespaces=_managed_namespaces(self.settings),
             wins_by=lambda: ADMITTED if self.in_force.dispatch.wait_for_admitted else QUOTA_RESERVED,
         )
         return ReconcileContext(
@@ -341,12 +346,25 @@ class Manager:
                 await queue.drained()
 
 
+def _is_seen(store: Store, namespace: str) -> bool:
+    """Whether its labels are known. A job that comes with its namespace is held: it could not be stopped later."""
+    return store.namespaces.get(ObjectKey("", namespace)) is not None
+
+
+def _managed_namespaces(settings: Settings) -> LabelSelector | None:
+    """The label selector of the setting; None where it is empty, or where Kueue takes jobs in."""
+    text = settings.integrations.managed_namespaces if settings.roles == STANDALONE else ""
+    terms = (LabelSelectorRequirement(key, operator, values) for key, operator, values in label_terms(text))
+    return LabelSelector(match_expressions=tuple(terms)) if text else None
+
+
 def _known(store: Store, defaults: DefaultQueues | None) -> AdmissionLookups:
     """The lookups of the admission webhook."""
     return AdmissionLookups(
         does_dispatch=store.should_dispatch,
         is_nested=lambda namespace, controller: store.nesting.under(namespace, controller) is not None,
         is_stale=store.nesting.is_stale,
+        is_managed=lambda namespace: not _is_seen(store, namespace) or store.is_managed(namespace),
         has_default=lambda namespace: defaults is not None and namespace in defaults,
     )
 

@@ -377,6 +377,25 @@ def _frameworks(value: Any) -> tuple[Any, ...]:
     return (tuple(each for each in map(str, value) if each in FRAMEWORKS),)
 
 
+def _selector(value: Any) -> tuple[Any, ...]:
+    """A LabelSelector in the words of kubectl. An empty one selects all."""
+    if not isinstance(value, Mapping) or not set(value) <= {"matchLabels", "matchExpressions"}:
+        raise ValueError("expected a label selector with matchLabels and matchExpressions")
+    labels, expressions = value.get("matchLabels") or {}, value.get("matchExpressions") or []
+    if not isinstance(labels, Mapping) or not isinstance(expressions, list):
+        raise ValueError("expected a mapping of matchLabels and a list of matchExpressions")
+    return (",".join([*(f"{key}={each}" for key, each in labels.items()), *map(_term, expressions)]),)
+
+
+def _term(expression: Any) -> str:
+    match expression:
+        case {"key": str(key), "operator": "In" | "NotIn" as operator, "values": [_, *_] as values}:
+            return f"{key} {operator.lower()} ({','.join(map(str, values))})"
+        case {"key": str(key), "operator": "Exists" | "DoesNotExist" as operator}:
+            return key if operator == "Exists" else f"!{key}"
+    raise ValueError("expected key, operator In, NotIn, Exists or DoesNotExist, and values in matchExpressions")
+
+
 def _framework_like(name: str) -> str:
     """The framework that was meant: the one of that name in a group, or the nearest."""
     known = (*FRAMEWORKS, *NOT_COVERED)
@@ -556,8 +575,12 @@ FIELDS: tuple[Field, ...] = (
     ),
     _ignored("tls.cipherSuites", _LATER, fine=([],)),
     _ignored("tls.curvePreferences", _LATER, fine=([],), since="0.19"),
-    _ignored("manageJobsWithoutQueueName", "only jobs that name a queue are taken in", fine=(False,)),
-    _ignored("managedJobsNamespaceSelector", "in every namespace, only jobs that name a queue are taken in"),
+    _ignored(
+        "manageJobsWithoutQueueName",
+        "only jobs that name a queue are taken in, and those that get the LocalQueue default by webhook.default_queue",
+        fine=(False,),
+    ),
+    _means("managedJobsNamespaceSelector", "integrations.managed_namespaces", convert=_selector),
     _ignored("internalCertManagement.enable", "the webhook makes its own certificate", fine=(True,)),
     _means("internalCertManagement.webhookServiceName", "webhook.service_name", off=_own_certificate),
     _ignored("internalCertManagement.webhookSecretName", "the Secret has a name of our own"),

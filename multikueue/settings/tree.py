@@ -20,6 +20,7 @@ from multikueue.settings.values import (
     from_commas,
     https,
     label_key,
+    label_selector,
     label_value,
     not_pods,
     number_as_text,
@@ -823,6 +824,11 @@ class Integrations(_Group):
         tuple[str, ...], NoDecode, BeforeValidator(from_commas), AfterValidator(_known_frameworks)
     ] = (BATCH_JOB,)
     """Kinds that we know, by the names of Kueue's integrations. `batch/job` is always on."""
+
+    managed_namespaces: Annotated[str, AfterValidator(label_selector)] = ""
+    """The namespaces whose jobs are taken in, by their labels: a label selector as kubectl takes it, such as
+    `kueue.openshift.io/managed=true`. In others no job gets a Workload or is changed by the webhook, whatever its queue name.
+    It follows the labels. Empty: all namespaces. Alone on the manager cluster only; beside Kueue, Kueue says."""
 
     kueue_holds_pods: bool = False
     """Whether a Kueue beside us holds Pods of MultiKueue queues by their gate: with its own feature gate MultiKueue on, and its

@@ -16,6 +16,8 @@ __all__ = [
     "from_commas",
     "https",
     "label_key",
+    "label_selector",
+    "label_terms",
     "label_value",
     "not_pods",
     "number_as_text",
@@ -29,6 +31,10 @@ _QUANTITY = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+|[KMGTPE]i|[numkMGTPE
 _PERCENT = r"(?:100|[1-9]?\d)%"
 _RESERVE = re.compile(rf"{_PERCENT}|[^=\s]+\s*=\s*(?:{_PERCENT}|{_QUANTITY.pattern})")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_TERM = re.compile(
+    r"(?P<key>[^\s!=(),]+)\s*((?P<sign>==?|!=)\s*(?P<value>[^\s!=(),]*)|(?P<set>in|notin)\s*\((?P<values>[^()]*)\))"
+    r"|(?P<not>!?)\s*(?P<alone>[^\s!=(),]+)"
+)
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
@@ -68,6 +74,29 @@ def resource_name(value: str) -> str:
         return label_key(value if len(value) <= 253 else "")
     except ValueError:
         raise ValueError("expected a name such as gpu or example.com/gpu, at most 253 characters") from None
+
+
+def label_selector(value: str) -> str:
+    label_terms(value)
+    return value
+
+
+def label_terms(text: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """The terms of a label selector as kubectl takes it: key, operator as in a LabelSelector, values. Raises ValueError."""
+    terms = (each.strip() for each in re.split(r",(?![^(]*\))", text) if each.strip())
+    return tuple(map(_label_term, terms))
+
+
+def _label_term(text: str) -> tuple[str, str, tuple[str, ...]]:
+    found = _LABEL_TERM.fullmatch(text)
+    if found is None:
+        raise ValueError("expected a label selector such as team=a, team in (a,b), team or !team, with commas between")
+    key = label_key(found["key"] or found["alone"])
+    if found["sign"] is None and found["set"] is None:
+        return key, "DoesNotExist" if found["not"] else "Exists", ()
+    values = (found["value"],) if found["sign"] else [each.strip() for each in found["values"].split(",")]
+    is_not = found["sign"] == "!=" or found["set"] == "notin"
+    return key, "NotIn" if is_not else "In", tuple(label_value(each) if each else each for each in values)
 
 
 def not_pods(value: str) -> str:

@@ -25,7 +25,14 @@ from multikueue.api.kubernetes.builtins import (
     Secret,
 )
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME, AdmissionCheck
-from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.kueue.queues import (
+    ClusterQueue,
+    Cohort,
+    LabelSelector,
+    LocalQueue,
+    ResourceFlavor,
+    WorkloadPriorityClass,
+)
 from multikueue.api.kueue.workload import (
     ADMITTED,
     FAILED_ON,
@@ -48,6 +55,7 @@ from multikueue.jobs.framework.workloads import is_of_group, is_owned
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.reconciler.case import is_over
 from multikueue.quota.cache.status import check_names, flavor_names
+from multikueue.quota.requests.matching import is_selected
 from multikueue.store.bounds import Bounds
 from multikueue.store.caches.cache import ByName, Cache, Indexer
 from multikueue.store.caches.ceilings import Ceilings
@@ -109,7 +117,8 @@ class State:
     workload depends on whether the pods of its job are ready. `has_elastic_jobs`: jobs may change their size while they run;
     without it, slices are ignored. `has_variants`: there is Concurrent Admission. Only `placements` and `runtimes` know the
     followers of a Placement and the jobs that name a runtime, so these two add keys to `queues` themselves. `wins_by`: the
-    condition of its copy by which a worker wins, as the settings say now.
+    condition of its copy by which a worker wins, as the settings say now. `managed_namespaces`: those whose jobs are taken in;
+    without it, all.
     """
 
     def __init__(
@@ -123,7 +132,9 @@ class State:
         has_elastic_jobs: bool,
         has_variants: bool,
         wins_by: Callable[[], str],
+        managed_namespaces: LabelSelector | None = None,
     ) -> None:
+        self.managed_namespaces = managed_namespaces
         self.wins_by = wins_by
         self.now, self.namespace, self.adapters = now, namespace, adapters
         self.should_wait_for_pods = should_wait_for_pods
@@ -275,6 +286,13 @@ class State:
         local = self.local_queues.get(ObjectKey(namespace, queue))
         cluster_queue = self.cluster_queues.get(ObjectKey("", local.spec.cluster_queue)) if local else None
         return None if cluster_queue is None else self.queue_check(cluster_queue) is not None
+
+    def is_managed(self, namespace: str) -> bool:
+        """Whether jobs of the namespace are taken in. Not of one that is not seen yet: its labels are unknown."""
+        if self.managed_namespaces is None:
+            return True
+        found = self.namespaces.get(ObjectKey("", namespace))
+        return found is not None and is_selected(self.managed_namespaces, found.metadata.labels)
 
     def is_never_dispatched(self, queue: ObjectKey, workloads: Iterable[Workload]) -> bool:
         """Whether a job surely goes to no worker: neither the ClusterQueues where its workloads have quota, nor, if

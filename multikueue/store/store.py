@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kind import Kind
+from multikueue.api.kueue.queues import LabelSelector
 from multikueue.api.kueue.workload import ADMITTED, FINISHED, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.group.group import Asked
@@ -57,6 +58,7 @@ class Store(State):
         should_wait_for_pods: bool = False,
         has_elastic_jobs: bool = False,
         wins_by: Callable[[], str] = lambda: ADMITTED,
+        managed_namespaces: LabelSelector | None = None,
     ) -> None:
         super().__init__(
             now,
@@ -67,6 +69,7 @@ class Store(State):
             has_elastic_jobs=has_elastic_jobs,
             has_variants=engine.has_variants,
             wins_by=wins_by,
+            managed_namespaces=managed_namespaces,
         )
         self.engine, self._queues = engine, queues
         self._observers: list[tuple[WorkerObserver, Failed]] = []

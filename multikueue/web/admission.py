@@ -21,6 +21,10 @@ def _has_no_default(_namespace: str) -> bool:
     return False
 
 
+def _is_managed(_namespace: str) -> bool:
+    return True
+
+
 def _is_not_so(_namespace: str, _controller: OwnerReference) -> bool:
     return False
 
@@ -32,13 +36,15 @@ class AdmissionLookups(msgspec.Struct, frozen=True, kw_only=True):
     queue. `is_nested`: (namespace, controller) to whether the objects of that controller belong to a job in a queue.
     `is_stale`: (namespace, controller) to whether the job of that name is another one, by its UID: such an owner counts for
     nothing (kueue#14658).
-    `has_default`: whether a namespace has a LocalQueue for jobs that name none.
+    `has_default`: whether a namespace has a LocalQueue for jobs that name none. `is_managed`: whether jobs of a namespace
+    are taken in; others are let through.
     """
 
     does_dispatch: Callable[[str, str], bool | None]
     is_nested: Callable[[str, OwnerReference], bool] = _is_not_so
     is_stale: Callable[[str, OwnerReference], bool] = _is_not_so
     has_default: Callable[[str], bool] = _has_no_default
+    is_managed: Callable[[str], bool] = _is_managed
 
 
 class NotAReview(Exception):  # its message is a sentence about the request
@@ -123,6 +129,8 @@ def _about(adapter: Admitting, request: _Request, known: AdmissionLookups, adapt
     job = adapter.submitted(request.object)
     old = adapter.submitted(request.old_object) if request.operation == "UPDATE" else None
     namespace = request.namespace or job.namespace
+    if not known.is_managed(namespace):
+        return {}
     controller = job.controller
     if controller is not None and known.is_stale(namespace, controller):
         controller = None

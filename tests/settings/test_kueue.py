@@ -753,3 +753,46 @@ def meant(file: dict[str, Any]) -> Settings:
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     both = {name for name in under if isinstance(under[name], dict) and isinstance(over.get(name), dict)}
     return {**under, **over, **{name: _merged(under[name], over[name]) for name in both}}
+
+
+# Namespaces by label.
+
+SELECTORS: dict[str, tuple[dict[str, Any], str]] = {
+    "as OpenShift has it": (
+        {"matchLabels": {"kueue.openshift.io/managed": "true"}},
+        "kueue.openshift.io/managed=true",
+    ),
+    "as Kueue's own file has it": (
+        {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "kueue-system"]}
+            ]
+        },
+        "kubernetes.io/metadata.name notin (kube-system,kueue-system)",
+    ),
+    "there or not": (
+        {"matchExpressions": [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "DoesNotExist"}]},
+        "a,!b",
+    ),
+    "all": ({}, ""),
+}
+
+
+@BOTH
+@pytest.mark.parametrize(("selector", "text"), SELECTORS.values(), ids=SELECTORS)
+def test_namespaces_whose_jobs_are_taken_in(tmp_path: Path, version: str, selector: dict[str, Any], text: str) -> None:
+    found = loaded(tmp_path, {"managedJobsNamespaceSelector": selector}, version)
+    assert (found.settings.integrations.managed_namespaces, found.ignored) == (text, ())
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"matchLabel": {"a": "b"}},
+        {"matchExpressions": [{"key": "a", "operator": "In"}]},
+        {"matchExpressions": [{"key": "a", "operator": "Is", "values": ["b"]}]},
+        {"matchLabels": {"a b": "c"}},
+    ],
+)
+def test_a_selector_that_is_none_is_refused(tmp_path: Path, selector: dict[str, Any]) -> None:
+    assert "managedJobsNamespaceSelector: expected" in refusal(tmp_path, {"managedJobsNamespaceSelector": selector})

@@ -8,6 +8,7 @@ import pytest
 
 from multikueue.errors import ConfigurationError
 from multikueue.settings import load
+from multikueue.settings.values import label_terms
 
 
 @pytest.mark.parametrize("given", ["PT15M", "15m", "900", 900, "00:15:00"])
@@ -33,3 +34,27 @@ def test_keys_of_labels_are_read_as_a_list_or_in_one_line() -> None:
     given = ["team", "example.com/Cost_center"], "team, example.com/Cost_center"
     found = [load(integrations__label_keys_to_copy=each).integrations.label_keys_to_copy for each in given]
     assert found == [("team", "example.com/Cost_center")] * 2
+
+
+TERMS = {
+    "a=b": ("a", "In", ("b",)),
+    "a==b": ("a", "In", ("b",)),
+    "a!=b": ("a", "NotIn", ("b",)),
+    "x.io/a in (b, c)": ("x.io/a", "In", ("b", "c")),
+    "a notin (b)": ("a", "NotIn", ("b",)),
+    "a": ("a", "Exists", ()),
+    "!a": ("a", "DoesNotExist", ()),
+    "a=": ("a", "In", ("",)),
+}
+
+
+@pytest.mark.parametrize("text", TERMS)
+def test_a_label_selector_is_written_as_for_kubectl(text: str) -> None:
+    assert label_terms(text) == (TERMS[text],)
+    assert label_terms(f" {text} , z in (1,2)") == (TERMS[text], ("z", "In", ("1", "2")))
+
+
+@pytest.mark.parametrize("text", ["a b", "a=b c", "in (a)", "a in b", "a in (b", "=b", "a=b=c", "-a", "a=-"])
+def test_what_is_no_label_selector_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        label_terms(text)

@@ -492,3 +492,11 @@ def test_what_pods_are_made_from_gets_the_queue_for_all(operation: str, old: Tre
         "/spec/template/metadata/labels",
         "/spec/template/metadata/annotations",
     ] * moved
+
+
+def test_a_job_of_a_namespace_that_is_not_managed_is_let_through_as_it_is() -> None:
+    known = AdmissionLookups(
+        does_dispatch=dispatched, has_default=lambda _: True, is_managed=lambda namespace: namespace != "team"
+    )
+    assert response_in(review(review_of(queued()), known)) == ALLOWED
+    assert response_in(review(review_of(QUEUED), known)) == ALLOWED

@@ -76,6 +76,8 @@ class Jobs(msgspec.Struct, frozen=True):
         if job is None:
             self.context.store.refusals.over(key)
             return Result()
+        if not self.context.store.is_managed(key.namespace) and job.metadata.deletion_timestamp is None:
+            return Result()
         adapter = self.context.store.adapters.named(key.kind)
         kind, subject = subject_of(self.context, job)
         try:

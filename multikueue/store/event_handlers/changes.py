@@ -67,6 +67,10 @@ def presence(_item: object, _state: State) -> object:
     return None
 
 
+def labels(item: Object, _state: State) -> object:
+    return item.metadata.labels
+
+
 def spec(item: Object, _state: State) -> object:
     meta = item.metadata
     return meta.generation, meta.uid, meta.deletion_timestamp is None

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from multikueue.api.jobs.job import AnyJob, Job, JobKey
 from multikueue.api.jobs.pod import Pod, PodGroup
 from multikueue.api.kinds import POD_GROUPS
-from multikueue.api.kubernetes.builtins import Secret
+from multikueue.api.kubernetes.builtins import Namespace, Secret
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from multikueue.api.kueue.workload import (
@@ -106,6 +106,12 @@ def its_group(change: Change[AnyJob], _state: State) -> Iterable[JobKey]:
     """The groups of a Pod, before and after the change."""
     pods = (each for each in change.both if type(each) is Pod)
     return dict.fromkeys(JobKey(POD_GROUPS.name, *key) for pod in pods for key in group_key(pod))
+
+
+def jobs_in_namespace(change: Change[Namespace], state: State) -> Iterable[Key]:
+    """All jobs of the namespace, where it depends on the namespace whether they are taken in."""
+    if state.managed_namespaces is not None:
+        yield from (job for job in state.jobs.all_keys() if job.namespace == change.seen.metadata.name)
 
 
 def jobs_below(change: Change[AnyJob], state: State) -> Iterable[Key]:

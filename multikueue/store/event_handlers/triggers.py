@@ -157,7 +157,10 @@ FLAVOR: Table[ResourceFlavor] = (Row(None, (*_in_cluster_queues(concerned.moved)
 
 COHORT: Table[Cohort] = (Row(None, (*_in_cluster_queues(concerned.moved), To("cohorts", concerned.name_of))),)
 
-NAMESPACE: Table[Namespace] = (Row(None, (To("admission", concerned.once),)),)
+NAMESPACE: Table[Namespace] = (
+    Row(None, (To("admission", concerned.once),)),
+    Row(changes.labels, (To("jobs", concerned.jobs_in_namespace),)),
+)
 LIMIT_RANGE: Table[LimitRange] = (Row(None, (To("admission", concerned.once),)),)
 RUNTIME_CLASS: Table[RuntimeClass] = (Row(None, (To("admission", concerned.once),)),)
 CLAIM_TEMPLATE: Table[ResourceClaimTemplate] = (Row(None, (To("admission", concerned.once),)),)
