@@ -24,7 +24,7 @@ OTHERWISE = (
 )
 """Those in which 0.16 and 0.19 differ."""
 
-BY_PATCH = ("where_it_borrows_less", "again_and_again")
+BY_PATCH = ("where_it_borrows_less", "again_and_again", "into_credits_once_each")
 """Those in which 0.19.0 and 0.19.2 differ."""
 
 

@@ -457,6 +457,21 @@ def _overtaken_again_and_again(prefix: str) -> Told:
     ]
 
 
+def _kept_and_made_into_credits_once_each(prefix: str) -> Told:
+    """What is made of an input is multiplied by another one, and the input that is kept is not (#14032). What fits as it was
+    asked for is admitted; what has too many credits waits."""
+    cast = _Cast(prefix)
+    made = {"input": GPU, "multiplyBy": CPU, "strategy": "Retain", "outputs": {"example.com/credits": "1"}}
+    queue = cast.queue("q", cast.quota(cpu=9, gpu=5, **{"example.com/credits": 14}))
+    return {"resources": {"transformations": [made]}}, [
+        cast.stage(queue),
+        {"create": [cast.work("w1", "q", cpu=2, gpu=3)]},
+        {"create": [cast.work("w2", "q", cpu=3, gpu=2)]},
+        {"create": [cast.work("w3", "q", cpu=3, gpu=1)]},
+        {"finish": [cast.name("w1")]},
+    ]
+
+
 STORIES: tuple[Callable[[str], Told], ...] = (
     _a_cohort_is_made_above_admitted_work,
     _time_is_up,
@@ -477,6 +492,7 @@ STORIES: tuple[Callable[[str], Told], ...] = (
     _devices_of_no_class_that_pods_claim,
     _nobody_to_preempt_where_it_borrows_less,
     _overtaken_again_and_again,
+    _kept_and_made_into_credits_once_each,
 )
 
 
