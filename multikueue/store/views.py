@@ -32,6 +32,7 @@ from multikueue.dispatch.group.group import (
     attempt_of,
 )
 from multikueue.dispatch.group.slices import NO_SLICE
+from multikueue.jobs.framework.difference import difference
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
 from multikueue.store.references import config_of
@@ -214,10 +215,14 @@ class Views(msgspec.Struct, frozen=True):
             failing=self.store.refusals.told(key, name),
         )
 
+    def _difference(self, job: AnyJob, workload: Workload) -> str:
+        return difference(self.store.adapters.of(job), job, workload)
+
     def _job_state(self, held: AnyJob, job: JobKey | None) -> JobState:
         local = self.store.jobs.get(job) if job and isinstance(held, PodGroup) else None
         return JobState(
             is_active=self.store.adapters.of(held).is_active,
+            difference=self._difference,
             has_ended=self._has_ended,
             is_held=self._is_held,
             is_incomplete=isinstance(local, PodGroup) and isinstance(held, PodGroup) and has_missing(local, held),

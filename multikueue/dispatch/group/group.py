@@ -130,6 +130,10 @@ def _is_never(_job: AnyJob) -> bool:
     return False
 
 
+def _none_known(_job: AnyJob, _workload: Workload) -> str:
+    return ""
+
+
 def _has_pods(job: AnyJob) -> bool:
     """Whether a batch Job's status shows pods that run or terminate."""
     status = job_status(job)
@@ -142,12 +146,13 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     `is_active`: it has pods that run or terminate. `has_ended`: it has succeeded or failed. `is_held`: it is suspended
     and has not ended. `is_incomplete`: some objects of a job of several are missing. `is_inherited`: the job still has
     the marks of the slice that this one replaces. `patch` gives the job of an elastic workload the marks and present
-    size of this slice; None if it has them.
+    size of this slice; None if it has them. `difference`: the first field in which it differs from a Workload, in words.
     """
 
     is_active: Callable[[AnyJob], bool] = _has_pods
     has_ended: Callable[[AnyJob], bool] = _is_never
     is_held: Callable[[AnyJob], bool] = _is_never
+    difference: Callable[[AnyJob, Workload], str] = _none_known
     is_incomplete: bool = False
     is_inherited: bool = False
     patch: dict[str, Any] | None = None

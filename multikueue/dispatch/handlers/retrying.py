@@ -22,9 +22,10 @@ from multikueue.api.kueue.workload import (
     without_nomination,
 )
 from multikueue.api.meta import Condition, with_condition, without_condition
-from multikueue.api.values.foreign import excerpt
+from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.group import words
 from multikueue.dispatch.group.fit import lacks, note
+from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.group.phases import View, named_clusters
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged, with_check, with_own_condition
 from multikueue.dispatch.nomination.request import failure_note, failures
@@ -100,7 +101,16 @@ def out_of_sync(v: View) -> Outcome:
     reason = excerpt(condition.reason) if condition else ""
     how = "is out of sync with its user job" if reason == OUT_OF_SYNC else f"ended as {reason}"
     message = f'Remote workload on worker cluster "{v.won.cluster}" {how}, resetting for re-dispatch'
-    return retry(v, message, type_="Warning")
+    differs = _difference(v.won) if reason == OUT_OF_SYNC else ""
+    return retry(v, f"{message}: {differs}" if differs else message, type_="Warning")
+
+
+def _difference(remote: Remote) -> str:
+    """What a policy or webhook of the worker has changed in the job, in words; empty if that is not seen."""
+    job, copy = remote.job, remote.workload
+    if job is None or copy is None:
+        return ""
+    return excerpt(answer_or(lambda: remote.job_state.difference(job, copy), otherwise=""))
 
 
 def retry(

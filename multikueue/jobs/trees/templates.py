@@ -12,7 +12,15 @@ from multikueue.api.meta import decoder
 from multikueue.api.values.canonical import canonical
 from multikueue.jobs.trees.canonical import is_pruned_copy
 
-__all__ = ["in_workload", "is_same_template", "part", "tree_of", "with_comparable_containers", "with_single_entries"]
+__all__ = [
+    "comparable",
+    "in_workload",
+    "is_same_template",
+    "part",
+    "tree_of",
+    "with_comparable_containers",
+    "with_single_entries",
+]
 
 Tree = dict[str, Any]
 
@@ -137,6 +145,12 @@ def _has_same_containers(job: msgspec.Raw, workload: msgspec.Raw, *, should_igno
     if not should_ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
         return False
     return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))
+
+
+def comparable(template: bytes) -> Tree:
+    """The pod spec of a template, as JSON, in the form in which two of them are compared."""
+    found: Tree = canonical(_with_defaults(with_single_entries(_pod_spec(_template(template).spec))))
+    return found
 
 
 def _pod_spec(spec: msgspec.Raw) -> Tree:

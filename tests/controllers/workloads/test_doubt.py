@@ -164,6 +164,29 @@ async def test_a_worker_that_went_away_with_a_request_is_named_at_once() -> None
     assert message(world) == 'The workload was admitted on "w1"'
 
 
+async def test_a_copy_that_a_worker_calls_out_of_sync_is_told_with_the_field_that_differs() -> None:
+    world = table(workers=1)
+    world.submit()
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    container = {"name": "main", "image": "mirror/x", "resources": {"requests": {"cpu": "1"}}}
+    there = world.workers["w1"].find(kinds.JOBS, JOB)
+    assert there is not None
+    (kept,) = there["spec"]["template"]["spec"]["containers"]
+    pods = {"spec": {"template": {"spec": {"containers": [kept | container]}}}}
+    world.workers["w1"].change(kinds.JOBS, JOB, pods)
+    copy = world.workers["w1"].find(kinds.WORKLOADS, world.key())
+    assert copy is not None
+    end = {"type": "Finished", "status": "True", "reason": "OutOfSync", "message": "out of sync"}
+    conditions = [*copy["status"]["conditions"], end | {"lastTransitionTime": "2026-01-01T12:00:00Z"}]
+    world.time += timedelta(seconds=5)
+    world.workers["w1"].change(kinds.WORKLOADS, world.key(), {"status": {"conditions": conditions}})
+    await world.settle()
+    words = next(words for _, words in world.said() if "out of sync" in words)
+    assert 'pod set main: containers[0].image is "mirror/x", and "x" in its Workload' in words
+
+
 @pytest.mark.parametrize("is_there", [False, True], ids=["and is not there", "and is there"])
 async def test_a_job_that_may_not_be_read_is_said_while_it_holds_quota(is_there: bool) -> None:
     """The creation got no answer, and then jobs may not be read there: its quota is held for as long."""
