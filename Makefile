@@ -105,7 +105,7 @@ hostile: testbed ## Hostile objects and answers beside innocent jobs, and what b
 .PHONY: bench
 bench: testbed ## Measure ours beside Kueue's own manager, the README's table, then beside one without limits (15 minutes)
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--hold --peer-jobs 60 --rounds 2 --readme)
-	@$(if $(ARGS),,$(BIN)/python -m benchmarks work lifted)
+	@$(if $(ARGS),,$(BIN)/python -m benchmarks work lifted waiting)
 
 .PHONY: bench-full
 bench-full: testbed ## All kinds of work and sizes, into docs/performance.md (hours)

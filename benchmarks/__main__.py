@@ -27,7 +27,7 @@ from benchmarks.sharing.compared import measure as measure_sharing
 from benchmarks.sharing.crowd import Crowd
 from benchmarks.sharing.play import POLICIES
 from benchmarks.sides import Ceiling, Ours, Peer, Side
-from benchmarks.work import burst, clusters, distance, growth, lifted, restart, sick, strategies, stream
+from benchmarks.work import burst, clusters, distance, growth, lifted, restart, sick, strategies, stream, waiting
 from benchmarks.work.core import Measure, Result, Setting, in_turn
 from testbed.bed import Testbed
 from testbed.sandbox import SandboxBed
@@ -61,6 +61,7 @@ WORKS: Mapping[str, Measure] = {
     "sick": sick.measure,
     "strategies": strategies.measure,
     "stream": stream.measure,
+    "waiting": waiting.measure,
 }
 """Kinds of work by name."""
 
@@ -202,7 +203,7 @@ def work(
     ] = None,
     pending: Annotated[
         int | None,
-        typer.Option(min=3, help="Workloads that wait at a restart.  [default: 10000 with --full, else 200]"),
+        typer.Option(min=3, help="Workloads that wait at a restart, or an end.  [default: each kind's own]"),
     ] = None,
     running: Annotated[
         int | None, typer.Option(min=3, help="Workloads that run at a restart.  [default: 5000 with --full, else 100]")

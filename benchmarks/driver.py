@@ -65,9 +65,9 @@ class Driver:
             finally:
                 tasks.cancel_scope.cancel()
 
-    def prioritise(self, priority_class: str) -> None:
-        """From now on jobs are submitted with this WorkloadPriorityClass."""
-        self._body = _job_body(self.namespace, priority_class)
+    def ask(self, *, cpu: str | None = None, priority_class: str | None = None) -> None:
+        """From now on jobs are submitted with this WorkloadPriorityClass, and ask for so much CPU; None: as usual."""
+        self._body = _job_body(self.namespace, priority_class, cpu)
 
     async def submit(self, names: Sequence[str]) -> None:
         """Submit these jobs at once: as many calls are under way as there are connections."""
@@ -244,7 +244,7 @@ async def _is_something(wire: Wire, path: str) -> bool:
     return bool(msgspec.json.decode(await wire.get(f"{path}?limit=1"))["items"])
 
 
-def _job_body(namespace: str, priority_class: str | None = None) -> bytes:
+def _job_body(namespace: str, priority_class: str | None = None, cpu: str | None = None) -> bytes:
     """A user's job as it is after the webhooks of either side: suspended and marked as MultiKueue's."""
     body = objects.job(
         NAME.decode(),
@@ -252,5 +252,6 @@ def _job_body(namespace: str, priority_class: str | None = None) -> bytes:
         queue=QUEUE,
         managed_by=objects.MULTIKUEUE_CONTROLLER,
         priority_class=priority_class,
+        requests=None if cpu is None else {"cpu": cpu},
     )
     return msgspec.json.encode(body)

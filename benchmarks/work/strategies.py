@@ -82,7 +82,7 @@ async def _measure(side: Side, strategy: str, jobs: int, setting: Setting) -> Co
     setting.say(f"{strategy}: {jobs} jobs at once")
     room = -(-jobs // 2)
     async with playing(side, setting.say) as driver, _full(side, driver, room), _told(side, strategy) as losers:
-        driver.prioritise(URGENT)
+        driver.ask(priority_class=URGENT)
         before = await marks(side.bed)
         async with driver.watching() as times:
             driver.hold()

@@ -157,7 +157,7 @@ async def test_a_stream_submits_each_job_when_it_is_due(field: Field) -> None:
 
 
 async def test_jobs_are_of_a_priority_class_where_wanted(field: Field) -> None:
-    field.driver.prioritise("urgent")
+    field.driver.ask(priority_class="urgent")
     await field.driver.submit(["c"])
     labels = [body["metadata"]["labels"].get("kueue.x-k8s.io/priority-class") for body in field.manager.posted]
     assert labels == [None, None, "urgent"]

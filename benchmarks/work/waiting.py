@@ -1,0 +1,144 @@
+"""(i) One job ends while many others wait, of ten sizes and three priorities: what that end costs, in writes and CPU.
+
+Too little becomes free for any of them, so nothing else is to be done. Neither the script nor the peer has a part: one knows no
+queue, and the other would take an hour to have so many waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from benchmarks import meters
+from benchmarks.bench import calls_since, marks, playing
+from benchmarks.driver import Driver
+from benchmarks.figures import at_most
+from benchmarks.lines import Line, grown, itself, longest_turn
+from benchmarks.sides import Observed
+from benchmarks.timeline import Stage
+from benchmarks.work.core import Result, Setting
+from testbed import objects
+
+__all__ = ["Ends", "lines", "measure", "sizes"]
+
+WORKERS = 1
+FEW, MANY = 30, {True: 10_000, False: 3_000}
+SIZES, PRIORITIES = 10, 3
+ENDS = 5
+"""Jobs that end for each number that waits. Each is of 100m, and so little is never enough."""
+
+LARGE = 3000
+"""Milli-CPU of the job that runs on."""
+
+MOST_WRITES, MOST_GROWTH = 5, 1.5
+"""The statuses of the Job, its Workload and its two queues."""
+
+QUIET_SECONDS = 2.0
+"""After an end all that follows from it is over: work that was parked is looked at after a second."""
+
+CALM_SECONDS = 12
+"""Who writes nothing for so long is at rest: jobs that wait are called suspended after ten."""
+
+PATIENCE_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """For one end: writes of the manager on its own cluster, without events, and milliseconds of CPU; with so many waiting."""
+
+    waiting: int
+    writes: float
+    cpu: float
+
+
+def sizes(setting: Setting) -> Sequence[int]:
+    return FEW, setting.pending or MANY[setting.full]
+
+
+async def measure(setting: Setting) -> Result:
+    async with setting.clusters(setting.workers or WORKERS) as bed:
+        side = Observed(bed)
+        small = ENDS * len(sizes(setting))
+        side.quota = {"cpu": f"{LARGE + 100 * small}m", "memory": "1000000Gi"}
+        async with playing(side, setting.say) as driver, driver.watching():
+            await _begin(side, driver, small)
+            found = [await _ends(side, driver, waiting, setting) for waiting in sizes(setting)]
+            turn = await side.longest_turn()
+    return Result(lines(found, turn))
+
+
+async def _begin(side: Observed, driver: Driver, small: int) -> None:
+    """Small jobs run, to be ended in this order, and then a large one."""
+    async with side.bed.manager.client() as client:
+        for value in range(PRIORITIES):
+            await client.apply(_priority_class(value))
+    driver.hold()
+    await driver.submit([f"small-{number:03}" for number in range(small)])
+    await _reached(driver, Stage.RELEASED, small)
+    driver.ask(cpu=f"{LARGE}m")
+    await driver.submit(["large"])
+    await _reached(driver, Stage.RELEASED, small + 1)
+
+
+async def _ends(side: Observed, driver: Driver, waiting: int, setting: Setting) -> Ends:
+    """Fills up to so many that wait, and lets some end."""
+    running = driver.times.count(Stage.RELEASED)
+    there = driver.times.count(Stage.SUBMITTED) - running
+    setting.say(f"{waiting:,} wait")
+    for kind in range(SIZES * PRIORITIES):
+        driver.ask(cpu=f"{LARGE - 100 * (kind % SIZES)}m", priority_class=_named(kind // SIZES))
+        alike = [number for number in range(there, waiting) if number % (SIZES * PRIORITIES) == kind]
+        await driver.submit([f"waiting-{number:05}" for number in alike])
+    await _reached(driver, Stage.QUEUED, running + waiting)
+    await _at_rest(side)
+    over, before, busy = driver.times.count(Stage.FINISHED), await marks(side.bed), meters.cpu_seconds(side.process.pid)
+    for number in range(1, ENDS + 1):
+        await driver.end_one()
+        await _reached(driver, Stage.FINISHED, over + number)
+        await anyio.sleep(QUIET_SECONDS)
+    busy = meters.cpu_seconds(side.process.pid) - busy
+    manager, _ = await calls_since(side.bed, before, ENDS)
+    setting.say(f"{waiting:,} wait: {manager.by}")
+    return Ends(waiting, manager.writes - manager.events, 1000 * busy / ENDS)
+
+
+async def _at_rest(side: Observed) -> None:
+    """Until nobody writes any more."""
+    is_busy = True
+    while is_busy:
+        before = await marks(side.bed)
+        await anyio.sleep(CALM_SECONDS)
+        is_busy = (await calls_since(side.bed, before, 1))[0].writes > 0
+
+
+async def _reached(driver: Driver, stage: Stage, number: int) -> None:
+    if not await driver.reached(stage, number, patience=PATIENCE_SECONDS):
+        raise TimeoutError(f"{driver.times.count(stage)} of {number} jobs came to this: {stage}")
+
+
+def _named(priority: int) -> str:
+    return f"bench-{priority}"
+
+
+def _priority_class(value: int) -> objects.Object:
+    about = {"apiVersion": objects.CLUSTER_QUEUE.api_version, "kind": "WorkloadPriorityClass"}
+    return {**about, "metadata": {"name": _named(value)}, "value": value}
+
+
+def lines(found: Sequence[Ends], turn: float) -> list[Line]:
+    few, many = found
+    what = f"an end with {few.waiting:,} and {many.waiting:,} waiting"
+    return [
+        *(itself(f"an end with {each.waiting:,} waiting: writes", each.writes, at_most(MOST_WRITES)) for each in found),
+        itself(f"an end with {few.waiting:,} waiting: CPU, ms", few.cpu),
+        grown(
+            f"an end with {many.waiting:,} waiting: CPU, ms",
+            "with few",
+            at_most(MOST_GROWTH),
+            unit=few.cpu,
+            ours=many.cpu,
+        ),
+        longest_turn(what, turn),
+    ]
