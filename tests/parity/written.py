@@ -462,7 +462,7 @@ def _kept_and_made_into_credits_once_each(prefix: str) -> Told:
     asked for is admitted; what has too many credits waits."""
     cast = _Cast(prefix)
     made = {"input": GPU, "multiplyBy": CPU, "strategy": "Retain", "outputs": {"example.com/credits": "1"}}
-    queue = cast.queue("q", cast.quota(cpu=9, gpu=5, **{"example.com/credits": 14}))
+    queue = cast.queue("q", cast.quota("f0", cpu=9, gpu=5, **{"example.com/credits": 14}))
     return {"resources": {"transformations": [made]}}, [
         cast.stage(queue),
         {"create": [cast.work("w1", "q", cpu=2, gpu=3)]},
