@@ -1,4 +1,4 @@
-"""Attacks of a worker: answers of its API server (by the liar before it), and contents of its objects."""
+"""Attacks of a worker, one file, a table: answers of its API server (by the liar before it), and contents of its objects."""
 
 from __future__ import annotations
 

@@ -75,28 +75,28 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 61, 281),
+    Case("--help", (*NO_HELP_NEEDS, "fakekube"), 64, 281),
     Case("version", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 15, 301),
     Case("run --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 17, 311),
     Case("clusters register --help", (*NO_HELP_NEEDS, f"{COMMANDS}.workloads", f"{COMMANDS}.process.run"), 25, 312),
     Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.process.run"), 29, 311),
-    Case("clusters list", NO_LIST_NEEDS, 75, 485),
+    Case("clusters list", NO_LIST_NEEDS, 78, 485),
     Case("clusters show w", NO_LIST_NEEDS, 75, 485),
-    Case("clusters check w", NO_CHECK_NEEDS, 141, 545),
-    Case("clusters capacity", NO_CHECK_NEEDS, 148, 552),
-    Case("clusters register w", NO_CHECK_NEEDS, 141, 617),
-    Case("clusters remove w", NO_CHECK_NEEDS, 141, 617),
+    Case("clusters check w", NO_CHECK_NEEDS, 146, 545),
+    Case("clusters capacity", NO_CHECK_NEEDS, 153, 552),
+    Case("clusters register w", NO_CHECK_NEEDS, 145, 617),
+    Case("clusters remove w", NO_CHECK_NEEDS, 145, 617),
     Case("webhook remove", NO_LIST_NEEDS, 64, 475),
-    Case("workloads list", NO_LIST_NEEDS, 74, 485),
+    Case("workloads list", NO_LIST_NEEDS, 78, 485),
     Case("workloads show w", NO_LIST_NEEDS, 82, 490),
     Case("workloads logs w", NO_LIST_NEEDS, 82, 490),
-    Case("why w", NO_LIST_NEEDS, 64, 475),
+    Case("why w", NO_LIST_NEEDS, 68, 475),
     Case("logs w", NO_LIST_NEEDS, 77, 485),
     Case("get jobs", NO_LIST_NEEDS, 82, 490),
     Case("queues list", NO_LIST_NEEDS, 65, 475),
-    Case("objects unreadable", (*NO_COMMAND_NEEDS, "multikueue.settings"), 220, 640),
+    Case("objects unreadable", (*NO_COMMAND_NEEDS, "multikueue.settings"), 229, 640),
     Case("strategies list", ("aiohttp", "multikueue.settings", *NO_COMMAND_NEEDS), 19, 310),
-    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 232, 609),
+    Case("run --dry-run", ("aiohttp", "prometheus_client", *NO_COMMAND_NEEDS), 240, 625),
 )
 
 

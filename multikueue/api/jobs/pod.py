@@ -84,7 +84,7 @@ class AskedClaim(Value):
     resource_claim_template_name: str | None = None
 
 
-class Asked(Value):
+class PodAmounts(Value):
     """The parts of a pod's spec that decide about the amounts it takes."""
 
     containers: tuple[AskedContainer, ...] = ()

@@ -29,9 +29,10 @@ def unreadable(
     context: Context = None,
     _config: SettingsFile = None,
 ) -> None:
-    """List objects that cannot be read or taken in, and jobs whose Workload the API server refuses.
+    """List objects that cannot be read, and refused Workloads.
 
-    Nothing is decided about these, which costs nobody else anything.
+    An object that cannot be read or taken in is left out of all decisions. A job whose Workload the API server refuses
+    waits. Neither costs any other job anything.
     Your own credentials read the manager cluster, and each object goes the way it goes in the manager. What workers
     hold is in the manager's log (object.unreadable) and its metric multikueue_objects_unreadable.
 

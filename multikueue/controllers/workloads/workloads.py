@@ -1,4 +1,4 @@
-"""One workload on the manager: one decision, one status write; then the outboxes that must act.
+"""One workload on the manager, one file for its three roles: one decision, one status write; then the outboxes that must act.
 
 Three controllers, one per way to share the work with Kueue: `Workloads` does all of it, `Dispatches` leaves jobs and
 quota to Kueue, `Nominations` only names the workers.

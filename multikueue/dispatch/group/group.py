@@ -1,4 +1,4 @@
-"""One workload as seen now: the local object and, for each worker, the copy, the job and the worker's connectivity."""
+"""One workload as seen now, one file: the local object and, for each worker, the copy, the job and the connectivity."""
 
 from __future__ import annotations
 

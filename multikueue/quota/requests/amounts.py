@@ -1,4 +1,4 @@
-"""Requests of the pods of a workload, exactly (quota-engine 1.6).
+"""Requests of the pods of a workload, exactly (quota-engine 1.6): one file, the only place where amounts are made.
 
 No amount is below zero: a request, limit or overhead below zero counts as 0, wherever it comes from, and is a `problem`
 where a template has it. API servers refuse such pods, but neither templates in custom resources nor Workloads.

@@ -1,4 +1,4 @@
-"""Nominal quotas follow the workers: what is read, what is written, and what is told."""
+"""Nominal quotas follow the workers, one file: what is read, what is written, and what is told."""
 
 from __future__ import annotations
 

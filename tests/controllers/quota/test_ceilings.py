@@ -244,7 +244,7 @@ async def test_nothing_is_remembered_of_a_worker_that_is_gone() -> None:
     reader = CeilingReader(made.world)
     for name in ("w1", "w2"):
         await reader.reconcile(name)
-    del made.store.workers["w1"]
+    made.store.workers.pop("w1")
     made.time += SOONEST
     await reader.reconcile("w2")
     assert (reader._read_at.keys(), reader._told.keys()) == ({"w2"}, {"w2"})

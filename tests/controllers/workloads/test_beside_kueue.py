@@ -1,4 +1,4 @@
-"""Beside Kueue, over clusters in memory: what we write, in whose name, and that the two of us come to rest."""
+"""Beside Kueue, over clusters in memory, one file: what we write, in whose name, and that the two of us come to rest."""
 
 from __future__ import annotations
 

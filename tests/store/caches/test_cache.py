@@ -1,4 +1,4 @@
-"""The cache: newest wins, what is gone stays gone, every real change is told once."""
+"""The cache, one file: newest wins, what is gone stays gone, every real change is told once."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.jobs.pod import ROLE_HASH_ANNOTATION, Asked, Pod
+from multikueue.api.jobs.pod import ROLE_HASH_ANNOTATION, Pod, PodAmounts
 from multikueue.api.meta import decoder, encode
 from multikueue.jobs.trees.templates import part, tree_of
 
@@ -82,7 +82,7 @@ def asked(spec: msgspec.Raw) -> tuple[object, ...]:
 
     Quantities are compared as texts, which API servers write in one way.
     """
-    pod = decoder(Asked)(spec)
+    pod = decoder(PodAmounts)(spec)
     return (
         [each.resources.asked for each in pod.containers],
         [(each.restart_policy, each.resources.asked) for each in pod.init_containers],

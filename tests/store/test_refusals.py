@@ -1,0 +1,77 @@
+"""What is refused try after try: told once it lasts, told again when the words change, and over when the write succeeds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from multikueue.api.meta import ObjectKey
+from multikueue.store.refusals import LASTING, TOLD_AGAIN, Refusals, StatusKey
+from multikueue.testing import NOW
+
+KEY = ObjectKey("default", "train")
+LATER = NOW + LASTING
+
+
+def test_what_may_succeed_at_the_next_try_is_told_once_it_lasts() -> None:
+    refusals = Refusals()
+    told = [
+        refusals.fails(KEY, "job", "no answer", NOW + after, is_sure=False)
+        for after in (timedelta(), LASTING / 2, LASTING, 2 * LASTING)
+    ]
+    assert told == [False, False, True, False]
+
+
+def test_what_would_fail_again_is_told_at_once_and_once() -> None:
+    refusals = Refusals()
+    assert [refusals.fails(KEY, "job", "denied", NOW, is_sure=True) for _ in range(3)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("what", "why", "after", "is_told"),
+    [
+        pytest.param("job", "denied", timedelta(minutes=1), False, id="the same is no news"),
+        pytest.param("job", "denied by another", timedelta(minutes=1), True, id="other words are"),
+        pytest.param("copy", "denied", timedelta(minutes=1), True, id="another write is"),
+        pytest.param("job", "denied", TOLD_AGAIN, True, id="the same is told again before its event is gone"),
+    ],
+)
+def test_it_is_told_again_when_there_is_something_to_tell(what: str, why: str, after: timedelta, is_told: bool) -> None:
+    refusals = Refusals()
+    refusals.fails(KEY, "job", "denied", NOW, is_sure=True)
+    assert refusals.fails(KEY, what, why, NOW + after, is_sure=True) is is_told
+
+
+@pytest.mark.parametrize(
+    ("what", "was_told", "is_left"),
+    [
+        pytest.param("", True, False, id="whatever it was"),
+        pytest.param("job", True, False, id="that write"),
+        pytest.param("copy", False, True, id="not another one"),
+    ],
+)
+def test_it_is_over_when_the_write_succeeds(what: str, was_told: bool, is_left: bool) -> None:
+    refusals = Refusals()
+    refusals.fails(KEY, "job", "denied", NOW, cluster="w1", is_sure=True)
+    assert refusals.told(KEY, "w1") == "job: denied"
+    assert refusals.over(KEY, cluster="w1", what=what) is was_told
+    assert refusals.clusters(KEY) == (("w1",) if is_left else ())
+
+
+def test_what_was_never_told_was_no_news_when_it_is_over() -> None:
+    refusals = Refusals()
+    refusals.fails(KEY, "job", "no answer", NOW, is_sure=False)
+    assert refusals.told(KEY, "") == ""
+    assert not refusals.over(KEY)
+    assert not refusals.over(KEY)
+
+
+def test_those_that_are_sure_or_last_are_counted_by_what_they_are_about() -> None:
+    refusals = Refusals()
+    refusals.fails(KEY, "job", "denied", NOW, cluster="w1", is_sure=True)
+    refusals.fails("a job", "workload", "denied", NOW, is_sure=True)
+    refusals.fails(StatusKey("workloads", KEY), "status", "not kept", NOW, is_sure=True)
+    refusals.fails(ObjectKey("default", "young"), "job", "no answer", LATER, cluster="w1", is_sure=False)
+    assert refusals.count(LATER) == {("workload", "w1"): 1, ("job", ""): 1, ("status", ""): 1}
+    assert refusals.count(LATER + LASTING)[("workload", "w1")] == 2
