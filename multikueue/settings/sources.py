@@ -19,7 +19,7 @@ from multikueue.errors import ConfigurationError
 from multikueue.settings import kueue
 from multikueue.settings.kueue import Ignored
 from multikueue.settings.problems import expectation, instead_of, shown, spelled
-from multikueue.settings.tree import DeclaredKind, Settings, leaves
+from multikueue.settings.tree import DeclaredKind, Dispatch, Settings, leaves
 
 __all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read", "read_kind"]
 
@@ -32,6 +32,8 @@ _RELEASE = ("quota", "compatibility")
 
 Where = tuple[str | int, ...]
 """The path of a setting, of what is within one, or of what somebody took for one."""
+
+_LOST: Where = ("dispatch", "worker_lost_timeout")
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -100,7 +102,18 @@ def read(config: Path | None = None, **flags: object) -> Loaded:
         from_file, without_effect = _file(config, _release(sources))
         sources += from_file
         ignored += without_effect
-    return Loaded(_settings(sources), sources, ignored, config, flags)
+    settings = _settings(sources)
+    return Loaded(settings, sources, (*ignored, *_too_short(settings.dispatch, sources)), config, flags)
+
+
+def _too_short(dispatch: Dispatch, sources: tuple[Source, ...]) -> Iterator[Ignored]:
+    """A time after which a worker is lost, where the worker is not even isolated by then."""
+    if dispatch.worker_lost_timeout >= dispatch.isolate_after:
+        return
+    where = next(each for each in sources if each.find(_LOST) is not NOTHING)
+    after = f"{dispatch.isolate_after.total_seconds():g}s"
+    why = f"a worker is isolated before it is lost, and that takes dispatch.isolate_after, {after}"
+    yield Ignored(where.label(_LOST), f"{dispatch.worker_lost_timeout.total_seconds():g}s", why, where.origin(_LOST))
 
 
 def read_kind(text: str, *, name: str, plural: str) -> DeclaredKind:

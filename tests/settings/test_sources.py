@@ -312,3 +312,22 @@ def test_settings_and_what_kubernetes_puts_into_each_pod_are_not_told(
     monkeypatch.setenv(name, value)
 
     assert read().ignored == ()
+
+
+@pytest.mark.parametrize(
+    ("lost", "isolate", "is_told"), [("3s", "5s", True), ("5s", "5s", False), ("15m", "5s", False), ("1m", "2m", True)]
+)
+def test_a_worker_that_would_be_lost_before_it_is_isolated_is_told(
+    tmp_path: Path, lost: str, isolate: str, is_told: bool
+) -> None:
+    config = file(tmp_path, f"dispatch: {{worker_lost_timeout: {lost}, isolate_after: {isolate}}}\n")
+    told = [str(each) for each in read(config).ignored]
+    assert len(told) == is_told
+    assert not told or "dispatch.worker_lost_timeout" in told[0]
+
+
+def test_that_is_told_of_the_names_of_kueues_file_too(tmp_path: Path) -> None:
+    head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+    (told,) = read(file(tmp_path, f"{head}multiKueue: {{workerLostTimeout: 1s}}\n")).ignored
+    assert "multiKueue.workerLostTimeout" in told.field
+    assert told.why == "a worker is isolated before it is lost, and that takes dispatch.isolate_after, 5s"

@@ -184,17 +184,27 @@ class Kubeconfigs:
                 self.store.look_at("clusters", cluster.metadata.name)
 
 
+NOT_ALLOWED = "kubeconfig path is not under the allowed prefix"
+
+
 def _from_file(location: str, directory: Path | None) -> bytes:
-    """Reads a file by contract 2.1: an absolute path without `..`, with all links followed below `directory` (if any)."""
+    """Reads a file by contract 2.1: an absolute path without `..`, with all links followed below `directory` (if any). A path
+    that is refused is told in Kueue's words, so that a search for its message finds it."""
     path = PurePath(location)
-    if not path.is_absolute() or ".." in path.parts:
-        raise RefusedError("BadKubeConfig", f"{location}: expected an absolute path without '..'")
+    for is_wrong, why in (
+        (not location, "kubeconfig path must not be empty"),
+        (".." in path.parts, f'{NOT_ALLOWED}: path contains ".."'),
+        (not path.is_absolute(), f"{NOT_ALLOWED}: path must be absolute"),
+    ):
+        if is_wrong:
+            raise RefusedError("BadKubeConfig", why)
     try:
         # The open file is checked, not the path: a link that is exchanged meanwhile has no effect. Non-blocking,
         # because opening a pipe would wait for its writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            if directory is not None and not _place(file.fileno()).is_relative_to(directory.resolve()):
-                raise RefusedError("BadKubeConfig", f"{location}: not under the allowed directory {directory}")
+            place, allowed = _place(file.fileno()), directory.resolve() if directory is not None else None
+            if allowed is not None and not place.is_relative_to(allowed):
+                raise RefusedError("BadKubeConfig", f'{NOT_ALLOWED}: "{place}" is not under "{allowed}"')
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise RefusedError("BadKubeConfig", f"{location}: expected a file")
             data = file.read(LARGEST + 1)

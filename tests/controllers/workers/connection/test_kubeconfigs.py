@@ -119,10 +119,18 @@ async def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     assert (found.kubeconfig, found.credentials.server) == (GOOD, "https://h")
 
 
-@pytest.mark.parametrize("location", ["kubeconfig", "./kubeconfig", "/a/../b", "../x"])
-async def test_a_path_that_leads_from_elsewhere_is_refused(location: str) -> None:
-    expected = ("BadKubeConfig", f"{location}: expected an absolute path without '..'")
-    assert await refusal(sources(), at(location)) == expected
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [
+        ("", "kubeconfig path must not be empty"),
+        ("kubeconfig", "kubeconfig path is not under the allowed prefix: path must be absolute"),
+        ("./kubeconfig", "kubeconfig path is not under the allowed prefix: path must be absolute"),
+        ("/a/../b", 'kubeconfig path is not under the allowed prefix: path contains ".."'),
+        ("../x", 'kubeconfig path is not under the allowed prefix: path contains ".."'),
+    ],
+)
+async def test_a_path_that_leads_from_elsewhere_is_refused_in_kueues_words(location: str, why: str) -> None:
+    assert await refusal(sources(), at(location)) == ("BadKubeConfig", why)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +180,8 @@ async def test_a_directory_for_kubeconfigs_holds_for_what_links_lead_to(tmp_path
     made = sources(kubeconfig_directory=allowed)
     assert (await access(made, at(allowed / "kubeconfig"))).kubeconfig == GOOD
     for path in (allowed / "out", elsewhere / "kubeconfig"):
-        expected = f"{path}: not under the allowed directory {allowed}"
+        place = elsewhere / "kubeconfig"
+        expected = f'kubeconfig path is not under the allowed prefix: "{place}" is not under "{allowed}"'
         assert await refusal(made, at(path)) == ("BadKubeConfig", expected)
 
 
@@ -206,7 +215,8 @@ async def test_a_link_that_is_exchanged_while_a_file_is_read_leads_nowhere_else(
 
     monkeypatch.setattr(os, "open", open_the_other)
     monkeypatch.setattr(Path, "resolve", resolve_the_good_one)
-    expected = ("BadKubeConfig", f"{link}: not under the allowed directory {allowed}")
+    why = f'kubeconfig path is not under the allowed prefix: "{elsewhere}" is not under "{allowed}"'
+    expected = ("BadKubeConfig", why)
     assert await refusal(sources(kubeconfig_directory=allowed), at(link)) == expected
 
 
