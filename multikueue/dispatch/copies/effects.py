@@ -37,7 +37,10 @@ from multikueue.dispatch.copies.plan import (
 from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.group.slices import scale_down_patch
 
-__all__ = ["effects"]
+__all__ = ["OUT_OF_STEP", "effects"]
+
+OUT_OF_STEP = "out of step in"
+"""How the reason begins for which a copy is removed that differs from its workload."""
 
 
 def effects(plan: Plan, remote: Remote, now: datetime) -> tuple[Action, ...]:
@@ -143,7 +146,7 @@ def _mends(
     elif plan.slice.is_elastic and "podSets" in fields and (scaled := _scaled_down(local, copy)):
         yield PatchWorkload(cluster=remote.cluster, why="scaled down", body=scaled)
     elif not is_running:
-        yield from _removal(remote, f"out of step in {', '.join(sorted(fields))}")
+        yield from _removal(remote, f"{OUT_OF_STEP} {', '.join(sorted(fields))}")
 
 
 def _scaled_down(local: Workload, copy: Workload) -> dict[str, Any] | None:

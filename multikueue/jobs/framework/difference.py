@@ -16,7 +16,7 @@ from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.trees.canonical import is_pruned_copy
 from multikueue.jobs.trees.templates import comparable
 
-__all__ = ["difference"]
+__all__ = ["difference", "first_difference"]
 
 _LONGEST_VALUE = 100
 _MISSING = object()
@@ -37,9 +37,14 @@ def difference(adapter: Adapter, job: AnyJob, workload: Workload) -> str:
         mine, other = comparable(encode(own["template"])), comparable(bytes(seen.template))
         pairs |= {key: (mine.get(key) or [], other.get(key) or []) for key in ("initContainers", "containers")}
         for path, (left, right) in pairs.items():
-            for words in _differences(path, left, right):
+            if words := first_difference(path, left, right):
                 return f"pod set {seen.name}: {words}"
     return ""
+
+
+def first_difference(path: str, ours: Any, theirs: Any) -> str:
+    """The first place below `path` in which two JSON values differ, in words; empty if they are equal."""
+    return next(_differences(path, ours, theirs), "")
 
 
 def _differences(path: str, ours: Any, theirs: Any) -> Iterator[str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
+import msgspec
 import pytest
 
 from multikueue.api import kinds
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, encode
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, ServerError, Throttled
-from tests.controllers.table import NAMESPACE, Table, table
+from tests.controllers.table import NAMESPACE, Table, job_body, table
 
 pytestmark = pytest.mark.anyio
 
@@ -185,6 +187,44 @@ async def test_a_copy_that_a_worker_calls_out_of_sync_is_told_with_the_field_tha
     await world.settle()
     words = next(words for _, words in world.said() if "out of sync" in words)
     assert 'pod set main: containers[0].image is "mirror/x", and "x" in its Workload' in words
+
+
+async def test_a_worker_that_changes_each_copy_is_passed_over_and_named_with_the_field() -> None:
+    world = table(workers=2)
+    real = world.workers["w1"].create
+
+    async def mirrored(kind: Any, namespace: str, body: Any, **more: Any) -> Any:
+        tree = msgspec.json.decode(encode(body))
+        if kind is kinds.WORKLOADS:
+            tree["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["image"] = "mirror/x"
+        return await real(kind, namespace, tree, **more)
+
+    world.workers["w1"].create = mirrored  # type: ignore[method-assign]
+    world.submit()
+    await world.settle()
+    await passes(world, 120)
+    calls = world.workers["w1"].calls
+    assert calls.count("create workloads") < 12
+    told = [words for _, words in world.said() if "changes the copy" in words]
+    assert len(told) == 1
+    assert 'containers[0].image is "mirror/x", and "x" in its Workload' in told[0]
+    assert world.store.refusals.count(world.time) == {("workload", "w1"): 1}
+    world.admit("w2")
+    await world.settle()
+    assert world.runs_on() == ["w2"]
+
+
+async def test_a_job_that_its_user_changes_again_and_again_is_no_workers_fault() -> None:
+    world = table(workers=2)
+    world.submit()
+    await world.settle()
+    for cpu in ("2", "3", "4"):
+        pods = job_body("job", cpu=cpu)["spec"]["template"]
+        world.manager.change(kinds.JOBS, JOB, {"spec": {"template": pods}})
+        await world.settle()
+        await passes(world, 10)
+    assert world.copies() == ["w1", "w2"]
+    assert not [words for _, words in world.said() if "changes the copy" in words]
 
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["and is not there", "and is there"])

@@ -15,6 +15,7 @@ from datetime import timedelta
 from functools import singledispatchmethod
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob, JobKey
@@ -22,7 +23,8 @@ from multikueue.api.jobs.pod import PodGroup
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import PODS, WORKLOADS
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LABEL, Workload, workload_spec
-from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.meta import Object, ObjectKey, encode
+from multikueue.api.values.canonical import terse
 from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.dispatch.copies.actions import (
@@ -36,8 +38,9 @@ from multikueue.dispatch.copies.actions import (
     PatchStatus,
     PatchWorkload,
 )
-from multikueue.dispatch.copies.effects import effects
+from multikueue.dispatch.copies.effects import OUT_OF_STEP, effects
 from multikueue.dispatch.copies.plan import Plan
+from multikueue.dispatch.copies.remote import drift
 from multikueue.dispatch.group.group import Asked, Unfit, attempt_of
 from multikueue.dispatch.handlers.doubts import failing
 from multikueue.errors import (
@@ -53,6 +56,7 @@ from multikueue.errors import (
     Throttled,
     Unauthorized,
 )
+from multikueue.jobs.framework.difference import first_difference
 from multikueue.jobs.framework.workloads import LONGEST_NAME
 from multikueue.jobs.kinds.pods.members import members_of, missing
 from multikueue.kube.cluster_client import ClusterClient
@@ -86,6 +90,9 @@ _WORDS: Mapping[type[Action], str] = {
     FindJob: "the job that may have been made there cannot be read",
     DeleteJob: "the job cannot be deleted",
 }
+
+
+CHANGED = "a policy or webhook there changes the copy"
 
 
 def _nobody() -> None:
@@ -253,6 +260,21 @@ class Outbox:
                 self._refused(key, _WORDS[CreateWorkload], error)
             else:
                 self.worker.workloads.upsert(made)
+                self._see_whether_it_is_changed(key, action, made)
+
+    def _see_whether_it_is_changed(self, key: ObjectKey, action: CreateWorkload, made: Workload) -> None:
+        """Passes the worker over where a policy or webhook there changes the copies that are made: they would be removed and
+        made again for ever. Only of a copy in the place of one that was out of step this is asked."""
+        before = self._refusals.get(key, cluster=self.worker.name)
+        if before is None or before.what != CHANGED:
+            return
+        sent = replace(made, spec=msgspec.Raw(encode(action.body["spec"])))
+        fields = sorted(drift(sent, made))
+        if not fields:
+            self._succeeded(CHANGED, key)
+            return
+        ours, theirs = (terse(msgspec.json.decode(each.spec).get(fields[0])) for each in (made, sent))
+        self._pass_on(key, CHANGED, first_difference(f"spec.{fields[0]}", ours, theirs))
 
     @_perform.register
     async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:
@@ -370,6 +392,10 @@ class Outbox:
     @_perform.register
     async def _delete_workload(self, action: DeleteWorkload, key: ObjectKey) -> None:
         await self._delete(WORKLOADS, self.worker.workloads, key, action.uid)
+        if action.why.startswith(OUT_OF_STEP):
+            name, before = self.worker.name, self._refusals.get(key, cluster=self.worker.name)
+            if before is None or before.what != CHANGED:
+                self._refusals.fails(key, CHANGED, action.why, self.context.now(), cluster=name, is_sure=False)
 
     @_perform.register
     async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
