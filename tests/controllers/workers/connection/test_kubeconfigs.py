@@ -1,4 +1,4 @@
-"""Where kubeconfigs come from: what each source says, and how what it says is refused."""
+"""Where kubeconfigs come from, and how what a source says is refused: one file, as all sources share the rules."""
 
 from __future__ import annotations
 
@@ -122,15 +122,15 @@ async def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("location", "why"),
     [
-        ("", "kubeconfig path must not be empty"),
-        ("kubeconfig", "kubeconfig path is not under the allowed prefix: path must be absolute"),
-        ("./kubeconfig", "kubeconfig path is not under the allowed prefix: path must be absolute"),
-        ("/a/../b", 'kubeconfig path is not under the allowed prefix: path contains ".."'),
-        ("../x", 'kubeconfig path is not under the allowed prefix: path contains ".."'),
+        ("kubeconfig", "path must be absolute"),
+        ("./kubeconfig", "path must be absolute"),
+        ("/a/../b", 'path contains ".."'),
+        ("../x", 'path contains ".."'),
     ],
 )
 async def test_a_path_that_leads_from_elsewhere_is_refused_in_kueues_words(location: str, why: str) -> None:
-    assert await refusal(sources(), at(location)) == ("BadKubeConfig", why)
+    found = await refusal(sources(), at(location))
+    assert found == ("BadKubeConfig", f"kubeconfig path is not under the allowed prefix: {why}")
 
 
 @pytest.mark.parametrize(
