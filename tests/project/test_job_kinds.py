@@ -20,7 +20,7 @@ from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.roles import adapters_of
-from multikueue.settings import Settings, read_kind
+from multikueue.settings import Integrations, Settings, read_kind
 from tests.jobs.all_kinds import template
 from tests.jobs.builders import plain, with_status
 
@@ -35,6 +35,14 @@ def declared() -> dict[str, Adapter]:
     return {
         adapter.kind.kind: adapter for each in settings for adapter in adapters_of(each) if adapter.kind.is_optional
     }
+
+
+def documented(kind: str) -> tuple[Integrations, DeclaredJob]:
+    """The declaration of the kind, as settings and as an adapter."""
+    (block,) = [block for block in BLOCKS if f"{kind}.v" in block]
+    adapter = declared()[kind]
+    assert isinstance(adapter, DeclaredJob)
+    return Settings.model_validate(yaml.safe_load(block)).integrations, adapter
 
 
 def made(adapter: Adapter, spec: dict[str, Any]) -> AnyJob:
