@@ -51,7 +51,7 @@ def test_each_kind_has_its_row() -> None:
 
 def as_submitted(adapter: DeclaredJob) -> Object:
     """As the webhook leaves it, which finds nothing wrong with it."""
-    made = _without_memory(manifest(adapter.kind.kind, NAMESPACE))
+    made: Object = _without_memory(manifest(adapter.kind.kind, NAMESPACE))
     made["metadata"] |= {"name": JOB.name, "labels": {"kueue.x-k8s.io/queue-name": "main"}}
     job = adapter.submitted(msgspec.Raw(encode(made)))
     assert adapter.refusal(job) is None
@@ -70,8 +70,7 @@ def _without_memory(value: Any) -> Any:
 def stages(adapter: DeclaredJob) -> tuple[Object, Object]:
     """What its own controller says while it runs, and at its end."""
     if adapter.kind.kind == SPARK:
-        ran, over = ({"applicationState": {"state": state}} for state in ("RUNNING", "COMPLETED"))
-        return ran, over
+        return {"applicationState": {"state": "RUNNING"}}, {"applicationState": {"state": "COMPLETED"}}
     over = succeeded(adapter)
     conditions = [{**each, "lastTransitionTime": STARTED} for each in over.get("conditions", ())]
     return running(adapter), over | ({"conditions": conditions} if conditions else {})
