@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import partial
 from math import ceil
@@ -56,7 +56,9 @@ from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.groups import Groups
 from multikueue.store.event_handlers import concerned
 from multikueue.store.state import State
+from multikueue.store.store import Store
 from multikueue.store.workers import worker
+from multikueue.store.workers.worker import WorkerView
 from multikueue.web import admission, door
 from multikueue_simulator.simulation.plan.draw import drawn
 from multikueue_simulator.simulation.runs.batch import alike
@@ -169,6 +171,32 @@ def the_attempt_is_ignored() -> Iterator[None]:
         replaced(concerned, "is_of_attempt", make),
         replaced(jobs, "is_of_attempt", make),
     ):
+        yield
+
+
+@bug(caught_by=167, within=168)
+def what_a_standby_missed_counts_as_a_loss() -> Iterator[None]:
+    """Who takes over counts absences from its own links, not from what the leader before it knew."""
+
+    def leads(view: WorkerView, _now: datetime, _never_lost_before: datetime) -> None:
+        view._reached(replace(view.link, never_lost_before=None))
+
+    with (
+        replaced(WorkerView, "leads", lambda _real: leads),
+        replaced(Store, "stand_by", lambda _real: lambda _store: None),
+    ):
+        yield
+
+
+@bug(caught_by=2, within=3)
+def a_recorded_loss_is_read_again_and_again() -> Iterator[None]:
+    """A later loss counts from the beginning of one that is over."""
+
+    def recorded(view: WorkerView, since: datetime | None) -> None:
+        if since is not None and not view.link.is_connected:
+            view._reached(replace(view.link, since=since))
+
+    with replaced(WorkerView, "recorded", lambda _real: recorded):
         yield
 
 

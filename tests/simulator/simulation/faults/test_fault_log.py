@@ -58,3 +58,38 @@ def test_nobody_can_reach_a_host_while_what_keeps_everybody_away_lasts() -> None
     assert faults((2.0, None), (1.0, 4.0)).deaf_since(HOST, 9.0) == 2.0
     assert faults((2.0, None), source="manager-0").deaf_since(HOST, 9.0) is None
     assert faults((2.0, None), deaf=False).deaf_since(HOST, 9.0) is None
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([("manager-0", 2.0, None)], 2.0),
+        ([("manager-1", 2.0, None)], None),
+        ([(EVERYBODY, 2.0, None)], 2.0),
+        ([("manager-1", 2.0, 8.0), ("manager-0", 7.0, None)], 7.0),
+        ([("manager-0", 2.0, 4.0), ("manager-0", 4.5, None)], 2.0),
+        ([("manager-0", 2.0, 4.0), ("manager-0", 7.0, None)], 7.0),
+    ],
+    ids=["its own link", "another's", "everybody's", "own after another's", "a short return", "a long one"],
+)
+def test_what_one_replica_cannot_reach_is_by_its_own_links(
+    spans: list[tuple[str, float, float | None]], expected: float | None
+) -> None:
+    made = FaultLog()
+    for source, begin, end in spans:
+        made.begin(source, HOST, begin).end = end
+    assert made.away_from("manager-0", HOST, 9.0, gap=1.0, news="manager") == expected
+
+
+@pytest.mark.parametrize(("told", "expected"), [(True, 2.0), (False, None)], ids=["by an object", "by the link itself"])
+def test_only_what_an_object_tells_lasts_until_it_is_read(told: bool, expected: float | None) -> None:
+    made = FaultLog()
+    made.begin(EVERYBODY, HOST, 2.0, told=told).end = 4.0
+    made.begin("manager-0", "manager", 3.0)
+    assert made.away_from("manager-0", HOST, 9.0, gap=1.0, news="manager") == expected
+
+
+def test_who_was_frozen_while_a_host_was_back_has_not_seen_it() -> None:
+    made = faults((2.0, 4.0), (7.0, None), source="manager-0")
+    made.naps["manager-0"] = [(4.5, 7.5)]
+    assert made.away_from("manager-0", HOST, 9.0, gap=1.0, news="manager") == 2.0

@@ -129,7 +129,7 @@ class FaultInjector:
 
     def fault(self, host: str) -> Undo:
         """Excuse managers from knowledge of a cluster's state, until the returned function is called."""
-        return partial(self._past, self._fault(EVERYBODY, host, deaf=False))
+        return partial(self._past, self._fault(EVERYBODY, host, deaf=False, told=True))
 
     # Links.
 
@@ -187,8 +187,8 @@ class FaultInjector:
         state = State.REFUSE if host in self._dark else self._links.get((source, host), State.UP)
         self.world.network.link(source, host).become(state)
 
-    def _fault(self, source: str, host: str, *, deaf: bool = True) -> Fault:
-        return self.faults.begin(source, host, the_loop().time(), deaf=deaf)
+    def _fault(self, source: str, host: str, *, deaf: bool = True, told: bool = False) -> Fault:
+        return self.faults.begin(source, host, the_loop().time(), deaf=deaf, told=told)
 
     def _past(self, fault: Fault) -> None:
         fault.end = the_loop().time()
@@ -268,7 +268,7 @@ class FaultInjector:
 
     @do.register
     def _revoke(self, event: plans.Revoke) -> Undo:
-        self._refusing[event.worker].append(self._fault(EVERYBODY, event.worker))
+        self._refusing[event.worker].append(self._fault(EVERYBODY, event.worker, told=True))
         self.world.accept(event.worker)
 
         def undo() -> None:
@@ -339,7 +339,7 @@ class FaultInjector:
     @do.register
     def _forget_cluster(self, event: plans.ForgetCluster) -> Undo:
         self.world.manager.delete(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", event.worker))
-        fault = self._fault(EVERYBODY, event.worker)
+        fault = self._fault(EVERYBODY, event.worker, told=True)
 
         def undo() -> None:
             self._past(fault)
@@ -351,7 +351,7 @@ class FaultInjector:
     def _lose_secret(self, event: plans.LoseSecret) -> Undo:
         key = ObjectKey(self.plan.layout.secrets, objects.secret_name(event.worker))
         self.world.manager.delete(kinds.SECRETS, key)
-        fault = self._fault(EVERYBODY, event.worker)
+        fault = self._fault(EVERYBODY, event.worker, told=True)
 
         def undo() -> None:
             self._past(fault)

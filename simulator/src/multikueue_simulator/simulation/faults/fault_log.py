@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 __all__ = ["EVERYBODY", "Fault", "FaultLog"]
@@ -14,7 +14,8 @@ EVERYBODY = "*"
 class Fault:
     """A fault between a replica (or EVERYBODY) and a host, in seconds of the world; `end` is None while it lasts.
 
-    A `deaf` fault may cut the manager off completely; any other one only delays calls, or makes some fail.
+    A `deaf` fault may cut the manager off completely; any other one only delays calls, or makes some fail. One whose end
+    is `told` by an object of the manager cluster lasts, for a manager, until it has seen that.
     """
 
     source: str
@@ -22,6 +23,7 @@ class Fault:
     begin: float
     end: float | None = None
     deaf: bool = True
+    told: bool = False
 
     def touches(self, begin: float, end: float) -> bool:
         return self.begin <= end and (self.end is None or self.end >= begin)
@@ -33,9 +35,11 @@ class FaultLog:
 
     all: list[Fault] = field(default_factory=list)
     sleeps: list[tuple[float, float]] = field(default_factory=list)
+    naps: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """The times in which a replica was frozen."""
 
-    def begin(self, source: str, host: str, now: float, *, deaf: bool = True) -> Fault:
-        made = Fault(source, host, now, deaf=deaf)
+    def begin(self, source: str, host: str, now: float, *, deaf: bool = True, told: bool = False) -> Fault:
+        made = Fault(source, host, now, deaf=deaf, told=told)
         self.all.append(made)
         return made
 
@@ -58,9 +62,24 @@ class FaultLog:
             until = max(until, self._end(fault, now, gap, news))
         return since if since is not None and until + gap >= now else None
 
+    def away_from(self, replica: str, host: str, now: float, *, gap: float, news: str) -> float | None:
+        """The time since when that replica has been without the host, up to now: by its own links, and by what cuts
+        everybody off. Ignored are short returns of up to `gap`, and what passed while it was frozen. What other
+        replicas cannot reach is nothing to it, and a link that works again needs no `news`."""
+        since: float | None = None
+        until = -gap
+        for fault in self._of(host):
+            if fault.source not in (EVERYBODY, replica):
+                continue
+            if fault.begin - _within(self.naps.get(replica, ()), until, fault.begin) > until + gap:
+                since = fault.begin
+            end = now if fault.end is None else fault.end
+            until = max(until, self._end(fault, now, gap, news) if fault.told else end)
+        return since if since is not None and until + gap >= now else None
+
     def _asleep(self, begin: float, end: float) -> float:
         """The seconds of that time in which all managers were frozen."""
-        return sum(max(0.0, min(end, woken) - max(begin, slept)) for slept, woken in self.sleeps)
+        return _within(self.sleeps, begin, end)
 
     def _end(self, fault: Fault, now: float, gap: float, news: str) -> float:
         """The end of a fault, as late as a manager may have heard of it."""
@@ -79,3 +98,8 @@ class FaultLog:
 
     def _of(self, host: str) -> Iterator[Fault]:
         return (fault for fault in self.all if fault.host == host)
+
+
+def _within(times: Sequence[tuple[float, float]], begin: float, end: float) -> float:
+    """The seconds of these times between begin and end."""
+    return sum(max(0.0, min(end, woken) - max(begin, slept)) for slept, woken in times)

@@ -185,6 +185,8 @@ class Stage:
     def _go_on(self, replica: str) -> None:
         if replica in self._frozen:
             slept, self.injector.woken = self._frozen.pop(replica), the_loop().time()
+            naps = self.injector.faults.naps.setdefault(replica, [])
+            naps.append((slept, self.injector.woken))
             if len(self.plan.replicas) == 1:
                 self.injector.faults.sleeps.append((slept, self.injector.woken))
         the_loop().continue_process(replica)

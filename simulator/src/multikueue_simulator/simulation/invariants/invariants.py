@@ -10,10 +10,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from fakekube.model.storage import ADDED, DELETED, Change
 from fakekube.model.wire import Object, Request, Response
 from multikueue.api import kinds
+from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
@@ -24,10 +26,12 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.api.values import quantity
+from multikueue.store.store import TIME_TO_ANSWER
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import ROGUE
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan
+from multikueue_simulator.time import EPOCH
 from multikueue_simulator.world.objects import CHECK
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, World
 
@@ -42,12 +46,16 @@ STARTING = 10.0
 SLACK = 10.0
 """Seconds of difference between two runs that count as chance."""
 
+LEAST = 2.0
+"""Seconds by which a loss may be counted early: times in objects are whole seconds, and a silence begins with a call."""
+
 LOSS = re.compile(r'(?:Admitting|Reserving) remote lost(?:: worker cluster "([^"]+)")?')
 """How the message of a check begins whose winner is lost, by the release that is followed; and the winner, which need not be
 recorded yet."""
 
 LEASES = f"{kinds.LEASES.plural}.{kinds.LEASES.group}"
 CLUSTER_QUEUES = f"{kinds.CLUSTER_QUEUES.plural}.{kinds.CLUSTER_QUEUES.group}"
+CLUSTERS = f"{kinds.MULTIKUEUE_CLUSTERS.plural}.{kinds.MULTIKUEUE_CLUSTERS.group}"
 JOBS, WORKLOADS = f"{kinds.JOBS.plural}.{kinds.JOBS.group}", f"{kinds.WORKLOADS.plural}.{kinds.WORKLOADS.group}"
 
 
@@ -132,6 +140,8 @@ class Invariants:
     _winners: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _ends: defaultdict[str, list[_End]] = field(default_factory=lambda: defaultdict(list))
     _turns: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _away: defaultdict[str, list[tuple[float, float | None]]] = field(default_factory=lambda: defaultdict(list))
+    """By MultiKueueCluster: when it was written, and since when it says that its worker is away."""
 
     def broken(self, invariant: str, at: float, text: str) -> None:
         self.violations.append(Violation(invariant, at, text))
@@ -150,6 +160,8 @@ class Invariants:
                 self._lease(write)
             elif change.storage == CLUSTER_QUEUES:
                 self._not_below_zero(write)
+            elif change.storage == CLUSTERS:
+                self._cluster_said(write)
         else:
             self._remote(write)
 
@@ -362,10 +374,45 @@ class Invariants:
             return
         cluster = _cluster(write.old) or lost[1] or ""
         worker = self.injector.host_of(cluster)
-        if not self._is_lost(worker, write.at) and not self._is_lost(cluster, write.at):
+        if not any(self._may_give_up(write.by, cluster, host, write.at) for host in (worker, cluster)):
             since = self._away_since(cluster, write.at)
             self.broken("I9", write.at, f"{_name(write)}: {worker} counts as lost, and is away since {since}")
         self._attempts[attempt].lost = True
+
+    def _may_give_up(self, by: str, cluster: str, host: str, now: float) -> bool:
+        """Whether the leader may count a worker as lost: out of its own reach for the timeout, as far as it knew that
+        itself; else since its beginning, or since the leader before it wrote so into the MultiKueueCluster, and not
+        within a minute of its beginning."""
+        if by not in self.world.managers:
+            return self._is_lost(host, now)
+        timing = self.plan.timing
+        gap = 2 * timing.heartbeat + timing.call
+        since = self.injector.faults.away_from(by, host, now, gap=gap, news=MANAGER)
+        if since is None:
+            return False
+        led = self._led_since(by)
+        if since > led - gap:
+            return now >= since + timing.lost - LEAST
+        said = [when for at, when in self._away[cluster] if at <= led][-1:]
+        if said and said[0] is not None:
+            skew = max(abs(replica.skew) for replica in self.plan.replicas)
+            lost_at = said[0] + timing.lost - 2 * skew
+        else:
+            lost_at = led + timing.lost
+        return now >= max(lost_at, led + TIME_TO_ANSWER.total_seconds()) - LEAST
+
+    def _led_since(self, by: str) -> float:
+        """Since when that manager acts, at the earliest."""
+        manager = self.world.managers[by]
+        holder, since = self._leader
+        return max(0.0, *manager.begun[-1:], since if holder and holder == manager.identity else 0.0)
+
+    def _cluster_said(self, write: Write) -> None:
+        """Keeps since when the MultiKueueCluster says that its worker is away; None: it does not."""
+        active = seen.condition(write.new, ACTIVE) or {}
+        away = active.get("status") == "False" and write.change.type != DELETED
+        when = (datetime.fromisoformat(active["lastTransitionTime"]) - EPOCH).total_seconds() if away else None
+        self._away[write.new["metadata"]["name"]].append((write.at, when))
 
     def _finish(self, write: Write, attempt: str) -> None:
         finished = seen.condition(write.new, FINISHED) or {}

@@ -14,6 +14,7 @@ from typing import Any
 from fakekube.network.link import State, Weather
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import beset
+from multikueue_simulator.simulation.plan.failovers import with_failovers
 from multikueue_simulator.simulation.plan.families import with_families
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan, Replica, Timing
 from multikueue_simulator.simulation.plan.when import When
@@ -148,7 +149,7 @@ class _Draft:
         kinds = {make: weight for make, weight in KINDS.items() if make not in self._impossible()}
         weights = {make: weight for make, weight in kinds.items() if luck.random() < 0.35}
         events = tuple(self._event(weights or kinds) for _ in range(number))
-        return Plan(
+        drawn = Plan(
             seed=self.seed,
             layout=Layout(queues=self.queues, workers=self.workers, placement=self.placement, core=self.core),
             replicas=self.replicas,
@@ -160,6 +161,7 @@ class _Draft:
             jobs=self.jobs,
             events=tuple(sorted(events, key=lambda event: event.at)),
         )
+        return with_failovers(drawn)
 
     def _impossible(self) -> tuple[Make, ...]:
         """Kinds of events that the plan excludes: a strategy named by an AdmissionCheck would also apply to managers
