@@ -174,7 +174,7 @@ def the_attempt_is_ignored() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=167, within=168)
+@bug(caught_by=231, within=232)
 def what_a_standby_missed_counts_as_a_loss() -> Iterator[None]:
     """Who takes over counts absences from its own links, not from what the leader before it knew."""
 
