@@ -82,9 +82,15 @@ def _with_single(tree: Tree, lists: Mapping[tuple[str, ...], tuple[str, ...]]) -
             single = _with_single(inner, {tuple(rest): keys}) if inner else inner
             tree = tree if single is inner else tree | {first: single}
         elif isinstance(items := tree.get(first), list) and all(isinstance(each, dict) for each in items):
-            last = {tuple(str(each.get(key) or _IF_ABSENT.get(key, "")) for key in keys): each for each in items}
+            last = {tuple(_key_of(each, key) for key in keys): each for each in items}
             tree = tree if len(last) == len(items) else tree | {first: list(last.values())}
     return tree
+
+
+def _key_of(item: Tree, key: str) -> str:
+    """A number 0 is a value, an empty text is none."""
+    value = item.get(key)
+    return _IF_ABSENT.get(key, "") if value in (None, "") else str(value)
 
 
 def in_workload(template: Tree) -> Tree:
