@@ -304,8 +304,9 @@ async def test_after_a_sudden_death_the_standby_acts_as_soon_as_the_lease_is_ove
     assert left["leaseDurationSeconds"] == 15
     assert timedelta() <= began - end < timedelta(seconds=10), "it has waited for another lease"
     assert worker in pair.team.links
-    lists = [event.resource for _, event in await pair.calls(pair.second) if event.verb == "list"]
-    assert lists == [], "it was not hot"
+    lists = {event.resource for _, event in await pair.calls(pair.second) if event.verb == "list"}
+    # Whoever leads looks at these for fields lost in an older version, while one is served, as it is here.
+    assert lists <= {"clusterqueues", "multikueueclusters"}, "it was not hot"
     assert (await pair.lease())["spec"]["leaseTransitions"] == transitions + 1
 
 

@@ -141,7 +141,7 @@ def losers_are_not_deleted() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=20)
+@bug(caught_by=2, within=5)
 def the_winner_is_not_sticky() -> Iterator[None]:
     """Whoever admitted first wins, whatever was recorded."""
 
@@ -226,7 +226,7 @@ def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=0, within=5)
+@bug(caught_by=2, within=5)
 def the_workload_finishes_before_its_job() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda v: real(replace(v, group=replace(v.group, is_job_finished=True)))
@@ -477,7 +477,9 @@ def a_job_is_removed_when_its_check_is() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=1012, within=1013)
+@bug(
+    caught_by="tests/controllers/reconcile/test_context.py::test_what_failed_is_hurried_but_not_what_waits_for_a_worker"
+)
 def what_failed_waits_though_the_manager_cluster_answers_again() -> Iterator[None]:
     with replaced(WorkQueues, "hurry", lambda _real: lambda _self: None):
         yield
@@ -588,7 +590,7 @@ def a_worker_grants_what_nobody_needs() -> Iterator[None]:
 # --- parents and variants ------------------------------------------------------------------------------------------------
 
 
-@bug(caught_by=238, within=239)
+@bug(caught_by=367, within=368)
 def a_parent_keeps_quota_that_no_variant_has() -> Iterator[None]:
     with replaced(family_facts, "loss_of", lambda _real: lambda _family: None):
         yield
