@@ -28,8 +28,9 @@ __all__ = ["ADVICE", "OldVersions", "objects_with_losses"]
 
 log = get_logger()
 
-WHILE_SERVED, ELSE = timedelta(minutes=1), timedelta(minutes=10)
-"""Time between two looks."""
+LOOK_EVERY = timedelta(seconds=5)
+"""Time between two looks at what is cached. Only a queue or cluster with a new spec is a reason to ask the API server: a call
+a minute would be one too many while nothing happens."""
 
 ADVICE = (
     f"convert its manifest with `multikueue convert -f FILE` and apply it again; "
@@ -63,27 +64,41 @@ class OldVersions:
     context: ReconcileContext
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     _told: tuple[str, ...] = ()
+    _seen: dict[tuple[str, ObjectKey], tuple[str, int]] | None = None
 
     async def run(self) -> None:
         while True:
-            await self.sleep((await self.look()).total_seconds())
+            await self.look()
+            await self.sleep(LOOK_EVERY.total_seconds())
 
-    async def look(self) -> timedelta:
-        """One look; returns the time until the next."""
+    async def look(self) -> None:
+        """Asks the API server, unless no queue or cluster has a new spec since the last answer."""
+        specs = {
+            (kind.name, item.key): (item.metadata.uid, item.metadata.generation)
+            for kind, cache in (
+                (CLUSTER_QUEUES, self.context.store.cluster_queues),
+                (MULTIKUEUE_CLUSTERS, self.context.store.clusters),
+            )
+            for item in cache
+        }
+        if specs != self._seen and await self._has_answer():
+            self._seen = specs
+
+    async def _has_answer(self) -> bool:
         try:
             versions = await served_versions(self.context.manager)
             old = tuple(each for each in versions if each != VERSION)
             found = await objects_with_losses(self.context.manager) if old else []
         except (ApiError, ClusterUnreachable) as error:
             log.info("kueue.versions_unknown", why=str(error))
-            return WHILE_SERVED
+            return False
         if old and old != self._told:
             log.warning("kueue.old_versions_served", versions=old, advice=_about_the_cluster(old))
         self._told = old
         self.context.metrics.lost_fields.set(len(found))
         for kind, key, fields in found:
             self._tell(kind, key, fields)
-        return WHILE_SERVED if old else ELSE
+        return True
 
     def _tell(self, kind: Kind[Any], key: ObjectKey, fields: tuple[str, ...]) -> None:
         store = self.context.store

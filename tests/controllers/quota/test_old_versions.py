@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
-from multikueue.controllers.quota.old_versions import ELSE, WHILE_SERVED, OldVersions
+from multikueue.controllers.quota.old_versions import OldVersions
+from multikueue.errors import ClusterUnreachable
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +44,7 @@ async def test_a_field_that_is_lost_is_told_on_the_queue_and_counted(monkeypatch
     world = table()
     written_in(world, "v1beta1", "cohort", "admissionChecks", "resourceGroups")
 
-    assert await looking(world, monkeypatch, "v1beta2", "v1beta1").look() == WHILE_SERVED
+    await looking(world, monkeypatch, "v1beta2", "v1beta1").look()
 
     (event,) = events(world)
     assert "spec.cohort, spec.admissionChecks is lost" in event["message"]
@@ -55,7 +56,7 @@ async def test_what_was_written_in_v1beta2_has_lost_nothing(monkeypatch: pytest.
     world = table()
     written_in(world, "v1beta2", "cohortName")
 
-    assert await looking(world, monkeypatch, "v1beta2", "v1beta1").look() == WHILE_SERVED
+    await looking(world, monkeypatch, "v1beta2", "v1beta1").look()
 
     assert (events(world), counted(world)) == ([], 0)
 
@@ -64,6 +65,31 @@ async def test_where_one_version_is_served_nobody_looks_further(monkeypatch: pyt
     world = table()
     written_in(world, "v1beta1", "cohort")
 
-    assert await looking(world, monkeypatch, "v1beta2").look() == ELSE
+    await looking(world, monkeypatch, "v1beta2").look()
 
     assert (events(world), counted(world)) == ([], 0)
+
+
+async def test_the_api_server_is_asked_again_only_about_a_new_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = table()
+    looks = looking(world, monkeypatch, "v1beta2", "v1beta1")
+    calls = list[int]()
+    for spec in ({}, {}, {"stopPolicy": "Hold"}, {}):
+        if spec:
+            world.manager.change(kinds.CLUSTER_QUEUES, world.store.cluster_queues.all_keys()[0], {"spec": spec})
+        before = len(world.manager.calls)
+        await looks.look()
+        calls.append(len(world.manager.calls) - before)
+    assert calls == [2, 0, 2, 0]
+
+
+async def test_who_got_no_answer_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = table()
+    written_in(world, "v1beta1", "cohort")
+    looks = looking(world, monkeypatch, "v1beta2", "v1beta1")
+    world.manager.fault = lambda _verb, _plural: ClusterUnreachable("", "away")
+    await looks.look()
+    assert events(world) == []
+    world.manager.fault = lambda _verb, _plural: None
+    await looks.look()
+    assert len(events(world)) == 1
