@@ -17,7 +17,7 @@ import msgspec
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS
 from multikueue.api.kueue.conversion import VERSION, lost_fields
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import Object, ObjectKey
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import ApiError, ClusterUnreachable
 from multikueue.kube.cluster_client import ClusterClient
@@ -29,8 +29,8 @@ __all__ = ["ADVICE", "OldVersions", "objects_with_losses"]
 log = get_logger()
 
 LOOK_EVERY = timedelta(seconds=5)
-"""Time between two looks at what is cached. Only a queue or cluster with a new spec is a reason to ask the API server: a call
-a minute would be one too many while nothing happens."""
+"""Time between two looks whether a queue or cluster has a new spec, the only reason to ask the API server: a manager at rest
+makes no calls."""
 
 ADVICE = (
     f"convert its manifest with `multikueue convert -f FILE` and apply it again; "
@@ -64,7 +64,11 @@ class OldVersions:
     context: ReconcileContext
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     _told: tuple[str, ...] = ()
-    _seen: dict[tuple[str, ObjectKey], tuple[str, int]] | None = None
+    _is_due: bool = True
+
+    def __post_init__(self) -> None:
+        self.context.store.cluster_queues.observe(self._changed)
+        self.context.store.clusters.observe(self._changed)
 
     async def run(self) -> None:
         while True:
@@ -73,16 +77,13 @@ class OldVersions:
 
     async def look(self) -> None:
         """Asks the API server, unless no queue or cluster has a new spec since the last answer."""
-        specs = {
-            (kind.name, item.key): (item.metadata.uid, item.metadata.generation)
-            for kind, cache in (
-                (CLUSTER_QUEUES, self.context.store.cluster_queues),
-                (MULTIKUEUE_CLUSTERS, self.context.store.clusters),
-            )
-            for item in cache
-        }
-        if specs != self._seen and await self._has_answer():
-            self._seen = specs
+        if self._is_due:
+            self._is_due = False
+            self._is_due |= not await self._has_answer()
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and (old is None or old.metadata.generation != new.metadata.generation):
+            self._is_due = True
 
     async def _has_answer(self) -> bool:
         try:
