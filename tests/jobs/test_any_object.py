@@ -66,6 +66,7 @@ def test_no_pod_breaks_anything_or_loses_a_field(seed: int) -> None:
 @settings(max_examples=100)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, 3))
 @example(seed=454952, size=1)  # a port 0 beside one without a number
+@example(seed=931419398, size=3)  # two claims of one name
 def test_no_group_of_pods_breaks_anything_or_loses_a_field(seed: int, size: int) -> None:
     chance, schema = Random(seed), validated(POD)
     first, second = ([drawn_pod(chance, schema, name=name, members=size) for name in "abc"[:size]] for _ in range(2))

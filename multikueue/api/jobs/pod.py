@@ -80,6 +80,7 @@ class AskedContainer(Value):
 
 
 class AskedClaim(Value):
+    name: str = ""
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 

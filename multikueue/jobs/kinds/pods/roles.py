@@ -89,5 +89,5 @@ def asked(spec: msgspec.Raw) -> tuple[object, ...]:
         pod.resources.asked if pod.resources is not None else None,
         pod.overhead,
         pod.runtime_class_name,
-        pod.resource_claims,
+        {claim.name: claim for claim in pod.resource_claims},  # a Workload has one of each name, the last
     )
