@@ -1,4 +1,6 @@
-"""Tests of the quota room. Those of scenarios of the reference (quota-engine 9) bear their numbers, QE-001 to QE-355.
+"""Tests of the quota room. Tests of scenarios bear their numbers, QE-001 to QE-355 (quota-engine 9).
+
+The scenarios are in docs/quota-rules.md.
 
 These have no test, for there is nothing to test:
 

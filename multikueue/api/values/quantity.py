@@ -1,6 +1,6 @@
 """Kubernetes quantities, exactly: integers of nano-units inside, never floats.
 
-Rules: quota-engine reference 1.6, and for the extremes the documentation of resource.Quantity in Kubernetes'
+Rules: quota-engine 1.6, and for the extremes the documentation of resource.Quantity in Kubernetes'
 apimachinery: no quantity is greater than 2^63-1 in magnitude, larger ones are capped, finer ones rounded up. The finest
 unit here is the nano-unit, as in Kubernetes' arithmetic. Any text costs no more than reading it: it never becomes a
 number longer than that.

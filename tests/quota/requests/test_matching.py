@@ -1,4 +1,4 @@
-"""Labels, affinity and taints (quota-engine 3.4, traps 34-36)."""
+"""Labels, affinity and taints (quota-engine 3.4)."""
 
 from __future__ import annotations
 

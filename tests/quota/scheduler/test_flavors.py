@@ -492,7 +492,7 @@ def test_several_flavors_in_one_explicit_group() -> None:
     assert chosen(assigned(place(queue), wl(cpu=2))) == [{"cpu": "b"}]
 
 
-# --- scenarios of the reference by number ----------------------------------------------------------------------------
+# --- scenarios by number (quota-engine 9.3) --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
