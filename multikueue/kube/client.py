@@ -68,6 +68,9 @@ JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 _OURS = f"?fieldManager={FIELD_MANAGER}"
+DISCOVERY = "api"
+"""What requests about the API itself are counted as."""
+
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 LARGEST_PAGE = LARGEST_OBJECT
@@ -382,9 +385,10 @@ class Client:
         params: Mapping[str, str] | None = None,
     ) -> bytes:
         """The generic door: the answer's bytes for any path (percent-encoded where needed), by the same rules."""
-        plural, subresource = _resource_in(path)
+        plural, name, subresource = _resource_in(path)
+        is_list = method == "GET" and path.startswith("/api") and plural != DISCOVERY and not name
         request = _Request(
-            verb=_VERBS.get(method, method.lower()),
+            verb="list" if is_list else _VERBS.get(method, method.lower()),
             method=method,
             target=path + ("?" + urlencode(params) if params else ""),
             plural=plural,
@@ -400,7 +404,7 @@ class Client:
         The request is for the list of API versions, which every authenticated user may read, and no anonymous one.
         Raises Unauthorized, Forbidden (the server does not know our user), ClusterUnreachable or another ApiError.
         """
-        await self._exchange(_Request(verb="get", method="GET", target="/api", plural="api"), loop_time() + timeout)
+        await self._exchange(_Request(verb="get", method="GET", target="/api", plural=DISCOVERY), loop_time() + timeout)
 
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str], *, idle: float | None) -> AsyncIterator[Stream]:
@@ -408,7 +412,7 @@ class Client:
 
         The block is entered only after a successful answer; else it raises like every call. Opening has a deadline.
         """
-        plural, _ = _resource_in(path)
+        plural, _, _ = _resource_in(path)
         target = f"{path}?{urlencode(params)}"
         request = _Request(verb="watch", method="GET", target=target, plural=plural, packing="identity")
         stream = Stream(self.cluster)
@@ -757,12 +761,13 @@ def _segment(kind: Kind[Any], name: str) -> str:
     return quote(name, safe="")
 
 
-def _resource_in(path: str) -> tuple[str, str]:
-    """Plural and subresource of an API path, for metrics. Names are left out: each would make a series."""
+def _resource_in(path: str) -> tuple[str, str, str]:
+    """Plural, name and subresource of an API path, as far as it has them; DISCOVERY for the plural of the API itself."""
     parts = path.partition("?")[0].strip("/").split("/")
     if parts[0] not in ("api", "apis"):
-        return parts[0], ""
+        return parts[0], "", ""
     rest = parts[2:] if parts[0] == "api" else parts[3:]
     if len(rest) > 2 and rest[0] == "namespaces":
         rest = rest[2:]
-    return (rest[0] if rest else parts[0]), (rest[2] if len(rest) > 2 else "")
+    plural, name, subresource, *_ = (*rest, "", "", "") if rest else (DISCOVERY, "", "")
+    return plural, name, subresource

@@ -330,3 +330,25 @@ async def test_each_request_is_reported_with_what_became_of_it() -> None:
         ("create", "serviceaccounts", "token", "200"),
         ("apply", "jobs", "", "Cancelled"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "told"),
+    [
+        ("GET", "/apis/kueue.x-k8s.io/v1beta2/clusterqueues", ("list", "clusterqueues", "")),
+        ("GET", "/apis/batch/v1/namespaces/ns/jobs", ("list", "jobs", "")),
+        ("GET", "/apis/batch/v1/namespaces/ns/jobs/a/status", ("get", "jobs", "status")),
+        ("GET", "/api/v1/namespaces/ns", ("get", "namespaces", "")),
+        ("POST", "/apis/batch/v1/namespaces/ns/jobs", ("create", "jobs", "")),
+        ("GET", "/apis/kueue.x-k8s.io", ("get", "api", "")),
+        ("GET", "/api", ("get", "api", "")),
+        ("GET", "/version", ("get", "version", "")),
+    ],
+)
+async def test_a_request_by_its_path_is_counted_as_an_audit_log_counts_it(
+    method: str, path: str, told: tuple[str, str, str]
+) -> None:
+    calls: list[Call] = []
+    async with client_of(FOUND, on_call=calls.append) as (client, _):
+        await client.request(method, path)
+    assert [(call.verb, call.plural, call.subresource) for call in calls] == [told]
