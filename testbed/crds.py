@@ -17,7 +17,7 @@ import yaml
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.programs import Release, module_folder
 
-__all__ = ["GROUPS", "definitions", "install"]
+__all__ = ["CRD", "GROUPS", "definitions", "install"]
 
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 

@@ -26,6 +26,7 @@ from testbed import objects, queues
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
+from testbed.crds import CRD, definitions
 from testbed.jobs import complete_job, fail_job, start_job
 from testbed.kubeconfig import dump, kubeconfig
 from testbed.kubelet import kubelet
@@ -85,8 +86,18 @@ def manager_settings() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def manager(bed: Testbed, manager_settings: dict[str, str]) -> Iterator[Manager]:
+    anyio.run(_serve_one_version, bed)
     anyio.run(_lead_to_us, bed)
     yield from with_webhook(bed, manager_settings)
+
+
+async def _serve_one_version(bed: Testbed) -> None:
+    """The manager cluster has Kueue's definitions as kind-configs/crds makes them: v1beta2 alone."""
+    async with bed.manager.client() as client:
+        for definition in definitions("kueue"):
+            versions = [each | {"served": each["name"] == "v1beta2"} for each in definition["spec"]["versions"]]
+            assert any(each["served"] for each in versions)
+            await client.patch(CRD, definition["metadata"]["name"], {"spec": {"versions": versions}})
 
 
 async def _lead_to_us(bed: Testbed) -> None:
