@@ -1,4 +1,4 @@
-"""Roles as sets of watches, loops and tasks: this module alone chooses those of a process (design 2, docs/roles.md).
+"""Roles as sets of watches, loops and tasks: this module alone chooses those of a process (docs/roles.md).
 
 One function for each deployment assembles its controllers. No controller depends on the role it runs in.
 """

@@ -1,6 +1,6 @@
 """Keeps a sink equal to one collection, across failures of connection and server: one file, as it is one state machine.
 
-A round lists the collection in pages, hands it to the sink, then watches from its version. Rules (python-stack 5.2):
+A round lists the collection in pages, hands it to the sink, then watches from its version. Rules:
 
 - The end of a stream is normal. The next watch starts at the last version.
 - An expired version, in either form, causes a new list. The sink finds the objects deleted meanwhile.

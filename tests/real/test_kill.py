@@ -34,7 +34,7 @@ EVERY_WRITE = Counter(
         "worker delete jobs": 1,
     }
 )
-"""What one job over three workers costs: 7 writes on the manager, 2K+2 on the workers (design: the write budget)."""
+"""What one job over three workers costs: 7 writes on the manager, 2K+2 on K workers."""
 
 
 EVERY_WRITE_OF_AN_EVICTION = Counter(

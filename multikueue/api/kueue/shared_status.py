@@ -1,4 +1,4 @@
-"""The status of a Workload that Kueue's core writes too, and how to share it (contract 3.13, design 5.7).
+"""The status of a Workload that Kueue's core writes too, and how to share it (contract 3.13).
 
 Kueue's core uses server-side apply as one field manager, always with all fields that this manager owns. It clears
 `clusterName` and the nominations by omitting them, which removes only what no other field manager owns. So a second

@@ -1,4 +1,4 @@
-"""The plan of one workload: its last decision, kept until the next one (design 5.6).
+"""The plan of one workload: its last decision, kept until the next one.
 
 The reconcile of the workload makes it, after the status it rests on is written. Each worker's outbox compares its part
 with the objects on that worker, and reads no other worker.

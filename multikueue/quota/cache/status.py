@@ -1,4 +1,4 @@
-"""Problems of a queue, and the figures in its status (quota-engine 4.5, multikueue-contract 1.4)."""
+"""Problems of a queue, and the figures in its status (quota-engine 4.5, contract 1.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topology requests of pod sets (multikueue-contract 3.9).
+"""Topology requests of pod sets (contract 3.9).
 
 The manager only finds a flavor that has a topology. The worker places the pods, and says whether the flavor has the
 level they ask for.

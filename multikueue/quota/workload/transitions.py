@@ -1,4 +1,4 @@
-"""The steps of a workload's life, each from one status to the next (quota-engine 4.1-4.3, multikueue-contract 3.11).
+"""The steps of a workload's life, each from one status to the next (quota-engine 4.1-4.3, contract 3.11).
 
 A step that changes nothing returns the same object, so that a caller can tell that there is nothing to write.
 """

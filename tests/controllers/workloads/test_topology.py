@@ -1,4 +1,4 @@
-"""Pods that are placed on the worker: the manager waits for it, and no more (multikueue-contract 3.9)."""
+"""Pods that are placed on the worker: the manager waits for it, and no more (contract 3.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that want to be near each other: placed on workers (multikueue-contract 3.9)."""
+"""Pods that want to be near each other: placed on workers (contract 3.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One worker's outbox, one file with a method for each action: brings its objects to what the plan wants (design 5.6).
+"""One worker's outbox, one file with a method for each action: brings its objects to what the plan wants.
 
 Each worker has its own queue of keys and its own tasks. When the turn of a key comes, the remaining actions follow from
 the newest plan and the objects seen on the worker, so a delayed outbox never acts on old news. A worker that hangs

@@ -1,6 +1,6 @@
 """Rules between fields, and between an object and its last version, in CEL, with messages of our own.
 
-The facts come from contract 1.5, quota-engine 1.1-1.5 and ocm 2.2; the rest was observed on a real API server. Rules
+The facts come from contract 1.5, quota-engine 1.1-1.5 and ocm.md 2.2; the rest was observed on a real API server. Rules
 are alternatives, the simple and common ones first, so that most evaluations are skipped
 (`fakekube.schemas.expressions`): a rule that forbids a change begins with `unchanged(...)`. Kueue's webhooks refuse
 more, which is not here.
