@@ -79,7 +79,9 @@ class OldVersions:
         """Asks the API server, unless no queue or cluster has a new spec since the last answer."""
         if self._is_due:
             self._is_due = False
-            self._is_due |= not await self._has_answer()
+            # A spec may change while the answer is awaited, so nothing is set back after it.
+            if not await self._has_answer():
+                self._is_due = True
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and (old is None or old.metadata.generation != new.metadata.generation):

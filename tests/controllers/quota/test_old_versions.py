@@ -83,6 +83,27 @@ async def test_the_api_server_is_asked_again_only_about_a_new_spec(monkeypatch: 
     assert calls == [2, 0, 2, 0]
 
 
+async def test_a_spec_that_changes_during_a_look_is_looked_at_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = table()
+
+    async def served(_client: object) -> tuple[str, ...]:
+        if not world.manager.calls:
+            world.manager.calls.append("the first look")
+            world.manager.change(
+                kinds.CLUSTER_QUEUES, world.store.cluster_queues.all_keys()[0], {"spec": {"stopPolicy": "Hold"}}
+            )
+        else:
+            world.manager.calls.append("the second look")
+        return ("v1beta2",)
+
+    monkeypatch.setattr(SERVED, served)
+    looks = OldVersions(world.world)
+    world.manager.calls.clear()
+    for _ in range(3):
+        await looks.look()
+    assert world.manager.calls == ["the first look", "the second look"]
+
+
 async def test_who_got_no_answer_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = table()
     written_in(world, "v1beta1", "cohort")
