@@ -113,7 +113,7 @@ class AnnotatedKinds:
         self._declared = Annotated(tuple(found.values()), frozenset(unclear - found.keys()))
 
     def _reject(self, key: ObjectKey, error: str, before: Mapping[ObjectKey, str]) -> None:
-        why = f"annotation {KIND_ANNOTATION}: {error}. Until this is mended its jobs are not taken in"
+        why = f"annotation {KIND_ANNOTATION}: {error}. Until this is fixed its jobs are not taken in"
         self._problems[key] = why
         if before.get(key) != why:
             log.warning("jobs.kind_misdeclared", definition=str(key), why=why)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from multikueue.api.values.foreign import excerpt
 from multikueue.jobs.trees.templates import part
 
 __all__ = ["problems"]
@@ -31,15 +32,15 @@ def problems(pod_set: Tree) -> Iterator[str]:
     metadata, where = part(pod_set["template"], "metadata"), f"pods {pod_set['name']}: metadata"
     for key, value in part(metadata, "labels").items():
         if not _is_key(key):
-            yield f"{where}.labels: {_EXPECTED_KEY}, got {_told(key)}"
+            yield f"{where}.labels: {_EXPECTED_KEY}, got {excerpt(repr(key), _LONGEST_TOLD)}"
         elif not isinstance(value, str) or (value and _NAME.fullmatch(value) is None):
-            yield f"{where}.labels[{key}]: {_EXPECTED_VALUE}, got {_told(value)}"
+            yield f"{where}.labels[{key}]: {_EXPECTED_VALUE}, got {excerpt(repr(value), _LONGEST_TOLD)}"
     annotations = part(metadata, "annotations")
     for key, value in annotations.items():
         if not _is_key(key.lower()):
-            yield f"{where}.annotations: {_EXPECTED_KEY}, got {_told(key)}"
+            yield f"{where}.annotations: {_EXPECTED_KEY}, got {excerpt(repr(key), _LONGEST_TOLD)}"
         elif not isinstance(value, str):
-            yield f"{where}.annotations[{key}]: expected text, got {_told(value)}"
+            yield f"{where}.annotations[{key}]: expected text, got {excerpt(repr(value), _LONGEST_TOLD)}"
     if sum(len(str(text).encode(errors="replace")) for pair in annotations.items() for text in pair) > _MOST_ANNOTATED:
         yield f"{where}.annotations: expected at most {_MOST_ANNOTATED // 1024} KiB in all"
 
@@ -48,8 +49,3 @@ def _is_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
     is_prefix = not slash or (len(prefix) <= _LONGEST_PREFIX and _PREFIX.fullmatch(prefix) is not None)
     return is_prefix and _NAME.fullmatch(name) is not None
-
-
-def _told(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}…"
