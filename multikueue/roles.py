@@ -34,7 +34,6 @@ from multikueue.controllers.workers.kueue_reports import Reports
 from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.retention import RetentionSweep
-from multikueue.controllers.workloads.variants import Variants
 from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
 from multikueue.dispatch.handlers.outcome import sooner
 from multikueue.errors import ConfigurationError
@@ -223,8 +222,6 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
 
 def _of_workloads(context: ReconcileContext, settings: Settings) -> Reconcile[ObjectKey]:
     reconcile: Reconcile[ObjectKey] = Workloads(context).reconcile
-    if context.store.families is not None:
-        reconcile = _both(reconcile, Variants(context).reconcile)
     return _both(reconcile, RetentionSweep(context).reconcile) if settings.retention.is_on else reconcile
 
 

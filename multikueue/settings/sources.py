@@ -19,7 +19,7 @@ from multikueue.errors import ConfigurationError
 from multikueue.settings import kueue
 from multikueue.settings.kueue import Ignored
 from multikueue.settings.problems import expectation, instead_of, shown, spelled
-from multikueue.settings.tree import DeclaredKind, Dispatch, Settings, leaves
+from multikueue.settings.tree import GONE, DeclaredKind, Dispatch, Settings, leaves
 
 __all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read", "read_kind"]
 
@@ -157,6 +157,8 @@ def _explain(problem: ErrorDetails, sources: tuple[Source, ...]) -> str:
         return expectation(problem)
     source = max(sources, key=lambda each: each.depth(path))  # the first of those, and so the strongest
     if problem["type"] == "extra_forbidden":
+        if why := GONE.get(spelled(path)):
+            return f"{source.label(path)}: this setting is gone: {why}; remove it"
         return f"{source.label(path)}: expected {instead_of(str(path[-1]), _names(path[:-1]))}"
     found = source.find(path[: source.depth(path)])
     got = "" if isinstance(found, Mapping) else f", got {shown(found)}"

@@ -35,6 +35,7 @@ __all__ = [
     "EXTERNAL_DISPATCHER",
     "FAIR_STRATEGIES",
     "FRAMEWORKS",
+    "GONE",
     "LIVE",
     "STANDALONE",
     "AccessProvider",
@@ -509,10 +510,6 @@ class Quota(_Group):
     priority, which is above all others, as in Kueue, or that of a job without a class (docs/quota.md). Any pod may name
     them."""
 
-    concurrent_admission: bool = False
-    """Whether work of a ClusterQueue with a `concurrentAdmissionPolicy` tries each of its flavors by a Workload of its own,
-    runs on the first that it gets, and moves to a preferred one (docs/quota.md): Kueue's feature gate ConcurrentAdmission."""
-
     requeue_first: Live[Span] = timedelta(minutes=1)
     """Wait of an evicted workload before its first new attempt; doubles with each further one."""
 
@@ -916,6 +913,12 @@ class Leaf(msgspec.Struct, frozen=True):
         for part in self.path:
             value = getattr(value, part)
         return value
+
+
+GONE: Mapping[str, str] = {
+    "quota.concurrent_admission": "Kueue rejects its feature beside a check of MultiKueue",
+}
+"""Settings that were there before release 0.1.0, and why they went. An error tells who still gives one."""
 
 
 def leaves() -> tuple[Leaf, ...]:
