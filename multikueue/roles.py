@@ -20,7 +20,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.availability import JobKinds
-from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of
+from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.quota.capacity import Capacity
 from multikueue.controllers.quota.ceilings import CeilingReader
@@ -121,8 +121,8 @@ class Runnables(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(tuple(watch for watch in self.watches if watch.is_listed_last is rests) for rests in (False, True))
 
 
-def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
-    """The kinds of jobs in use: those in the settings, and those declared by annotation.
+def adapters_of(settings: Settings) -> Adapters:
+    """The kinds of jobs in use.
 
     Kinds that only a gate keeps from running on the manager cluster are in use only standalone, unless a Kueue beside us
     is known to hold them: by itself it would lift the gate. Raises ConfigurationError for a kind that occurs twice, or
@@ -141,13 +141,11 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
         held_jobs = HELD_BATCH_JOB.of(compatibility)
         known = [held_jobs if isinstance(each, BatchJob) else each for each in known]
     try:
-        described = (*map(declaration_of, integrations.declared), *annotated.kinds)
-        declared = (DeclaredJob(each, compatibility) for each in described)
+        declared = (DeclaredJob(declaration_of(each), compatibility) for each in integrations.declared)
         others = map(external, integrations.external)
         return Adapters(
             (*known, *declared, *others),
             templates if alone else (),
-            unclear=annotated.unclear,
             compatibility=compatibility,
         )
     except ValueError as error:

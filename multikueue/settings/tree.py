@@ -844,10 +844,6 @@ class Integrations(_Group):
     """Kinds with a `spec.managedBy` whose Workloads somebody else makes on the manager cluster, each as
     Kind.version.group: external frameworks, as Kueue calls them."""
 
-    annotated: bool = False
-    """Whether to take in, too, the kinds whose CustomResourceDefinition on the manager cluster declares them in the annotation
-    `multikueue.dev/job-kind` (docs/jobs.md). Needs the right to list and watch these definitions."""
-
     elastic_jobs: bool = False
     """Whether batch Jobs with the annotation `kueue.x-k8s.io/elastic-job: "true"` may change their parallelism while they
     run. Kueue on the workers, and where it runs beside, needs its feature gate ElasticJobsViaWorkloadSlices for that."""
@@ -916,6 +912,7 @@ class Leaf(msgspec.Struct, frozen=True):
 
 
 GONE: Mapping[str, str] = {
+    "integrations.annotated": "name the kinds in integrations.declared",
     "quota.concurrent_admission": "Kueue rejects its feature beside a check of MultiKueue",
 }
 """Settings that were there before release 0.1.0, and why they went. An error tells who still gives one."""

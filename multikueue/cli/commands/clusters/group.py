@@ -134,7 +134,7 @@ def check_clusters(
     async def work() -> list[Report]:
         async with ContextChoice(kubeconfig, context).connect() as client:
             members = await worker_clusters.gather(client, namespace)
-            kinds = await inspection.declared(client, own)
+            kinds = inspection.declared(own)
             chosen = members if name is None else [worker_clusters.pick(members, name)]
             if not chosen:
                 raise CommandFailed("there are no clusters to check: multikueue clusters register --help")

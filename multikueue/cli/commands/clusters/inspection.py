@@ -18,7 +18,6 @@ from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluste
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, PrintedList
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
-from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.kube.auth.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions
@@ -63,22 +62,12 @@ def findings_listing(reports: Sequence[Report]) -> PrintedList:
     )
 
 
-async def declared(manager: ClusterClient, own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
-    """Declared kinds of jobs: those of the settings, and of definitions on the manager cluster if these may be listed."""
-    try:
-        annotated = [
-            each for each in (await manager.list(DEFINITIONS)).items if KIND_ANNOTATION in each.metadata.annotations
-        ]
-    except Forbidden:
-        annotated = []
-    if not own and not annotated:
-        return ()
-    from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
+def declared(own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
+    """The kinds of jobs that the settings declare."""
     from multikueue.controllers.job_kinds.declarations import declaration_of
     from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 
-    kinds = tuple(DeclaredJob(declaration_of(each)).kind for each in own)
-    return (*kinds, *annotated_kinds(annotated, [kind.name for kind in kinds]))
+    return tuple(DeclaredJob(declaration_of(each)).kind for each in own)
 
 
 async def check_all(

@@ -12,7 +12,6 @@ import pytest
 from fakekube.model.wire import Refused
 from multikueue.api.kinds import CLUSTER_QUEUES, DEFINITIONS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS
 from multikueue.api.meta import ObjectKey
-from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.testing import (
     local_queue,
@@ -46,22 +45,6 @@ def test_check_of_a_fit_worker_ends_with_0(joined: World, cli: Run) -> None:
 
 
 def test_check_looks_for_the_kinds_that_are_declared(joined: World, cli: Run, tmp_path: Path) -> None:
-    names = {"plural": "simulations", "kind": "Simulation"}
-    joined.manager.add(
-        DEFINITIONS,
-        {
-            "metadata": {
-                "name": "simulations.example.com",
-                "annotations": {KIND_ANNOTATION: "pods: [{at: spec.workers}]"},
-            },
-            "spec": {
-                "group": "example.com",
-                "names": names,
-                "scope": "Namespaced",
-                "versions": [{"name": "v1", "served": True, "storage": True}],
-            },
-        },
-    )
     settings = tmp_path / "multikueue.yaml"
     settings.write_text(
         "integrations: {declared: [{name: Sweep.v1.example.com, pods: [{at: spec.workers}]}]}", encoding="utf-8"
@@ -71,7 +54,7 @@ def test_check_looks_for_the_kinds_that_are_declared(joined: World, cli: Run, tm
 
     found = {each["subject"]: (each["level"], each["detail"]) for each in json.loads(result.out)["items"]}
     words = "example.com/v1 is not served: jobs of this kind cannot go there"
-    assert found["kind Simulation"] == found["kind Sweep"] == ("warning", words)
+    assert found["kind Sweep"] == ("warning", words)
 
 
 def test_check_of_an_unreachable_worker_ends_with_3_and_says_why(joined: World, cli: Run) -> None:
