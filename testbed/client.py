@@ -150,15 +150,20 @@ class Client:
         """Each change as (`ADDED`, `MODIFIED` or `DELETED`, object), after the present objects as `ADDED`; never ends.
 
         `on_list` is called once, after the present objects: from then on no change is missed. When the server goes away it
-        lists again: objects are then repeated, and deletions meanwhile are missed.
+        lists again: objects are then repeated, and those that are gone are `DELETED` at the version of that list.
         """
         version, told = "", False
+        known: dict[str, Object] = {}
         while True:
             try:
                 if not version:
                     answer = await self._object("GET", await self._path(kind, namespace))
                     version = answer["metadata"]["resourceVersion"]
+                    gone = known.keys() - {item["metadata"]["uid"] for item in answer["items"]}
+                    for body in [known.pop(uid) for uid in sorted(gone)]:
+                        yield "DELETED", {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
                     for item in answer["items"]:
+                        known[item["metadata"]["uid"]] = item
                         yield "ADDED", item
                 if not told:
                     told = True
@@ -169,6 +174,10 @@ class Client:
                             version = ""
                             break
                         version = event["object"]["metadata"]["resourceVersion"]
+                        if event["type"] == "DELETED":
+                            known.pop(event["object"]["metadata"]["uid"], None)
+                        elif event["type"] != "BOOKMARK":
+                            known[event["object"]["metadata"]["uid"]] = event["object"]
                         if event["type"] != "BOOKMARK":
                             yield event["type"], event["object"]
             except (aiohttp.ClientError, TimeoutError, ApiError):

@@ -1,18 +1,20 @@
-"""The client of the tests leaves nothing open behind it."""
+"""The client of the tests leaves nothing open behind it, and its watch leaves nothing out."""
 
 from __future__ import annotations
 
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from testbed.certificates import CertificateAuthority
 from testbed.client import Client
+from testbed.objects import JOB, Object
 
 pytestmark = pytest.mark.anyio
 
@@ -45,3 +47,50 @@ async def test_no_connection_outlives_it_even_if_the_server_does_not_take_leave(
         assert len(client.sockets) == 1
         asked = list(client.sockets)
     assert [each.fileno() for each in asked] == [-1]
+
+
+class Restarted(Client):
+    """A server that has these lists in turn, and whose watches each give these events and break."""
+
+    def __init__(self, lists: list[Object], events: list[list[Object]]) -> None:
+        super().__init__("https://nowhere.test", ca=b"")
+        self._lists, self._watches = iter(lists), iter(events)
+
+    async def _path(self, *_: Any) -> str:
+        return ""
+
+    async def _object(self, *_: str, **__: Any) -> Object:
+        return next(self._lists)
+
+    async def _events(self, *_: str) -> AsyncGenerator[Object, None]:
+        for event in next(self._watches):
+            yield event
+        yield {"type": "ERROR", "object": {"metadata": {"resourceVersion": "0"}}}
+
+
+def job(uid: str, version: int) -> Object:
+    return {"metadata": {"uid": uid, "resourceVersion": str(version)}}
+
+
+def listed(version: int, *items: Object) -> Object:
+    return {"metadata": {"resourceVersion": str(version)}, "items": items}
+
+
+async def test_a_watch_tells_what_went_while_the_server_was_away() -> None:
+    client = Restarted(
+        [listed(3, job("a", 1), job("b", 2)), listed(9, job("c", 5))],
+        [[{"type": "ADDED", "object": job("c", 5)}, {"type": "DELETED", "object": job("b", 6)}], []],
+    )
+    told = []
+    async for change, body in client.watch(JOB):
+        told.append((change, body["metadata"]["uid"], body["metadata"]["resourceVersion"]))
+        if len(told) == 6:
+            break
+    assert told == [
+        ("ADDED", "a", "1"),
+        ("ADDED", "b", "2"),
+        ("ADDED", "c", "5"),
+        ("DELETED", "b", "6"),
+        ("DELETED", "a", "9"),
+        ("ADDED", "c", "5"),
+    ]
