@@ -102,6 +102,10 @@ demo-real: testbed ## A manager and three real Kueue workers on this machine, wi
 hostile: testbed ## Hostile objects and answers beside innocent jobs, and what became of each (ARGS="..." for options)
 	@$(BIN)/python -m testbed hostile $(ARGS)
 
+.PHONY: chaos
+chaos: testbed ## Three replicas under drawn faults for 30 minutes, and what must not happen (ARGS="--minutes 3 --seed 7")
+	@$(BIN)/python -m testbed chaos $(ARGS)
+
 .PHONY: bench
 bench: testbed ## Measure ours beside Kueue's own manager, the README's table, then beside one without limits (15 minutes)
 	@$(BIN)/python -m benchmarks $(or $(ARGS),--hold --peer-jobs 60 --rounds 2 --readme)

@@ -12,6 +12,8 @@ import typer
 
 from testbed import demo, programs
 from testbed.bed import Testbed
+from testbed.chaos import play as chaos
+from testbed.chaos.report import into_docs
 from testbed.hostile import play as hostile
 from testbed.kubeconfig import dump
 from testbed.process import ProgramError
@@ -42,6 +44,23 @@ def play_hostile(
     """Hostile things of tenants, workers, admins and the network, each beside an innocent job; exit code 1 if any of them
     harmed it, or the manager."""
     if not anyio.run(partial(hostile.run, only, sandbox=sandbox, output=output, tell=partial(print, flush=True))):
+        raise SystemExit(1)
+
+
+@app.command("chaos")
+def play_chaos(
+    minutes: Annotated[float, typer.Option(min=0.5, help="How long faults happen.")] = 30,
+    seed: Annotated[int, typer.Option(help="Draws the faults and the jobs; the same seed, the same.")] = 1,
+    folder: Annotated[Path | None, typer.Option(help="Where events and logs go and stay; a new one in /tmp.")] = None,
+    docs: Annotated[Path | None, typer.Option(help="A page that gets the result, between its markers.")] = None,
+) -> None:
+    """Three replicas on real control planes under drawn faults: cut links, deaths, wrong clocks, hanging webhooks, full
+    disks. Exit code 1 if a job was evicted without need, started twice or not finished."""
+    report = anyio.run(chaos.run, seed, minutes, folder, partial(print, flush=True))
+    typer.echo("\n".join(["", *report.lines(), *(f"COMPLAINT  {each}" for each in report.complaints)]))
+    if docs is not None:
+        into_docs(report, docs)
+    if report.complaints:
         raise SystemExit(1)
 
 

@@ -77,6 +77,11 @@ class Process:
         return self._child is not None and self._child.poll() is None
 
     @property
+    def code(self) -> int | None:
+        """The exit code of the last start, negative for a signal; None while it runs, and before."""
+        return self._child.poll() if self._child is not None else None
+
+    @property
     def pid(self) -> int:
         assert self._child is not None, f"{self.name} was not started"
         return self._child.pid

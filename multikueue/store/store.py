@@ -67,6 +67,7 @@ class Store(State):
             adapters=adapters,
             should_wait_for_pods=should_wait_for_pods,
             has_elastic_jobs=has_elastic_jobs,
+            has_variants=engine.has_variants,
             wins_by=wins_by,
             managed_namespaces=managed_namespaces,
         )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from anyio.abc import TaskGroup
@@ -44,6 +44,7 @@ __all__ = [
     "PLACEMENT",
     "ClusterHandle",
     "Layout",
+    "Migration",
     "Share",
     "Worker",
     "World",
@@ -65,6 +66,9 @@ class Share:
     cpu: int
 
 
+Migration = Literal["RetainFirstAdmission", "TryPreferredFlavors"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The clusters and queues. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the
@@ -76,6 +80,10 @@ class Layout:
     """The namespace of the kubeconfigs."""
     placement: tuple[str, ...] = ()
     """The workers in the decision of an OCM Placement; empty: no Placement."""
+    flavors: tuple[Share, ...] = ()
+    """Flavors of the first queue besides its own, which are less preferred."""
+    migration: Migration | None = None
+    """The policy of Concurrent Admission of the first queue; None: without."""
     core: bool = False
     """Whether a Kueue on the manager cluster owns jobs and quota."""
     pods: bool = False
@@ -190,7 +198,8 @@ class World:
             self._apply_worker_fixtures(worker, share)
         make = self.manager.create
         make(kinds.NAMESPACES, objects.namespace(self.layout.secrets))
-        make(kinds.RESOURCE_FLAVORS, objects.flavor())
+        for flavor in (objects.FLAVOR, *(share.name for share in self.layout.flavors)):
+            make(kinds.RESOURCE_FLAVORS, objects.flavor(flavor))
         for name in self.workers:
             self.trust(name, token(name))
             make(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(name))
@@ -207,8 +216,15 @@ class World:
 
     def queue_body(self, name: str, *, cpu: int | None = None) -> Object:
         """A ClusterQueue of the manager as planned, or with another quota of its own flavor."""
-        planned = {queue.name: queue.cpu for queue in self.layout.queues}
-        return objects.cluster_queue(name, cpu=planned[name] if cpu is None else cpu, checks=(objects.CHECK,))
+        layout, planned = self.layout, {queue.name: queue.cpu for queue in self.layout.queues}
+        is_first = name == layout.queues[0].name
+        return objects.cluster_queue(
+            name,
+            cpu=planned[name] if cpu is None else cpu,
+            checks=(objects.CHECK,),
+            more={share.name: share.cpu for share in layout.flavors} if is_first else None,
+            migration=layout.migration if is_first else None,
+        )
 
     def decide(self, clusters: Sequence[str]) -> None:
         """Set the decisions of OCM's placement controller."""
