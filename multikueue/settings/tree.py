@@ -459,7 +459,7 @@ class Quota(_Group):
     """The release of Kueue whose decisions and words are followed where releases differ (docs/compatibility.md)."""
 
     exclude_resource_prefixes: Annotated[tuple[str, ...], NoDecode, BeforeValidator(from_commas)] = ()
-    """Resources whose name starts with one of these are not counted at all."""
+    """Resources whose name starts with one of these do not count by themselves, only by what `transformations` make of them."""
 
     transformations: tuple[Transformation, ...] = ()
     """Resources that count by way of others, each by one rule. What is excluded is not looked at."""

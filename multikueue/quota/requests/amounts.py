@@ -183,28 +183,29 @@ class Transformation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accounting(msgspec.Struct, frozen=True, kw_only=True):
-    """How requests of pods are counted: not at all if the resource name starts with one of `excluded`, else by
-    `transformations`, as the release that is followed multiplies and reads them."""
+    """How requests of pods are counted: by `transformations`, as the release that is followed multiplies and reads them, and
+    else as they are, but for resources whose name starts with one of `excluded`."""
 
     excluded: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
     compatibility: Compatibility = NEWEST
 
     def counted(self, nanos: Nanos) -> Nanos:
-        """The counted requests of one pod, given its `nanos` by resource."""
-        left = {name: amount for name, amount in nanos.items() if not name.startswith(self.excluded)}
-        by_input = {each.input: each for each in self.transformations if each.input in left}
+        """The counted requests of one pod, given its `nanos` by resource. What is excluded does not count by itself, and still
+        counts by what it is transformed to, and multiplies: else who asks for more of it gets around the quota
+        (kueue#16041, kueue#15954)."""
+        by_input = {each.input: each for each in self.transformations if each.input in nanos}
         counted: Nanos = {}
         put_out: Nanos = {}
-        for name, amount in left.items():
-            rule = by_input.get(name)
-            if rule is None:
-                counted[name] = amount
-                continue
-            multiplied = self._times(amount, left.get(rule.multiply_by, quantity.NANO))
-            add(put_out, {output: self._times(factor, multiplied) for output, factor in rule.outputs.items()})
-            if not rule.should_replace:
-                counted[name] = amount if self.compatibility.has_unmultiplied_inputs else multiplied
+        for name, amount in nanos.items():
+            rule, kept = by_input.get(name), amount
+            if rule is not None:
+                multiplied = self._times(amount, nanos.get(rule.multiply_by, quantity.NANO))
+                add(put_out, {output: self._times(factor, multiplied) for output, factor in rule.outputs.items()})
+                kept = amount if self.compatibility.has_unmultiplied_inputs else multiplied
+            is_kept = rule is None or not rule.should_replace
+            if is_kept and not name.startswith(self.excluded):
+                counted[name] = kept
         add(counted, {name: max(0, amount) for name, amount in put_out.items()})
         return counted
 
@@ -302,10 +303,13 @@ def _pod_set_demand(pod_set: PodSet, pod: CountedPodSpec, nanos: Nanos, *, gone:
 
 
 def pod_requests(pod: CountedPodSpec) -> Nanos:
-    """The requests of one pod in nano-units: containers, init containers and sidecars, pod level, overhead."""
+    """The requests of one pod in nano-units: containers, init containers and sidecars, pod level, overhead.
+
+    The pod as a whole requests no less than its containers: API servers refuse others, but not in a Workload or a custom
+    resource (kueue#16047)."""
     total = _containers(pod)
     if pod.resources is not None:
-        total |= {name: nanos for name, nanos in _parsed(pod.resources.requests) if _is_pod_level(name)}
+        raise_to(total, {name: nanos for name, nanos in _parsed(pod.resources.requests) if _is_pod_level(name)})
     for name, nanos in _parsed(pod.overhead):
         total[name] = total.get(name, 0) + nanos
     return total

@@ -41,7 +41,9 @@ class Limits(msgspec.Struct, frozen=True):
 
     def completed(self, pod: CountedPodSpec) -> CountedPodSpec:
         """The pod as it is after creation: with the overhead of its class, default limits and default requests."""
-        if not (self.container.default or self.container.default_request or self.pod.default or pod.runtime_class_name):
+        container, whole = self.container, self.pod
+        is_default = container.default or container.default_request or whole.default or whole.default_request
+        if not is_default and not pod.runtime_class_name:
             return pod  # the usual case, without a copy
         return replace(
             pod,

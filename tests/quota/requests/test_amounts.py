@@ -227,12 +227,60 @@ def test_limits_of_a_pod_stand_in_for_its_requests_and_bound_them() -> None:
     assert each.requests == {"cpu": 3000}
 
 
-def test_qe_346_what_is_excluded_is_put_into_no_transformation() -> None:
-    rules = Accounting(excluded=("gp",), transformations=(GPU_SLICES,))
-    spec = workload_spec(of_pod(count=2, containers=[container(gpu="1", cpu="1")]).build())
+VGPU = Transformation(input="per-vgpu", outputs={"total": NANO}, should_replace=True, multiply_by="vgpu-count")
+
+EXCLUDED: dict[str, tuple[Transformation, dict[str, int]]] = {
+    "an input that is replaced counts by its outputs": (GPU_SLICES, {"cpu": 1000, "credits": 160, "memory": 10}),
+    "an input that is kept does so, too, and not by itself": (
+        replace(GPU_SLICES, should_replace=False),
+        {"cpu": 1000, "credits": 160, "memory": 10},
+    ),
+    "a multiplier multiplies, and does not count by itself": (VGPU, {"cpu": 1000, "gpu": 2, "total": 40}),
+}
+
+
+@pytest.mark.parametrize(("rule", "counted"), EXCLUDED.values(), ids=EXCLUDED)
+def test_qe_346_what_is_excluded_counts_by_what_it_is_transformed_to(
+    rule: Transformation, counted: dict[str, int]
+) -> None:
+    """Else who asks for more of it gets around the quota (kueue#16041, kueue#15954)."""
+    excluded = (rule.multiply_by, "per-vgpu") if rule.multiply_by else ("gp", "per-vgpu", "vgpu-count")
+    asked: dict[str, Any] = {"cpu": "1", "gpu": "2", "per-vgpu": "20", "vgpu-count": "2"}
+    spec = workload_spec(of_pod(containers=[container(**asked)]).build())
+
+    (each,) = demand(spec, accounting=Accounting(excluded=excluded, transformations=(rule,))).pod_sets
+    assert each.requests == counted
+
+
+def test_qe_346_what_is_excluded_and_not_transformed_does_not_count() -> None:
+    rules = Accounting(excluded=("example.com/",), transformations=(GPU_SLICES,))
+    asked: dict[str, Any] = {"cpu": "1", "example.com/other": "4"}
+    spec = workload_spec(of_pod(containers=[container(**asked)]).build())
 
     (each,) = demand(spec, accounting=rules).pod_sets
-    assert each.requests == {"cpu": 2000}
+    assert each.requests == {"cpu": 1000}
+
+
+SMALLER: dict[str, tuple[dict[str, Any], int]] = {
+    "than its container": ({"containers": [{"cpu": "8"}]}, 8000),
+    "than all of them together": ({"containers": [{"cpu": "2"}, {"cpu": "2"}]}, 4000),
+    "than an init container": ({"containers": [{"cpu": "1"}], "initContainers": [{"cpu": "5"}]}, 5000),
+    "than one with an overhead, which comes on top": (
+        {"containers": [{"cpu": "8"}], "overhead": {"cpu": "500m"}},
+        8500,
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "counted"), SMALLER.values(), ids=SMALLER)
+@pytest.mark.parametrize("whole", ["0", "1"])
+def test_a_pod_as_a_whole_counts_no_less_than_its_containers(pod: dict[str, Any], counted: int, whole: str) -> None:
+    """No API server makes such a pod, but a template in a Workload or a custom resource may be so (kueue#16047)."""
+    filled: dict[str, Any] = {
+        part: [container(**each) for each in given] if isinstance(given, list) else given for part, given in pod.items()
+    }
+
+    assert requests(of_pod(**filled, resources={"requests": {"cpu": whole}}))["cpu"] == counted
 
 
 def test_a_request_above_its_limit_is_a_problem_that_names_the_place() -> None:

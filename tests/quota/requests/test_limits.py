@@ -87,6 +87,13 @@ def test_a_default_limit_is_the_request_where_there_is_no_default_request() -> N
     assert requests(limits(of_containers(default={"cpu": "3"})), container()) == {"cpu": 3000}
 
 
+def test_a_pod_as_a_whole_has_a_default_request_without_a_default_limit() -> None:
+    rules = limits(LimitRangeItem(type="Pod", default_request={"cpu": "2"}))
+
+    assert requests(rules, container(cpu="1"), resources={"requests": {"memory": "1Gi"}})["cpu"] == 2000
+    assert requests(rules, container(cpu="1"))["cpu"] == 1000, "and none without resources of its own"
+
+
 def test_init_containers_get_defaults_too() -> None:
     assert requests(DEFAULTS, container(cpu="1"), initContainers=[container()]) == {"cpu": 2000}
 
