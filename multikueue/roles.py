@@ -20,7 +20,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.job_kinds.availability import JobKinds
-from multikueue.controllers.job_kinds.declarations import NOTHING, Annotated, declaration_of
+from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.quota.capacity import Capacity
 from multikueue.controllers.quota.ceilings import CeilingReader
@@ -34,7 +34,6 @@ from multikueue.controllers.workers.kueue_reports import Reports
 from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.retention import RetentionSweep
-from multikueue.controllers.workloads.variants import Variants
 from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
 from multikueue.dispatch.handlers.outcome import sooner
 from multikueue.errors import ConfigurationError
@@ -122,8 +121,8 @@ class Runnables(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(tuple(watch for watch in self.watches if watch.is_listed_last is rests) for rests in (False, True))
 
 
-def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
-    """The kinds of jobs in use: those in the settings, and those declared by annotation.
+def adapters_of(settings: Settings) -> Adapters:
+    """The kinds of jobs in use.
 
     Kinds that only a gate keeps from running on the manager cluster are in use only standalone, unless a Kueue beside us
     is known to hold them: by itself it would lift the gate. Raises ConfigurationError for a kind that occurs twice, or
@@ -142,13 +141,11 @@ def adapters_of(settings: Settings, annotated: Annotated = NOTHING) -> Adapters:
         held_jobs = HELD_BATCH_JOB.of(compatibility)
         known = [held_jobs if isinstance(each, BatchJob) else each for each in known]
     try:
-        described = (*map(declaration_of, integrations.declared), *annotated.kinds)
-        declared = (DeclaredJob(each, compatibility) for each in described)
+        declared = (DeclaredJob(declaration_of(each), compatibility) for each in integrations.declared)
         others = map(external, integrations.external)
         return Adapters(
             (*known, *declared, *others),
             templates if alone else (),
-            unclear=annotated.unclear,
             compatibility=compatibility,
         )
     except ValueError as error:
@@ -223,8 +220,6 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
 
 def _of_workloads(context: ReconcileContext, settings: Settings) -> Reconcile[ObjectKey]:
     reconcile: Reconcile[ObjectKey] = Workloads(context).reconcile
-    if context.store.families is not None:
-        reconcile = _both(reconcile, Variants(context).reconcile)
     return _both(reconcile, RetentionSweep(context).reconcile) if settings.retention.is_on else reconcile
 
 

@@ -31,7 +31,6 @@ def engine_of(quota: Quota, *, has_elastic_jobs: bool = False) -> Engine:
         reasons=Reasons(is_granular=quota.unadmitted_reasons, is_explicit=quota.explicit_status),
         has_non_preemptible=quota.non_preemptible,
         has_elastic_jobs=has_elastic_jobs,
-        has_variants=quota.concurrent_admission,
     )
 
 

@@ -1,4 +1,4 @@
-"""One life of a manager: from an empty store to the loss of leadership, or to other kinds of jobs in use.
+"""One life of a manager: from an empty store to the loss of leadership.
 
 Start: the probes; the watches of the manager cluster, until all are listed; the connections to the workers; then, only
 while this process leads, the loops and tasks that act. Stop: no new work, calls under way end, the rest is cancelled,
@@ -20,7 +20,6 @@ import msgspec
 from multikueue.api.kueue.queues import LabelSelector, LabelSelectorRequirement
 from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
 from multikueue.controllers.leader_election.leadership import Leadership, NoElection
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
 from multikueue.controllers.metrics.collector import StateCollector
@@ -77,7 +76,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Manager:
-    """One life of a manager: from an empty store to the loss of leadership, or to other kinds of jobs in use."""
+    """One life of a manager: from an empty store to the loss of leadership."""
 
     in_force: InForce
     client: WatchingClient
@@ -86,7 +85,6 @@ class Manager:
     stop: anyio.Event = field(default_factory=anyio.Event)
     clock: Clock = field(default_factory=SystemClock)
     transport: Transport = open_session
-    kinds: AnnotatedKinds = field(default_factory=AnnotatedKinds)
     recorder: Recorder = field(default_factory=lambda: Recorder(SystemClock().now))
     on_decision: OnDecision | None = None
     readiness: Readiness = field(init=False)
@@ -96,9 +94,7 @@ class Manager:
         return self.in_force.settings
 
     async def run(self) -> None:
-        """Serve, sync, connect, lead, act, in this order. Returns when stopped, when leadership ends, or when the kinds
-        of jobs in use change."""
-        await first(self.stop.wait, self.kinds.known)
+        """Serve, sync, connect, lead, act, in this order. Returns when stopped, or when leadership ends."""
         parts = self.assemble()
         context, runnables = parts.context, parts.runnables
         context.store.stand_by()
@@ -112,9 +108,9 @@ class Manager:
             adapters=context.store.adapters,
         ) as server:
             async with anyio.create_task_group() as tasks:
-                await first(self._end, lambda: self._get_hot(tasks, server, parts, defaults))
-                await first(self._end, self.leadership.gain)
-                if not (self.stop.is_set() or self.kinds.is_stale):
+                await first(self.stop.wait, lambda: self._get_hot(tasks, server, parts, defaults))
+                await first(self.stop.wait, self.leadership.gain)
+                if not self.stop.is_set():
                     parts.act()
                     self._act(tasks, context, runnables)
                     await first(self.leadership.keep, lambda: self._retire(context.queues))
@@ -130,10 +126,6 @@ class Manager:
         observer = Observer(store=context.store, metrics=self.metrics, now=self.clock.now)
         observer.attach()
         return Parts(context=context, runnables=runnables, enqueuer=enqueuer, observer=observer)
-
-    async def _end(self) -> None:
-        """Returns once this life ends for a reason other than leadership: stop, or other kinds of jobs in use."""
-        await first(self.stop.wait, self.kinds.changed)
 
     async def _get_hot(
         self, tasks: anyio.abc.TaskGroup, server: Server, parts: Parts, defaults: DefaultQueues | None
@@ -161,7 +153,7 @@ class Manager:
             enqueuer,
             self.clock.now,
             namespace=namespace,
-            adapters=adapters_of(self.settings, self.kinds.take()),
+            adapters=adapters_of(self.settings),
             should_wait_for_pods=self.settings.quota.pods_ready.enabled,
             has_elastic_jobs=elastic,
             managed_namespaces=_managed_namespaces(self.settings),
@@ -322,7 +314,6 @@ class Manager:
         """Start the loops and tasks, and enqueue all keys once: changes before this moment enqueued nothing."""
         look_at_all(context.store)
         tasks.start_soon(context.recorder.run, self.client)
-        tasks.start_soon(self.kinds.report_problems, context.recorder)
         tasks.start_soon(self._look_again, context.store)
         for task in runnables.tasks:
             tasks.start_soon(task)
@@ -338,7 +329,7 @@ class Manager:
 
     async def _retire(self, queues: WorkQueues) -> None:
         """At the end of this life: close the queues, and give calls under way the grace period to end."""
-        await self._end()
+        await self.stop.wait()
         with anyio.move_on_after(self.settings.shutdown.grace_period.total_seconds()):
             for queue in queues.all():
                 queue.close()

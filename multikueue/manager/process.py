@@ -16,7 +16,6 @@ import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.job_kinds.crd_annotations import AnnotatedKinds
 from multikueue.controllers.leader_election.leadership import LeaderElector, Leadership, NoElection, candidate
 from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.controllers.reconcile.events import Recorder
@@ -27,7 +26,6 @@ from multikueue.kube.auth.credentials import Credentials, from_environment
 from multikueue.kube.client import Client
 from multikueue.kube.transport.session import Transport, open_session
 from multikueue.manager.life import Manager, user_agent
-from multikueue.roles import adapters_of
 from multikueue.runtime import Clock, Mandate, SystemClock
 from multikueue.runtime.clock import boot_time
 from multikueue.runtime.process.event_loop_lag import measure_event_loop_lag
@@ -129,29 +127,19 @@ async def manage(
     ):
         await _reach(client, credentials, timeout)
         begun(leadership.mandate, metrics)
-        async with anyio.create_task_group() as tasks:
-            kinds = AnnotatedKinds(_kinds_of(settings), settings.integrations.annotated)
-            tasks.start_soon(kinds.run, client)
-            while not stop.is_set():
-                life = Manager(
-                    in_force,
-                    client,
-                    leadership,
-                    metrics,
-                    stop,
-                    clock=environment.clock,
-                    transport=environment.transport,
-                    kinds=kinds,
-                    recorder=recorder,
-                    on_decision=environment.on_decision,
-                )
-                await life.run()
-            tasks.cancel_scope.cancel()
-
-
-def _kinds_of(settings: Settings) -> frozenset[str]:
-    """The kinds of jobs that the settings decide about."""
-    return frozenset(adapter.kind.name for adapter in adapters_of(settings))
+        while not stop.is_set():
+            life = Manager(
+                in_force,
+                client,
+                leadership,
+                metrics,
+                stop,
+                clock=environment.clock,
+                transport=environment.transport,
+                recorder=recorder,
+                on_decision=environment.on_decision,
+            )
+            await life.run()
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ that gives out quota, and a read-only view. `Engine.observe` is the only entry p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,7 +15,6 @@ import msgspec
 from multikueue.api.kubernetes.builtins import DeviceClass, LimitRange, Namespace, ResourceClaimTemplate, RuntimeClass
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
-from multikueue.api.kueue.concurrent_admission import parent_key
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from multikueue.api.kueue.slices import job_of, replaced_key
 from multikueue.api.kueue.workload import (
@@ -32,7 +30,6 @@ from multikueue.api.kueue.workload import (
     workload_spec,
 )
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.errors import InvalidObject
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.catalog import is_leaving
 from multikueue.quota.cache.consumed_resources import UsageDecay
@@ -43,7 +40,6 @@ from multikueue.quota.requests.amounts import AS_IT_IS, Accounting
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules
 from multikueue.quota.scheduler.scheduler import Scheduler
 from multikueue.quota.visibility.view import QuotaView
-from multikueue.quota.workload.family import NO_VARIANT
 from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 
 Concerned = Iterable[str]
@@ -60,9 +56,8 @@ class Engine:
     of a workload with quota are not ready. With `should_keep_place` a workload evicted for PodsReadyTimeout keeps its
     creation as its queue time. With `has_non_preemptible` workloads that ask for it by annotation are not preempted.
     With `has_elastic_jobs` a slice of an elastic job takes the quota of the slice it replaces; with `has_copies` also
-    one of another job, since copies on a worker have no owner. With `has_variants` work has quota by its variants where
-    its ClusterQueue has a policy of Concurrent Admission. With `should_check_gates` work does not queue before its
-    admission gates are open. `reasons` say why a workload has no quota.
+    one of another job, since copies on a worker have no owner. With `should_check_gates`
+    work does not queue before its admission gates are open. `reasons` say why a workload has no quota.
     """
 
     def __init__(
@@ -79,7 +74,6 @@ class Engine:
         has_non_preemptible: bool = False,
         has_elastic_jobs: bool = False,
         has_copies: bool = False,
-        has_variants: bool = False,
         should_check_gates: bool = True,
         reasons: Reasons = AS_BEFORE,
     ) -> None:
@@ -93,15 +87,12 @@ class Engine:
             slice_replacements=SliceReplacements(is_trusting=has_copies) if has_elastic_jobs else None,
             compatibility=compatibility,
             should_ignore_undeclared=should_ignore_undeclared,
-            has_variants=has_variants,
         )
-        self.devices, self.has_variants = devices, has_variants
+        self.devices = devices
         self._queues = QueueManager(self._cache, accounting, devices)
         self.scheduler = Scheduler(self._cache, self._queues, fair_sharing, reasons)
         self.view = QuotaView(self._cache, self._queues, self.scheduler)
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
-        self._unfinished: dict[ObjectKey, tuple[Workload, bool]] = {}
-        """Kept with variants only: Workloads as last seen, each with whether it was a parent."""
         self._handlers: Mapping[type[Object], Callable[[Any, Any, datetime], Concerned]] = {
             Namespace: self._namespace_changed,
             LimitRange: self._limit_range_changed,
@@ -135,7 +126,7 @@ class Engine:
 
     def _cluster_queue_changed(self, seen: ClusterQueue, new: ClusterQueue | None, now: datetime) -> Concerned:
         name = seen.metadata.name
-        before, had_policy = self._cache.catalog.queues.get(name), self._cache.has_policy(name)
+        before = self._cache.catalog.queues.get(name)
         if new is None:
             self.scheduler.drop_assumptions(now, cluster_queue=name)
             if self._cache.remove_cluster_queue(name):
@@ -147,18 +138,7 @@ class Engine:
                 self.scheduler.drop_assumptions(now, cluster_queue=name)
         elif before is not None and before.status.flavors_reservation != new.status.flavors_reservation:
             self._usage_told(name, now)
-        if self._cache.has_policy(name) != had_policy:
-            self._see_families_again(now)
         return ()
-
-    def _see_families_again(self, now: datetime) -> None:
-        """Whether a Workload is a parent depends on its queues: one that has become a parent leaves its place to its variants,
-        and one that is none any more queues, or has quota, by itself. One that cannot be decoded is refused at its next event,
-        and keeps no other from being seen."""
-        for workload, was_parent in tuple(self._unfinished.values()):
-            if self._is_parent(workload, self._spec(workload)) != was_parent:
-                with suppress(msgspec.ValidationError, InvalidObject):
-                    self._workload_changed(workload, workload, now)
 
     def _usage_told(self, name: str, now: datetime) -> None:
         """The status of a ClusterQueue tells of other usage: a queue that has begun to borrow has candidates for
@@ -180,15 +160,12 @@ class Engine:
         return forest.queues_of({before, forest.root_of_cohort(name)}) if is_news else ()
 
     def _local_queue_changed(self, seen: LocalQueue, new: LocalQueue | None, now: datetime) -> Concerned:
-        before = self._cache.catalog.place(seen.key)
         if new is not None:
             self._cache.set_local_queue(new)
             is_open = new.spec.stop_policy == "None" and not is_leaving(new)
             self._route(new.key, new.spec.cluster_queue if is_open else None, now)
         elif self._cache.remove_local_queue(seen.key):
             self._route(seen.key, None, now)
-        if self._cache.catalog.place(seen.key) != before:
-            self._see_families_again(now)
         return ()
 
     def _route(self, key: ObjectKey, queue: str | None, now: datetime) -> None:
@@ -249,19 +226,13 @@ class Engine:
     def _workload_changed(self, seen: Workload, new: Workload | None, now: datetime) -> Concerned:
         """Steps that may raise come first: a failed event changes nothing (quota-engine 4.4 end)."""
         if new is None:
-            self._unfinished.pop(seen.key, None)
             self._remove(seen.key, now)
-            self._hold_instead(seen, now)
             return ()
         spec, admission = self._spec(new), new.status.admission
-        if self._cache.has_variants and self._is_left_to_variants(new, spec):
-            self._remove(new.key, now)
-            return ()
         if not spec.active or new.has(FINISHED):
             self._remove(new.key, now)
             if new.has(QUOTA_RESERVED) and not new.has(FINISHED) and not new.has(EVICTED):
                 self.scheduler.note_switched_off(new.key)
-            self._hold_instead(new, now)
         elif new.has(QUOTA_RESERVED) and admission is not None:
             self._hold(new, spec, admission, now)
         else:
@@ -269,45 +240,6 @@ class Engine:
         if self.scheduler.eviction(new.key) is None:
             self._cache.budgets.see(new, ObjectKey(new.metadata.namespace, spec.queue_name))
         return ()
-
-    def _is_left_to_variants(self, workload: Workload, spec: WorkloadSpec) -> bool:
-        """Whether its variants have quota for it. A parent that got quota before it was one, or whose variant is gone, has that
-        as its own until it gives it up: its job runs."""
-        is_parent = self._is_parent(workload, spec)
-        if workload.has(FINISHED):
-            self._unfinished.pop(workload.key, None)
-        else:
-            self._unfinished[workload.key] = workload, is_parent
-        evicted, known = workload.condition(EVICTED), self._cache.reservations.get(workload.key)
-        is_alone = known is not None or (
-            evicted is not None and (evicted.status, evicted.reason) == ("True", NO_VARIANT)
-        )
-        return is_parent and not (workload.has(QUOTA_RESERVED) and is_alone)
-
-    def _hold_instead(self, variant: Workload, now: datetime) -> None:
-        """A variant was deleted or deactivated. A parent that has its quota keeps that as its own until it gives it up: its
-        job runs."""
-        mine, key, admission = self._cache.variant(variant), parent_key(variant), variant.status.admission
-        if mine is None or key is None or admission is None:
-            return
-        parent, is_parent = self._unfinished.get(key, (variant, False))
-        if not is_parent or parent.metadata.uid != mine.parent or not parent.has(QUOTA_RESERVED):
-            return
-        held = self._cache.reservations.in_queue(admission.cluster_queue)
-        if parent.status.admission == admission and all(each.variant != mine for each in held):
-            spec = self._spec(parent)
-            if spec.active:
-                self._hold(parent, spec, admission, now)
-
-    def _is_parent(self, workload: Workload, spec: WorkloadSpec) -> bool:
-        return self._cache.is_parent(workload, self._place(workload, spec))
-
-    def _place(self, workload: Workload, spec: WorkloadSpec) -> str | None:
-        """The ClusterQueue where it has quota, or else waits."""
-        admission = workload.status.admission
-        if admission is not None:
-            return admission.cluster_queue
-        return self._cache.catalog.place(ObjectKey(workload.metadata.namespace, spec.queue_name))
 
     def _remove(self, key: ObjectKey, now: datetime) -> None:
         self._specs.pop(key, None)

@@ -25,6 +25,7 @@ from multikueue.registration.choices import OUR_NAME
 from multikueue.store.workers.watch_scope import EVERYWHERE, NAMESPACES_ANNOTATION
 
 __all__ = [
+    "COMPARED_RIGHTS",
     "GRANTED",
     "IDENTITY",
     "JOB_KINDS",
@@ -86,6 +87,15 @@ class Right(msgspec.Struct, frozen=True):
 IDENTITY = Right("", "namespaces", ("get",), "kube-system", is_namespaced=False)
 """Identifies the cluster. A worker registered without it works, but cannot be told from another."""
 
+COMPARED_RIGHTS = (
+    Right("", "limitranges", ("list",)),
+    Right("node.k8s.io", "runtimeclasses", ("list",), is_namespaced=False),
+    Right("scheduling.k8s.io", "priorityclasses", ("list",), is_namespaced=False),
+    Right("kueue.x-k8s.io", "workloadpriorityclasses", ("list",), is_namespaced=False),
+    Right("resource.k8s.io", "resourceclaimtemplates", ("list",)),
+    Right("resource.k8s.io", "deviceclasses", ("list",), is_namespaced=False),
+)
+"""Granted so that people can compare them with the manager's (`quota.visibility.differences`). No decision needs them."""
 
 QUEUE_RIGHTS = (
     Right("kueue.x-k8s.io", "workloads", (*_COPY, "patch")),
@@ -275,7 +285,7 @@ def _rights(registration: Registration) -> tuple[Right, ...]:
     others = copy_rights((group, plural) for plural, _, group in named)
     wanted = {FRAMEWORKS[name].kind for name in registration.frameworks}
     known = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind in wanted)) if wanted else GRANTED
-    return (IDENTITY, *known, *others, *run, *view)
+    return (IDENTITY, *COMPARED_RIGHTS, *known, *others, *run, *view)
 
 
 def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:

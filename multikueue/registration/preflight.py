@@ -40,11 +40,13 @@ _AGAIN = "register the cluster again"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One line of the report: the subject, its state, and advice."""
+    """One line of the report: the subject, its state, and advice. `difference` has what the detail says of an object that is
+    not the same on both sides, by field."""
 
     level: Level
     subject: str
     detail: str
+    difference: Mapping[str, str] = {}
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ Outside of `cli` and `manager` a room receives its own group or a plain value, n
 from multikueue.settings.kueue import Ignored
 from multikueue.settings.live import InForce, SettingsChange
 from multikueue.settings.problems import expectation
-from multikueue.settings.sources import ENV_PREFIX, LEVEL, Loaded, load, read, read_kind
+from multikueue.settings.sources import ENV_PREFIX, LEVEL, Loaded, load, read
 from multikueue.settings.tree import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -90,5 +90,4 @@ __all__ = [
     "leaves",
     "load",
     "read",
-    "read_kind",
 ]

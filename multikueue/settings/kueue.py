@@ -714,7 +714,9 @@ FIELDS: tuple[Field, ...] = (
     _ignored("featureGates.KueueDRAIntegrationPartitionableDevices", _BY_NUMBER, fine=(False,), since="0.18"),
     _ignored("featureGates.KueueDRAIntegrationConsumableCapacity", _BY_NUMBER, fine=(False,), since="0.19"),
     _means("featureGates.DynamicResourceAllocation", "quota.dra.enabled", until="0.16", fine=(False,)),
-    _means("featureGates.ConcurrentAdmission", "quota.concurrent_admission", since="0.18"),
+    _ignored(
+        "featureGates.ConcurrentAdmission", "Kueue rejects it beside a check of MultiKueue", fine=(False,), since="0.18"
+    ),
     _means("featureGates.WorkloadIdentifierAnnotations", "integrations.identifier_annotations", since="0.17"),
     _means("featureGates.UnadmittedWorkloadsObservability", "quota.unadmitted_reasons", since="0.19"),
     _means("featureGates.UnadmittedWorkloadsExplicitStatus", "quota.explicit_status", since="0.19"),

@@ -19,9 +19,9 @@ from multikueue.errors import ConfigurationError
 from multikueue.settings import kueue
 from multikueue.settings.kueue import Ignored
 from multikueue.settings.problems import expectation, instead_of, shown, spelled
-from multikueue.settings.tree import DeclaredKind, Dispatch, Settings, leaves
+from multikueue.settings.tree import GONE, Dispatch, Settings, leaves
 
-__all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read", "read_kind"]
+__all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read"]
 
 ENV_PREFIX = "MULTIKUEUE_"
 LEVEL = "__"
@@ -116,21 +116,6 @@ def _too_short(dispatch: Dispatch, sources: tuple[Source, ...]) -> Iterator[Igno
     yield Ignored(where.label(_LOST), f"{dispatch.worker_lost_timeout.total_seconds():g}s", why, where.origin(_LOST))
 
 
-def read_kind(text: str, *, name: str, plural: str) -> DeclaredKind:
-    """A kind by a declaration as in `integrations.declared[]`, in YAML, but for its names, which are known already.
-
-    Raises ConfigurationError that names field, value and what was expected.
-    """
-    tree = _tree(text, "the declaration")
-    for given in ("name", "plural"):
-        if given in tree:
-            raise ConfigurationError(f"{given}: expected none: the definition says it")
-    values = {"integrations": {"declared": [{**tree, "name": name, "plural": plural}]}}
-    source = Source(values, label=lambda at: spelled(at[3:]), origin=lambda _: "declaration")
-    (kind,) = _settings((source,)).integrations.declared
-    return kind
-
-
 def _settings(sources: tuple[Source, ...]) -> Settings:
     merged: dict[str, Any] = {}
     for source in reversed(sources):
@@ -157,6 +142,8 @@ def _explain(problem: ErrorDetails, sources: tuple[Source, ...]) -> str:
         return expectation(problem)
     source = max(sources, key=lambda each: each.depth(path))  # the first of those, and so the strongest
     if problem["type"] == "extra_forbidden":
+        if why := GONE.get(spelled(path)):
+            return f"{source.label(path)}: this setting is gone: {why}"
         return f"{source.label(path)}: expected {instead_of(str(path[-1]), _names(path[:-1]))}"
     found = source.find(path[: source.depth(path)])
     got = "" if isinstance(found, Mapping) else f", got {shown(found)}"

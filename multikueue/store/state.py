@@ -59,7 +59,6 @@ from multikueue.quota.requests.matching import is_selected
 from multikueue.store.bounds import Bounds
 from multikueue.store.caches.cache import ByName, Cache, Indexer
 from multikueue.store.caches.ceilings import Ceilings
-from multikueue.store.caches.families import Families
 from multikueue.store.caches.jobs import JobCaches
 from multikueue.store.caches.nesting import CONTROLLER, Nesting, controllers
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Placements, named
@@ -115,7 +114,7 @@ class State:
 
     `namespace` is ours, the default for names of Placements. `adapters` are the kinds of jobs in use. `should_wait_for_pods`: a
     workload depends on whether the pods of its job are ready. `has_elastic_jobs`: jobs may change their size while they run;
-    without it, slices are ignored. `has_variants`: there is Concurrent Admission. Only `placements` and `runtimes` know the
+    without it, slices are ignored. Only `placements` and `runtimes` know the
     followers of a Placement and the jobs that name a runtime, so these two add keys to `queues` themselves. `wins_by`: the
     condition of its copy by which a worker wins, as the settings say now. `managed_namespaces`: those whose jobs are taken in;
     without it, all.
@@ -130,7 +129,6 @@ class State:
         adapters: Adapters,
         should_wait_for_pods: bool,
         has_elastic_jobs: bool,
-        has_variants: bool,
         wins_by: Callable[[], str],
         managed_namespaces: LabelSelector | None = None,
     ) -> None:
@@ -166,9 +164,6 @@ class State:
         """The slices of elastic jobs; None: elastic jobs are off."""
         self.cluster_queues: Cache[ClusterQueue] = Cache(indexes={"flavor": flavor_names, "check": check_names})
         self.local_queues: Cache[LocalQueue] = Cache(indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)})
-        own = Families(self.workloads, self.local_queues, self.cluster_queues)
-        self.families: Families | None = own if has_variants else None
-        """Parents and variants; None: there is no Concurrent Admission."""
         self.flavors: Cache[ResourceFlavor] = Cache()
         self.cohorts: Cache[Cohort] = Cache()
         self.checks: Cache[AdmissionCheck] = Cache(indexes={"config": config_of})

@@ -67,7 +67,6 @@ class Store(State):
             adapters=adapters,
             should_wait_for_pods=should_wait_for_pods,
             has_elastic_jobs=has_elastic_jobs,
-            has_variants=engine.has_variants,
             wins_by=wins_by,
             managed_namespaces=managed_namespaces,
         )

@@ -15,7 +15,7 @@ from multikueue.api.kinds import POD_GROUPS, PODS
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.slices import is_elastic
-from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind, owner_of
+from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.api.values.foreign import answer_or, excerpt
@@ -173,7 +173,7 @@ class Views(msgspec.Struct, frozen=True):
             local=local,
             job=job,
             before=slices.before(local) if slices is not None and local is not None else (),
-            is_unseen=local is not None and self._is_unseen(local, job),
+            is_unseen=job is not None and not self.store.jobs.is_on(job.kind),
         )
 
     def _concerned(self, of: _Workload, fleet: Fleet, *, may_be_anywhere: bool = False) -> tuple[str, ...]:
@@ -246,20 +246,11 @@ class Views(msgspec.Struct, frozen=True):
         )
         return replace(remote, job=held, job_state=state)
 
-    def _is_unseen(self, local: Workload, job: JobKey | None) -> bool:
-        """Whether its jobs are of a kind that is enabled, but not visible now, here or on the workers."""
-        if job is not None:
-            return not self.store.jobs.is_on(job.kind)
-        owner = owner_of(local)
-        return owner is not None and self.store.adapters.is_unclear(owner.api_version, owner.kind)
-
     def _problem(self, local: Workload, job: AnyJob | None) -> str:
         """Why the job cannot be dispatched at all, in Kueue's words (contract 3.1 E3, E4)."""
         owner = any_owner_of(local)
         if owner is None:
             return "No multikueue adapter found"
-        if self.store.adapters.is_unclear(owner.api_version, owner.kind):
-            return ""
         if self.store.adapters.owner(owner.api_version, owner.kind) is None:
             return f'No multikueue adapter found for owner kind "{owner_kind(owner)}"'
         reason = self.store.adapters.of(job).unmanaged_reason(job) if job else None

@@ -16,9 +16,6 @@ from multikueue.api.kueue.queues import (
     BorrowWithinCohort,
     ClusterQueue,
     Cohort,
-    ConcurrentAdmissionConstraints,
-    ConcurrentAdmissionMigration,
-    ConcurrentAdmissionPolicy,
     FairSharing,
     FlavorFungibility,
     FlavorQuotas,
@@ -138,12 +135,6 @@ class ClusterQueueBuilder(Builder[ClusterQueue]):
     def taking_turns(self, mode: str = "UsageBasedAdmissionFairSharing") -> Self:
         """Turns on admission fair sharing: its LocalQueues are ordered by their recent usage."""
         return self._with_spec(admission_scope=AdmissionScope(admission_mode=mode))
-
-    def concurrently(self, mode: str = "TryPreferredFlavors", *, down_to: str | None = None) -> Self:
-        """Turns on Concurrent Admission; `down_to` is the last acceptable flavor of migrations."""
-        constraints = None if down_to is None else ConcurrentAdmissionConstraints(last_acceptable_flavor_name=down_to)
-        migration = ConcurrentAdmissionMigration(mode=mode, constraints=constraints)
-        return self._with_spec(concurrent_admission_policy=ConcurrentAdmissionPolicy(migration=migration))
 
     def active(self, yes: bool = True, *, reason: str = "Ready", message: str = "", at: datetime = NOW) -> Self:
         """Sets the condition Active."""

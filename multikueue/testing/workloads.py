@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job, JobCondition, JobStatus
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
-from multikueue.api.kueue.concurrent_admission import FLAVORS_ANNOTATION, GATE
 from multikueue.api.kueue.queues import (
     Toleration,
 )
@@ -33,7 +32,6 @@ from multikueue.api.kueue.workload import (
     CheckState,
     PodSet,
     PodSetAssignment,
-    PreemptionGate,
     PriorityClassRef,
     ReclaimablePod,
     RequeueState,
@@ -158,13 +156,6 @@ class WorkloadBuilder(Builder[Workload]):
         uid = uid or uid_of("job", name, self.value.metadata.namespace)
         owned = self.owned_by(api_version="batch/v1", kind="Job", name=name, uid=uid)
         return owned.labels({JOB_UID_LABEL: uid})
-
-    def variant(self, parent: str, flavor: str) -> Self:
-        """Makes it the variant for that flavor of the Workload `parent`, behind its preemption gate."""
-        uid = uid_of("workload", parent, self.value.metadata.namespace)
-        owned = self.owned_by(api_version="kueue.x-k8s.io/v1beta2", kind="Workload", name=parent, uid=uid)
-        gated = dataclasses.replace(owned, spec=replace(self.spec, preemption_gates=(PreemptionGate(name=GATE),)))
-        return gated.annotations({FLAVORS_ANNOTATION: flavor})
 
     def origin(self, origin: str = "multikueue") -> Self:
         """Marks it as a copy made by the manager of that origin."""

@@ -8,19 +8,16 @@ from typing import Any
 
 import pytest
 import yaml
-from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kueue.workload import Finish
 from multikueue.api.meta import decoder, encode
-from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
-from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.roles import adapters_of
-from multikueue.settings import Integrations, Settings, read_kind
+from multikueue.settings import Integrations, Settings
 from tests.jobs.all_kinds import template
 from tests.jobs.builders import plain, with_status
 
@@ -69,19 +66,6 @@ def test_each_example_is_short() -> None:
     assert {*declared()} == {"Simulation", "SparkApplication"}
     for block in BLOCKS:
         assert len(block.splitlines()) - 2 <= LONGEST, block
-
-
-def test_the_example_of_a_definition_declares_the_same_kind_of_pods() -> None:
-    (definition,) = [
-        yaml.safe_load(block)
-        for block in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
-        if "CustomResourceDefinition" in block
-    ]
-    text = definition["metadata"]["annotations"][KIND_ANNOTATION]
-    named = declared()["Simulation"]
-    assert isinstance(named, DeclaredJob)
-    own = declaration_of(read_kind(text, name="Simulation.v1.example.com", plural=""))
-    assert replace(own, dropped=named.declared.dropped) == named.declared
 
 
 def test_the_example_with_templates_has_a_pod_set_per_group() -> None:

@@ -34,7 +34,7 @@ def facts_of(now: datetime, **known: Any) -> Facts:
 
 def knowing(facts: Facts, **known: Any) -> Facts:
     """The same, but for what is known besides."""
-    for name in ("scheduling", "queues", "job", "slices", "variant"):
+    for name in ("scheduling", "queues", "job", "slices"):
         part: Any = getattr(facts, name)
         own = {each: known.pop(each) for each in part.__struct_fields__ if each in known}
         facts = replace(facts, **{name: replace(part, **own)}) if own else facts

@@ -20,7 +20,6 @@ SINCE = {
     "orphans finish": "0.18.0",
     "pods of copies are labelled": "0.18.0",
     "failed checks are quoted": "0.18.0",
-    "concurrent admission": "0.18.0",
     "pods are watched": "0.19.0",
     "what is emptied is null": "0.19.0",
     "counts what it dispatches": "0.19.0",
@@ -33,7 +32,6 @@ SINCE = {
 - orphans finish: a Workload whose job is deleted is Finished as OwnerNotFound (#11296), where it was evicted or deleted before.
 - pods of copies are labelled: the pods of a copy's job bear `kueue.x-k8s.io/multikueue-worker-workload-pod` (#10242).
 - failed checks are quoted: the message of an eviction by checks has their names and messages (#10623).
-- concurrent admission: a ClusterQueue may have a policy for it (KEP 8691).
 - pods are watched: Workloads have the condition PodsReady, since `waitForPodsReady` is on by default.
 - what is emptied is null: an applier that gives an empty map for one that it filled is refused where null is not allowed.
   So is the API server that is built with this release, since Kueue asks for structured-merge-diff 6.4.2, where Kubernetes

@@ -38,6 +38,8 @@ CLUSTER_ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"
 ROLE = Kind("rbac.authorization.k8s.io/v1", "Role")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding")
 NODE = Kind("v1", "Node")
+PRIORITY_CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass")
+RUNTIME_CLASS = Kind("node.k8s.io/v1", "RuntimeClass")
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,41 @@ async def test_a_check_names_the_queue_that_is_missing(desk: Desk) -> None:
 
     assert f"LocalQueue {desk.name}/main" in said
     assert f"create namespace {desk.name}" in said
+
+
+async def test_a_check_tells_what_changes_amounts_on_the_worker(desk: Desk) -> None:
+    """Read with the rights that `register` gives, of LimitRanges as a real API server completes them."""
+    await lead_there(desk)
+    await desk.register("--config-name", desk.name)
+    value = {"apiVersion": PRIORITY_CLASS.api_version, "kind": PRIORITY_CLASS.kind, "metadata": {"name": desk.name}}
+    handler = {"handler": "runc", "overhead": {"podFixed": {"cpu": "250m"}}}
+    runtime = {"apiVersion": RUNTIME_CLASS.api_version, "kind": RUNTIME_CLASS.kind, "metadata": {"name": desk.name}}
+    try:
+        await desk.manager.create({**value, "value": 100})
+        await desk.worker.create({**value, "value": 50})
+        await desk.manager.create({**runtime, **handler})
+        for client, most in ((desk.manager, "4000m"), (desk.worker, "2")):
+            limits = [{"type": "Container", "max": {"cpu": most}}, {"type": "Pod", "max": {"cpu": "40"}}]
+            meta = {"name": "limits", "namespace": desk.name}
+            await client.create(
+                {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": limits}}
+            )
+
+        found = json.loads((await desk.run("clusters", "check", desk.name, "-o", "json")).partition("\nchecking")[0])
+    finally:
+        for client in (desk.manager, desk.worker):
+            await client.delete(PRIORITY_CLASS, desk.name)
+        await desk.manager.delete(RUNTIME_CLASS, desk.name)
+
+    told = [each["difference"] for each in found["items"] if "difference" in each]
+    ours = [each for each in told if desk.name in each["subject"]]
+    assert "not compared" not in {each["subject"] for each in found["items"]}
+    limits_there = f"LimitRange {desk.name}/limits"
+    assert [(each["subject"], each["field"], each["manager"], each["worker"]) for each in ours] == [
+        *((limits_there, f"{field}.cpu of type Container", "4", "2") for field in ("defaultRequest", "default", "max")),
+        (f"RuntimeClass {desk.name}", "object", "there", "missing"),
+        (f"PriorityClass {desk.name}", "value", "100", "50"),
+    ]
 
 
 async def test_a_stranger_of_the_same_name_is_not_touched(desk: Desk) -> None:

@@ -11,7 +11,6 @@ import pytest
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
-from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.jobs.trees import paths
 from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed
@@ -296,60 +295,3 @@ async def test_a_kind_whose_workloads_somebody_else_makes_is_dispatched_by_its_n
 
     await eventually(over, timeout=40)
     await crew.manager.delete(GADGET, "job", namespace)
-
-
-# A kind that its own definition declares.
-
-SIMULATION = Kind("example.com/v1", "Simulation")
-DECLARATION = """
-pods: [{at: "spec.groups[*]", name_at: name}]
-succeeded: Done
-active_counts: ["status.groups[*].active"]
-"""
-
-
-async def test_a_kind_is_taken_in_by_what_its_definition_says(crew: Team) -> None:
-    ((_, client),), namespace = crew.clients.items(), crew.namespace
-    made = definition("Simulation", "simulations")
-    for cluster in (crew.manager, client):
-        await installed(cluster, SIMULATION, made, namespace)
-    await crew.manager.apply(
-        definition("Simulation", "simulations", **{KIND_ANNOTATION: "pods: [{at: spec, cuont: n}]"})
-    )
-
-    async def told() -> bool:
-        said = [event["message"] for event in await crew.manager.list(Kind("v1", "Event"), "default")]
-        return any("pods[0].cuont: expected 'count'" in message for message in said)
-
-    await eventually(told, timeout=30)
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-    spec = {
-        "suspend": True,
-        "managedBy": "kueue.x-k8s.io/multikueue",
-        "groups": [{"name": "a", "replicas": 2, "template": template}],
-    }
-    meta = {"name": "job", "namespace": namespace, "labels": {"kueue.x-k8s.io/queue-name": "main"}}
-    own = {"apiVersion": SIMULATION.api_version, "kind": SIMULATION.kind, "metadata": meta}
-    await crew.manager.create(own | {"spec": spec})
-    await crew.manager.apply(definition("Simulation", "simulations", **{KIND_ANNOTATION: DECLARATION}))
-
-    async def copied() -> Object | None:
-        return await client.find(SIMULATION, "job", namespace)
-
-    remote = await eventually(copied, timeout=90)
-    assert remote["spec"] == {"suspend": True, "groups": spec["groups"]}
-    (workload,) = await crew.manager.list(WORKLOAD, namespace)
-    assert [(each["name"], each["count"]) for each in workload["spec"]["podSets"]] == [("a", 2)]
-    done = {"type": "Done", "status": "True", "message": "", "lastTransitionTime": STARTED, "reason": "Done"}
-    await client.patch_status(SIMULATION, "job", {"conditions": [done]}, namespace)  # nobody there ends its copy: we do
-
-    async def over() -> bool:
-        assert (await crew.manager.get(SIMULATION, "job", namespace)).get("status") == {"conditions": [done]}
-        said = objects.condition(await crew.manager.get(WORKLOAD, workload["metadata"]["name"], namespace), "Finished")
-        assert said is not None, "the workload is not finished"
-        assert await client.find(SIMULATION, "job", namespace) is None, "the copy of the job is still there"
-        return not await client.list(WORKLOAD, namespace)
-
-    await eventually(over, timeout=40)
-    await crew.manager.delete(SIMULATION, "job", namespace)

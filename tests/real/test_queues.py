@@ -23,7 +23,6 @@ from testbed.objects import (
     WORKLOAD,
     Object,
 )
-from tests.real.dialect import spoken
 from tests.real.harness import Manager, Team, complaints, starts
 from tests.real.skipping import needs_testbed
 
@@ -197,35 +196,6 @@ async def test_what_does_not_fit_one_flavor_goes_to_the_next(crew: Team) -> None
     await eventually(lambda: reserves(crew, name, dict.fromkeys(used, "0")))
 
 
-@pytest.mark.skipif(not spoken("concurrent admission"), reason="its Kueue has no such field")
-async def test_work_tries_all_flavors_at_once_and_moves_to_the_preferred_one(crew: Team, manager: Manager) -> None:
-    first, spare = f"{crew.namespace}-first", f"{crew.namespace}-spare"
-    for flavor in (first, spare):
-        await crew.manager.apply(objects.resource_flavor(flavor))
-    compute = group(first, spare, cpu="2", memory="2Gi")
-    async with manager.reborn(QUOTA__CONCURRENT_ADMISSION="true"):
-        await manager.ready()
-        policy = {"migration": {"mode": "TryPreferredFlavors"}}
-        await queue(crew, "both", resourceGroups=[compute], concurrentAdmissionPolicy=policy)
-
-        async def has(flavor: str, name: str) -> bool:
-            admission = (await crew.workload(name))["status"].get("admission") or {}
-            (pods,) = admission.get("podSetAssignments") or [{}]
-            assert pods.get("flavors") == {"cpu": flavor, "memory": flavor}, admission
-            return True
-
-        for name, flavor in (("early", first), ("late", spare)):
-            await crew.submit(name, queue="both", requests={"cpu": "2", "memory": "1Gi"})
-            await eventually(partial(has, flavor, name))
-            await crew.runs_on(name)
-        await runs_through(crew, "early")
-        await eventually(partial(has, first, "late"), timeout=60)
-        await runs_through(crew, "late")
-        for name in ("early", "late"):
-            await crew.manager.delete(JOB, name, crew.namespace)
-        await eventually(lambda: is_empty(crew), timeout=40)
-
-
 CLAIMS = Kind("resource.k8s.io/v1", "ResourceClaimTemplate")
 GPUS = '[{"name": "example.com/gpu", "device_class_names": ["gpu.example.com"]}]'
 
@@ -257,7 +227,7 @@ async def test_devices_that_pods_claim_count_once_their_template_is_there(crew: 
 
 
 async def is_empty(crew: Team) -> bool:
-    """Whether no Workload is left, of a job or a variant, on the manager or a worker."""
+    """Whether no Workload is left, on the manager or a worker."""
     for client in (crew.manager, *crew.clients.values()):
         left = [each["metadata"]["name"] for each in await client.list(WORKLOAD, crew.namespace)]
         assert left == []

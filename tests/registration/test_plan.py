@@ -8,7 +8,9 @@ import pytest
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.quota.visibility.differences import COMPARED
 from multikueue.registration.plan import (
+    COMPARED_RIGHTS,
     GRANTED,
     JOB_KINDS,
     MANAGER_UID_ANNOTATION,
@@ -40,6 +42,11 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
     made = ["get", "list", "watch", "create", "delete"]
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"], "resourceNames": ["kube-system"]},
+        {"apiGroups": [""], "resources": ["limitranges"], "verbs": ["list"]},
+        {"apiGroups": ["node.k8s.io"], "resources": ["runtimeclasses"], "verbs": ["list"]},
+        {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": ["list"]},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloadpriorityclasses"], "verbs": ["list"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates", "deviceclasses"], "verbs": ["list"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": [*made, "patch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["patch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues", "localqueues"], "verbs": ["list"]},
@@ -69,14 +76,22 @@ def test_in_some_namespaces_only_the_rights_are_roles_there() -> None:
         ("ClusterRole", ""),
         ("ClusterRoleBinding", ""),
     ]
-    identity, queues = everywhere[0], {**everywhere[3], "resources": ["clusterqueues"]}
-    assert roles["ClusterRole", ""]["rules"] == [identity, queues]
+    identity, limit_ranges, *classes, devices, workloads, status, queues = everywhere[:9]
+    assert roles["ClusterRole", ""]["rules"] == [
+        identity,
+        *classes,
+        {**devices, "resources": ["deviceclasses"]},
+        {**queues, "resources": ["clusterqueues"]},
+    ]
     assert roles["ClusterRole", ""]["metadata"]["annotations"] == {MANAGER_UID_ANNOTATION: "u"}
     assert roles["Role", "a"]["rules"] == roles["Role", "b"]["rules"]
     assert roles["Role", "a"]["rules"] == [
-        *everywhere[1:3],
-        {**everywhere[3], "resources": ["localqueues"]},
-        *everywhere[4:],
+        limit_ranges,
+        {**devices, "resources": ["resourceclaimtemplates"]},
+        workloads,
+        status,
+        {**queues, "resources": ["localqueues"]},
+        *everywhere[9:],
     ]
     assert roles["RoleBinding", "a"]["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",
@@ -127,7 +142,7 @@ def test_of_the_known_kinds_only_those_that_were_named_may_be_made() -> None:
     )
     verbs = ["get", "list", "watch", "create", "delete"]
     assert some == [
-        *every[:5],
+        *every[:10],
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": verbs},
         {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": verbs},
     ], "and Jobs, which every worker must take"
@@ -170,6 +185,12 @@ def test_each_kind_of_jobs_has_its_rights() -> None:
     for kind in (*JOB_KINDS, *OPTIONAL_KINDS):
         verbs = {right.resource: set(right.verbs) for right in (*GRANTED, *RUN_PODS) if right.group == kind.group}
         assert verbs[kind.plural] >= {"get", "list", "watch", "create", "delete"}
+
+
+def test_what_is_compared_may_be_listed() -> None:
+    compared = {(kind.group, kind.plural, kind.namespaced) for kind in COMPARED.values()}
+    assert {(each.group, each.resource, each.is_namespaced) for each in COMPARED_RIGHTS} == compared
+    assert {each.verbs for each in COMPARED_RIGHTS} == {("list",)}
 
 
 def test_neighbours_with_the_same_verbs_share_a_rule() -> None:

@@ -116,7 +116,6 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("featureGates.AdmissionGatedBy", False, "quota.admission_gates", False),
         ("featureGates.WorkloadIdentifierAnnotations", False, "integrations.identifier_annotations", False),
         ("featureGates.UnadmittedWorkloadsObservability", True, "quota.unadmitted_reasons", True),
-        ("featureGates.ConcurrentAdmission", True, "quota.concurrent_admission", True),
         ("featureGates.MultiKueueOrchestratedPreemption", True, "dispatch.orchestrated_preemption", True),
         ("featureGates.MultiKueueManagerQuotaAutomation", True, "capacity_follow.quota_management", True),
         ("featureGates.MultiKueueClusterProfile", False, "dispatch.cluster_profile.enabled", False),

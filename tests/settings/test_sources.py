@@ -123,6 +123,11 @@ def test_the_tree_is_frozen() -> None:
     [
         pytest.param("dispatch: {orign: x}", "dispatch.orign: expected 'origin'; there is no 'orign'", id="misspelt"),
         pytest.param(
+            "quota: {concurrent_admission: true}",
+            "quota.concurrent_admission: this setting is gone: Kueue rejects its feature beside a check of MultiKueue",
+            id="gone",
+        ),
+        pytest.param(
             "log: {colour: x}", "log.colour: expected one of level, format", id="a name that is like none of ours"
         ),
         pytest.param("dispatch: {concurrency: 0}", "expected greater than or equal to 1, got 0", id="too small"),

@@ -48,7 +48,6 @@ from multikueue.kube.auth import credentials, kubeconfig
 from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine
-from multikueue.quota.workload import family, family_facts
 from multikueue.registration import plan as plans
 from multikueue.runtime import DONE, WorkQueue
 from multikueue.runtime.controller import queue
@@ -584,21 +583,6 @@ def a_review_is_taken_for_text() -> Iterator[None]:
 )
 def a_worker_grants_what_nobody_needs() -> Iterator[None]:
     with replaced(plans, "_COPY", lambda real: (*real, "update")):
-        yield
-
-
-# --- parents and variants ------------------------------------------------------------------------------------------------
-
-
-@bug(caught_by=367, within=368)
-def a_parent_keeps_quota_that_no_variant_has() -> Iterator[None]:
-    with replaced(family_facts, "loss_of", lambda _real: lambda _family: None):
-        yield
-
-
-@bug(caught_by=487, within=488)
-def variants_stay_without_a_policy() -> Iterator[None]:
-    with replaced(family, "_why_stale", lambda _real: lambda _variant, _family: ""):
         yield
 
 

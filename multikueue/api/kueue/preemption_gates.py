@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 import msgspec
 
 from multikueue.api.kueue.workload import PreemptionGateState, Workload, WorkloadStatus
-from multikueue.api.meta import decoder, encode
+from multikueue.api.meta import decoder
 from multikueue.api.values.foreign import answer_or, moment
 
-__all__ = ["BLOCKED", "ONE_AT_A_TIME", "opened_at", "states", "turn_left", "with_state"]
+__all__ = ["BLOCKED", "ONE_AT_A_TIME", "opened_at", "states", "turn_left"]
 
 BLOCKED = "BlockedOnPreemptionGates"
 """The condition of a Workload that could have quota by preempting, if its gates were open."""
 
 ONE_AT_A_TIME = timedelta(minutes=5)
-"""How long one worker, or one variant, may preempt for a workload before the next one may too, as in Kueue."""
+"""How long one worker may preempt for a workload before the next one may too, as in Kueue."""
 
 
 def turn_left(opened: Iterable[datetime], now: datetime) -> timedelta:
@@ -37,10 +37,3 @@ def opened_at(workload: Workload, gate: str) -> datetime | None:
     """Since when a gate is open; None while it is closed."""
     found = (moment(e.last_transition_time) for e in states(workload.status) if e.name == gate and e.position == "Open")
     return next(filter(None, found), None)
-
-
-def with_state(status: WorkloadStatus, gate: str, position: str, now: datetime) -> WorkloadStatus:
-    """The status with that gate at that position."""
-    state = PreemptionGateState(name=gate, position=position, last_transition_time=now.replace(microsecond=0))
-    others = (each for each in states(status) if each.name != gate)
-    return msgspec.structs.replace(status, preemption_gates=msgspec.Raw(encode((*others, state))))

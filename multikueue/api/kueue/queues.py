@@ -87,19 +87,6 @@ class AdmissionScope(Value):
     admission_mode: str = ""
 
 
-class ConcurrentAdmissionConstraints(Value):
-    last_acceptable_flavor_name: str | None = None
-
-
-class ConcurrentAdmissionMigration(Value):
-    mode: str = ""
-    constraints: ConcurrentAdmissionConstraints | None = None
-
-
-class ConcurrentAdmissionPolicy(Value):
-    migration: ConcurrentAdmissionMigration = ConcurrentAdmissionMigration()
-
-
 class ClusterQueueSpec(Value):
     resource_groups: tuple[ResourceGroup, ...] = ()
     cohort_name: str = ""
@@ -111,7 +98,6 @@ class ClusterQueueSpec(Value):
     stop_policy: StopPolicy = "None"
     fair_sharing: FairSharing | None = None
     admission_scope: AdmissionScope | None = None
-    concurrent_admission_policy: ConcurrentAdmissionPolicy | None = None
 
 
 class ResourceUsage(Value):

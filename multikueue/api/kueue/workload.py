@@ -100,8 +100,6 @@ EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 DEACTIVATED = "Deactivated"
 OUT_OF_TIME = "MaximumExecutionTimeExceeded"
 PODS_READY_TIMEOUT = "PodsReadyTimeout"
-FLAVOR_MIGRATION = "FlavorMigration"
-"""A variant is evicted for a sibling with a preferred flavor (KEP 8691)."""
 
 CheckState = Literal["Pending", "Ready", "Retry", "Rejected"]
 
@@ -289,6 +287,12 @@ def is_orphan(workload: Workload) -> bool:
     """Whether it was made for a job that has let it go: it has the mark of one, and no owner any more."""
     meta = workload.metadata
     return not meta.owner_references and meta.deletion_timestamp is None and bool(meta.labels.get(JOB_UID_LABEL))
+
+
+def is_made_of_another(workload: Workload) -> bool:
+    """Whether another Workload controls it, as those that Kueue makes of one for each flavor (KEP 8691)."""
+    owners = workload.metadata.owner_references
+    return any(o.controller and o.kind == "Workload" and o.api_version.startswith("kueue.x-k8s.io/") for o in owners)
 
 
 def any_owner_of(workload: Workload) -> OwnerReference | None:

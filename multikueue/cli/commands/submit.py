@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
     from multikueue.api.kueue.workload import Workload
     from multikueue.api.meta import Condition, ObjectKey
-    from multikueue.cli.workload.quota import Requests
     from multikueue.kube.client import Client
 
 __all__ = ["submit"]
@@ -64,8 +64,8 @@ def submit(
     """Submit jobs to a queue.
 
     With --dry-run nothing is made: the server checks the jobs, and the queue, what waits before them, the quota they would
-    wait for, the clusters of the queue in their order, and those whose own quota could never hold the job are shown, as far
-    as you may see them.
+    wait for, the clusters of the queue in their order, those whose own quota could never hold the job, and those where its
+    pods would be others than the ones that are counted are shown, as far as you may see them.
 
     \b
     Examples:
@@ -153,9 +153,9 @@ async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey) -> 
     if rows:
         print_table(CLUSTERS, rows, Format.TABLE)
     async with spinner("looking for its quota"):
-        pod_sets = await _foresee_quota(client, job, call.config)
-    if pod_sets:
-        await _foresee_excesses(call, client, [row[:2] for row in rows], queue, pod_sets)
+        workload = await _foresee_quota(client, job, call.config)
+    if workload is not None:
+        await _foresee_workers(call, client, [row[:2] for row in rows], queue, workload)
 
 
 async def _behind(client: Client, local: LocalQueue) -> tuple[ClusterQueue | None, list[tuple[str, ...]], str]:
@@ -174,11 +174,11 @@ async def _behind(client: Client, local: LocalQueue) -> tuple[ClusterQueue | Non
         return shared, [], f"Not seen: {error.message}"
 
 
-async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> list[Requests]:
-    """Prints what the job would wait for, as `why` would once it is there; answers what its pod sets need, if that is known.
-    Nothing for a kind that settings declare."""
+async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> Workload | None:
+    """Prints what the job would wait for, as `why` would once it is there; answers the Workload that it would have, if that
+    is known. None for a kind that settings declare."""
     from multikueue.cli.access.manager_settings import load_settings
-    from multikueue.cli.workload.quota import explained, fetch_objects, in_words, requested
+    from multikueue.cli.workload.quota import explained, fetch_objects, in_words
     from multikueue.errors import Forbidden
 
     try:
@@ -187,10 +187,10 @@ async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> list
         workload = await _foreseen(client, job, should_count_system_classes=system)
     except Forbidden as error:
         note(f"Not seen: {error.message}")
-        return []
+        return None
     if workload is None or isinstance(workload, str):
         note(workload or f"What it would wait for is not known of {job['kind']} here")
-        return []
+        return None
     settings = load_settings(config)
     objects, forbidden = await fetch_objects(client, workload.metadata.namespace, settings)
     if forbidden:
@@ -200,22 +200,40 @@ async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> list
     if found is not None:
         waits = found.problem or found.behind or found.lacks
         say(f"  {in_words(found) if waits else f'It would get quota of ClusterQueue {found.cluster_queue} at once.'}")
-    return requested(objects, workload, settings)
+    return workload
 
 
-async def _foresee_excesses(
-    call: _Call, client: Client, clusters: list[tuple[str, ...]], queue: ObjectKey, pod_sets: list[Requests]
+async def _foresee_workers(
+    call: _Call, client: Client, clusters: list[tuple[str, ...]], queue: ObjectKey, workload: Workload
 ) -> None:
-    """Prints which workers are too small by the quota of their queues, as far as the user may read these."""
-    from multikueue.cli.workload.prospects import excesses
+    """Prints which workers are too small by the quota of their queues, and where the job's pods would be others than those
+    that are counted, as far as the user may read what that depends on."""
+    from multikueue.cli.access.manager_settings import load_settings
+    from multikueue.cli.workload.pod_policies import read_policies, unread
+    from multikueue.cli.workload.prospects import foresights
+    from multikueue.cli.workload.quota import demand_by, requested
+    from multikueue.manager.engine import engine_of
+    from multikueue.quota.visibility.differences import differences_for
 
+    settings, ours = load_settings(call.config), await read_policies(client, (queue.namespace,))
     connected = [name for name, state in clusters if state == "True"]
     reach = WorkerAccess(manager=call.target, namespace=call.secrets_namespace)
-    found, unseen = await excesses(client, reach, connected, queue, pod_sets)
-    if found and len(found) == len(clusters):
+    pod_sets = requested(demand_by(ours, workload, settings), workload)
+    found, unseen = await foresights(client, reach, connected, queue, pod_sets)
+    excesses = {name: each.excess for name, each in found.items() if each.excess}
+    if excesses and len(excesses) == len(clusters):
         print("  No worker can ever hold it.")
-    for name, why in found.items():
+    for name, why in excesses.items():
         print(f"  {name} can never hold it ({why}).")
+    devices = engine_of(settings.quota).devices if settings is not None else None
+    for name, each in found.items():
+        count = partial(demand_by, workload=workload, settings=settings)
+        for difference in differences_for(workload, ours, each.policies, count, devices):
+            say(f"  On {name}, {difference.subject}: {difference}.")
+        if forbidden := unread(each.policies):
+            note(f"Not compared with {name}: {', '.join(forbidden)}, because the account may not list them there")
+    if forbidden := unread(ours):
+        note(f"Not compared: {', '.join(forbidden)}, because you may not list them on the manager")
     if unseen:
         note(f"Not seen: queues of {', '.join(unseen)}: {next(iter(unseen.values()))}")
 

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
     from multikueue.cli.workload.quota import Requests
     from multikueue.kube.cluster_client import ClusterClient
+    from multikueue.quota.visibility.differences import PodPolicies
 
-__all__ = ["excesses", "prospects", "row", "sentence"]
+__all__ = ["Foresight", "foresights", "prospects", "row", "sentence"]
 
 CLUSTER_TIMEOUT = timedelta(seconds=10)
 """The time for one cluster: a user at a screen would rather see the others."""
@@ -119,18 +120,27 @@ async def prospects(
     return [found[name] for name in names], inquiry.unseen
 
 
-async def excesses(
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """What a worker has for a job that is not there yet: what the job needs beyond all that its queue there could ever use
+    (empty: nothing), and what pods are made by there."""
+
+    excess: str
+    policies: PodPolicies
+
+
+async def foresights(
     manager: ClusterClient,
     reach: WorkerAccess,
     names: Collection[str],
     queue: ObjectKey,
     pod_sets: Collection[Requests],
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Before there are copies: what is needed beyond all that a worker's queue could ever use, by worker; and the workers
-    that could not be read, with the reasons."""
+) -> tuple[dict[str, Foresight], dict[str, str]]:
+    """By worker; and the workers that could not be read, with the reasons."""
+    from multikueue.cli.workload.pod_policies import read_policies
     from multikueue.cli.workload.quota import excess
 
-    found, unseen, limiter = dict[str, str](), dict[str, str](), anyio.CapacityLimiter(AT_ONCE)
+    found, unseen, limiter = dict[str, Foresight](), dict[str, str](), anyio.CapacityLimiter(AT_ONCE)
 
     async def ask(name: str) -> None:
         try:
@@ -139,18 +149,20 @@ async def excesses(
                     async with reach.connect(manager, name) as worker:
                         local = (await worker.client.list(LOCAL_QUEUES, namespace=queue.namespace)).items
                         shared = (await worker.client.list(CLUSTER_QUEUES)).items
+                        policies = await read_policies(worker.client, (queue.namespace,))
         except TimeoutError:
             unseen[name] = f"no answer within {CLUSTER_TIMEOUT.total_seconds():g} s"
         except MultiKueueError as error:
             unseen[name] = str(error)
         else:
             ours = {each.spec.cluster_queue for each in local if each.key == queue}
-            found[name] = next((excess(pod_sets, each) for each in shared if each.metadata.name in ours), "")
+            most = next((excess(pod_sets, each) for each in shared if each.metadata.name in ours), "")
+            found[name] = Foresight(most, policies)
 
     async with spinner(f"asking {len(names)} clusters"), anyio.create_task_group() as tasks:
         for name in names:
             tasks.start_soon(ask, name)
-    return {name: found[name] for name in names if found.get(name)}, dict(sorted(unseen.items()))
+    return {name: found[name] for name in names if name in found}, dict(sorted(unseen.items()))
 
 
 @dataclass(slots=True)

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.cache.tree import CellQuota
     from multikueue.quota.engine import Engine
+    from multikueue.quota.requests.amounts import Demand
+    from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.quota.visibility.explain import Explanation, Shortage
     from multikueue.settings import Settings
 
-__all__ = ["Objects", "Requests", "excess", "explained", "fetch_objects", "in_words", "requested"]
+__all__ = ["Objects", "Requests", "demand_by", "excess", "explained", "fetch_objects", "in_words", "requested"]
 
 Objects = dict[str, list[tuple[dict[str, Any], Any]]]
 """Objects by the plural of their kind: each as the server sent it, and as a value."""
@@ -67,17 +69,23 @@ def explained(objects: Objects, workload: Workload, settings: Settings | None) -
     return explain(_engine(objects, settings).view, workload.key, now())
 
 
-def requested(objects: Objects, workload: Workload, settings: Settings | None) -> list[Requests]:
+def requested(demand: Demand, workload: Workload) -> list[Requests]:
     """What each pod set needs at the least. Nothing is known with partial admission, where fewer pods may do."""
-    from multikueue.api.kinds import DEVICE_CLASSES, LIMIT_RANGES, RESOURCE_CLAIM_TEMPLATES, RUNTIME_CLASSES
     from multikueue.api.kueue.workload import workload_spec
 
     if any(pod_set.min_count is not None for pod_set in workload_spec(workload).pod_sets):
         return []
-    pods = (LIMIT_RANGES, RUNTIME_CLASSES, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES)
-    rules = {kind.plural: objects.get(kind.plural, []) for kind in pods}
+    return [each.requests for each in demand.pod_sets]
+
+
+def demand_by(policies: PodPolicies, workload: Workload, settings: Settings | None) -> Demand:
+    """What a workload that waits demands, as the manager counts, if pods are made by these policies."""
+    from multikueue.quota.requests.amounts import Demand
+    from multikueue.quota.visibility.differences import COUNTED
+
+    rules: Objects = {field: [({}, each) for each in getattr(policies, field) or ()] for field in COUNTED}
     waiting = _engine({**rules, "workloads": [({}, workload)]}, settings).view.pending_workload(workload.key)
-    return [each.requests for each in waiting.demand.pod_sets] if waiting is not None else []
+    return waiting.demand if waiting is not None else Demand()
 
 
 def _engine(objects: Objects, settings: Settings | None) -> Engine:

@@ -1,8 +1,6 @@
-"""A kind as written in the settings or in its CustomResourceDefinition, to its declaration."""
+"""A kind as written in the settings, to its declaration."""
 
 from __future__ import annotations
-
-import msgspec
 
 from multikueue.jobs.integrations.external import plural
 from multikueue.jobs.kinds.declared.declaration import Declaration, Rule
@@ -10,17 +8,7 @@ from multikueue.jobs.kinds.declared.pod_sets import DeclaredContainer, Pods
 from multikueue.jobs.kinds.declared.status import StateRule, state_of
 from multikueue.settings import DeclaredKind, DeclaredPods, DeclaredRule
 
-__all__ = ["NOTHING", "Annotated", "declaration_of"]
-
-
-class Annotated(msgspec.Struct, frozen=True):
-    """The kinds that definitions declare, and the names (`Kind.name`) of kinds with an invalid declaration."""
-
-    kinds: tuple[Declaration, ...] = ()
-    unclear: frozenset[str] = frozenset()
-
-
-NOTHING = Annotated()
+__all__ = ["declaration_of"]
 
 
 def declaration_of(own: DeclaredKind) -> Declaration:

@@ -17,7 +17,6 @@ from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.api.kueue.concurrent_admission import parent_of
 from multikueue.api.kueue.unadmitted import OF_CYCLES, PENDING
 from multikueue.api.kueue.workload import (
     CLASS_VALUE_ANNOTATION,
@@ -41,7 +40,6 @@ from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.copy_retention import copy_retention_problem
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.jobs import release
-from multikueue.controllers.workloads.variants import in_family
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.decide import Decision, decide, nominate, plan
 from multikueue.dispatch.group import fit
@@ -150,9 +148,7 @@ class Workloads(msgspec.Struct, frozen=True):
             should_check_gates=store.engine.should_check_gates,
             reasons=store.engine.reasons,
         )
-        return lifecycle.step(
-            local, facts if store.families is None else in_family(facts, local, store, store.families)
-        )
+        return lifecycle.step(local, facts)
 
     def _job_facts(self, local: Workload, job: AnyJob | None, group: Group, now: datetime) -> lifecycle.JobFacts:
         store = self.context.store
@@ -278,8 +274,8 @@ class Workloads(msgspec.Struct, frozen=True):
             return
         spec = workload_spec(local)
         ref = spec.priority_class_ref
-        if ref is None or ref.kind != kinds.WORKLOAD_PRIORITY_CLASSES.kind or parent_of(local) is not None:
-            return  # a variant has the priority of its parent
+        if ref is None or ref.kind != kinds.WORKLOAD_PRIORITY_CLASSES.kind:
+            return
         found = store.priority_classes.get(ObjectKey("", ref.name))
         known = local.metadata.annotations.get(CLASS_VALUE_ANNOTATION)
         if found is None or str(found.value) == known:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.kueue.concurrent_admission import PARENT_LABEL
 from multikueue.api.kueue.workload import (
     ATTEMPT_ANNOTATION,
     DEACTIVATION_TARGET,
@@ -24,7 +23,6 @@ from multikueue.api.values.canonical import terse
 from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.copies import preemption_gates
 
-_KEPT_HOME = frozenset({JOB_UID_LABEL, PARENT_LABEL})
 _PRIORITY_FIELDS = ("priority", "priorityClassRef")
 _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")
 
@@ -32,10 +30,9 @@ _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")
 def copy_body(local: Workload, *, origin: str, attempt: str, is_gated: bool = False) -> dict[str, Any]:
     """The Workload to create on a worker: our labels and marks, and the spec byte for byte, or behind our gate.
 
-    The owner's UID label is left out: no such owner exists on the worker; so is the mark of a parent, which has no variants
-    there.
+    The owner's UID label is left out: no such owner exists on the worker.
     """
-    labels = {k: v for k, v in local.metadata.labels.items() if k not in _KEPT_HOME}
+    labels = {k: v for k, v in local.metadata.labels.items() if k != JOB_UID_LABEL}
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Workload",

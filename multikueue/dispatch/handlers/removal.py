@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from multikueue.api.kueue.concurrent_admission import parent_of
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import Workload, is_made_of_another
 from multikueue.dispatch.copies.plan import Absent, Alone, Desired
 from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.group.phases import View
@@ -43,9 +42,9 @@ def _uids(remote: Remote) -> frozenset[str]:
 
 
 def _copy(remote: Remote) -> Workload | None:
-    """Its copy; but a variant is the worker's: its Kueue gave it all labels of the copy, ours too (KEP 8691)."""
+    """Its copy. What the worker's Kueue makes of a copy has all its labels, ours too, and is the worker's."""
     copy = remote.workload
-    return None if copy is None or (copy.metadata.owner_references and parent_of(copy) is not None) else copy
+    return None if copy is None or (copy.metadata.owner_references and is_made_of_another(copy)) else copy
 
 
 def job_removal(remote: Remote, why: str) -> Iterator[Desired]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from multikueue.api.jobs.job import AnyJob, JobKey
@@ -41,8 +41,7 @@ GATED = frozenset({"pod", "statefulset"})
 class Adapters:
     """The adapters in use, and the `templates`. Raises ValueError if two are for the same kind.
 
-    The adapter of Pods brings that of Pod groups, which are no kind in any API. `unclear` names the kinds (`Kind.name`)
-    that are enabled but cannot be in use now: their objects must be left alone. `has_identifier_annotations`: as in
+    The adapter of Pods brings that of Pod groups, which are no kind in any API. `has_identifier_annotations`: as in
     `Compatibility`.
     """
 
@@ -51,10 +50,9 @@ class Adapters:
         adapters: Iterable[Adapter],
         templates: Iterable[Admitting] = (),
         *,
-        unclear: Collection[str] = (),
         compatibility: Compatibility = NEWEST,
     ) -> None:
-        self._all, self.templates, self._unclear = tuple(adapters), tuple(templates), unclear
+        self._all, self.templates = tuple(adapters), tuple(templates)
         self.has_identifier_annotations = compatibility.has_identifier_annotations
         groups = GroupOfPods(most_pod_sets=compatibility.most_pod_sets)
         known = (*self._all, groups) if any(isinstance(each, PlainPod) for each in self._all) else self._all
@@ -85,10 +83,6 @@ class Adapters:
     def owner(self, api_version: str, kind: str) -> Adapter | None:
         """The adapter of the kind that an owner reference names; None if it is no kind in use."""
         return self._by_owner.get((api_version, kind))
-
-    def is_unclear(self, api_version: str, kind: str) -> bool:
-        """Whether the kind that an owner reference names is enabled, but cannot be in use now."""
-        return f"{kind}.{api_version.partition('/')[0]}" in self._unclear
 
     def resource(self, group: str, plural: str) -> Admitting | None:
         """The webhook rules of the kind that an admission request names, in any version; None if there are none."""

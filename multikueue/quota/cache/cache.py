@@ -6,21 +6,20 @@ only assumes. Pending workloads belong to the queue manager; the engine tells it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
-from multikueue.api.kueue.concurrent_admission import flavor_of, parent_of, policy_of
 from multikueue.api.kueue.queues import BACKFILL_ANNOTATION, ClusterQueue, Cohort, LocalQueue
-from multikueue.api.kueue.slices import is_elastic, job_of, replaced_key
+from multikueue.api.kueue.slices import job_of, replaced_key
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Admission, Workload, WorkloadSpec
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.budgets import Budgets
 from multikueue.quota.cache.catalog import Catalog
 from multikueue.quota.cache.consumed_resources import USAGE_BASED, ConsumedResources, UsageDecay
-from multikueue.quota.cache.reservations import Reordered, Reservation, Reservations, Variant, admission_amounts
+from multikueue.quota.cache.reservations import Reordered, Reservation, Reservations, admission_amounts
 from multikueue.quota.cache.slice_replacements import SliceReplacements
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
@@ -44,10 +43,7 @@ class QuotaCache:
         slice_replacements: SliceReplacements | None = None,
         compatibility: Compatibility = NEWEST,
         should_ignore_undeclared: bool = False,
-        has_variants: bool = False,
     ) -> None:
-        self.has_variants = has_variants
-        """Whether there is Concurrent Admission."""
         self.catalog = Catalog()
         self.forest = Forest()
         self.reservations = Reservations()
@@ -256,7 +252,6 @@ class QuotaCache:
             is_protected=self.is_protected(workload),
             ends_by=min(filter(None, (time_is_up(workload.status, spec), end_of(workload.status))), default=None),
             job=self.job_of(workload),
-            variant=self.variant(workload),
         )
 
     def is_protected(self, workload: Workload) -> bool:
@@ -277,32 +272,6 @@ class QuotaCache:
             return reservations
         usage = self.history.usage
         return Reordered(sorted(reservations, key=lambda each: (not each.is_evicted, -usage(each.local_queue))))
-
-    # --- parents and variants (KEP 8691) ---
-
-    def has_policy(self, queue: str | None) -> bool:
-        """Whether work of that ClusterQueue has variants."""
-        known = self.catalog.queues.get(queue) if self.has_variants and queue is not None else None
-        return known is not None and policy_of(known.spec) is not None
-
-    def is_parent(self, workload: Workload, queue: str | None) -> bool:
-        """Whether variants have quota in that ClusterQueue for the workload, which itself does not queue. An elastic job,
-        whose slices replace each other, has no variants."""
-        return self.has_policy(queue) and parent_of(workload) is None and not is_elastic(workload)
-
-    def variant(self, workload: Workload) -> Variant | None:
-        """The family of a variant; None without Concurrent Admission."""
-        parent = parent_of(workload) if self.has_variants else None
-        return Variant(parent.uid, flavor_of(workload)) if parent is not None else None
-
-    def admitted_siblings(self, parent: str, queue: str) -> Iterator[tuple[Variant, Reservation]]:
-        """The variants of a parent that are admitted, or will be with the next write."""
-        for each in self.reservations.in_queue(queue):
-            if each.variant is not None and each.variant.parent == parent and self._is_admitted(each, each.variant):
-                yield each.variant, each
-
-    def _is_admitted(self, reservation: Reservation, variant: Variant) -> bool:
-        return reservation.is_admitted or not self.catalog.own_checks(reservation.cluster_queue, (variant.flavor,))
 
     # --- slices of elastic jobs ---
 

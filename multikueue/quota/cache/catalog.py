@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from multikueue.api.kubernetes.builtins import Namespace
-from multikueue.api.kueue.admission_checks import CONTROLLER_NAME, AdmissionCheck
+from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, ResourceFlavor
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.status import Problem, check_names, cluster_queue_problems, flavor_names
@@ -122,15 +122,6 @@ class Catalog:
             if not rule.on_flavors
             or (assigned & set(rule.on_flavors) if assigned else everywhere <= set(rule.on_flavors))
         )
-
-    def own_checks(self, queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
-        """The checks that a variant with these flavors needs: all but those that dispatch, which its parent passes."""
-        return tuple(name for name in self.required_checks(queue, flavors) if not self.is_dispatching(name))
-
-    def is_dispatching(self, check: str) -> bool:
-        """Whether it is a check of MultiKueue."""
-        known = self._checks.get(check)
-        return known is not None and known.spec.controller_name == CONTROLLER_NAME
 
     def _inspect_those_with(self, name: str, names: Callable[[ClusterQueue], set[str]]) -> tuple[str, ...]:
         concerned = [queue for queue in self._queues.values() if name in names(queue)]

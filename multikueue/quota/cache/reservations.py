@@ -24,19 +24,12 @@ EvictionRank = tuple[bool, int, float, str, ObjectKey]
 _UNRANKED: EvictionRank = (False, 0, 0.0, "", ObjectKey("", ""))
 
 
-class Variant(msgspec.Struct, frozen=True):
-    """The UID of the parent of a variant, and the variant's flavor (KEP 8691)."""
-
-    parent: str
-    flavor: str
-
-
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     """The reservation of one workload. It counts from the moment a cycle assumes it until the quota is released.
 
     `since` is its queue time, `reserved_at` when it got the quota. `is_evicted`: it is about to go. `is_protected`: it is
     exempt from preemption. `ends_by`: when it has to be gone, if that is known. `job`: the UID of the job that it is a
-    slice of, with elastic jobs. `variant`: of which parent it is one, if it is.
+    slice of, with elastic jobs.
     """
 
     key: ObjectKey
@@ -52,7 +45,6 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     is_protected: bool = False
     ends_by: datetime | None = None
     job: str = ""
-    variant: Variant | None = None
     eviction_rank: EvictionRank = _UNRANKED
     """The order of eviction in a queue: evicted first, then low priority, late reservation, UID, key; computed."""
 

@@ -43,9 +43,7 @@ class Progress(msgspec.Struct, frozen=True):
 @dataclass(slots=True, eq=False)
 class PendingWorkload:
     """A workload without quota, as last seen. Cycles change `progress`, `verdict` and `past`, and nothing else.
-    `replaces` is the slice that it replaces, if it is a slice of an elastic job. With Concurrent Admission, `parent` is the
-    UID of the Workload that it is a variant of, `flavors` are the only ones that it may use, empty: any, and `is_gated` says
-    that it must not preempt now."""
+    `replaces` is the slice that it replaces, if it is a slice of an elastic job."""
 
     workload: Workload
     spec: WorkloadSpec
@@ -55,9 +53,6 @@ class PendingWorkload:
     verdict: Verdict | None = None
     past: list[Progress] = field(default_factory=list)
     replaces: ObjectKey | None = None
-    parent: str = ""
-    flavors: tuple[str, ...] = ()
-    is_gated: bool = False
     key: ObjectKey = field(init=False)
     local_queue: ObjectKey = field(init=False)
 
@@ -113,7 +108,7 @@ class PendingWorkload:
         """Equal for all workloads of a queue, whatever their namespace, that ask for the same amounts on the same nodes with
         the same priority. A slice that replaces another needs less than it asks for, and is equal to none."""
         fewest = tuple(pod_set.min_count for pod_set in self.spec.pod_sets)
-        return self.rank[0], self.demand.shape, fewest, self.key if self.replaces is not None else None, self.flavors
+        return self.rank[0], self.demand.shape, fewest, self.key if self.replaces is not None else None
 
     def ask(self) -> Hashable:
         """Equal for all workloads of a queue that a cycle would refuse for the same reasons. A workload with an
@@ -134,5 +129,4 @@ class PendingWorkload:
             and mine.condition(EVICTED) == its.condition(EVICTED)
             and mine.condition(REQUEUED) == its.condition(REQUEUED)
             and self.requeue_at == other.requeue_at
-            and self.is_gated == other.is_gated
         )

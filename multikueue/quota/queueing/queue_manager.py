@@ -17,7 +17,6 @@ from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue
 from multikueue.quota.queueing.pending_queue import PendingQueue
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
-from multikueue.quota.queueing.variants import variant_of
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting, Demand
 from multikueue.quota.requests.counting import Counting
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules
@@ -166,8 +165,7 @@ class QueueManager:
         """The pending workload of an object. Raises InvalidObject if a quantity cannot be parsed."""
         rank = queue_rank(workload, spec.priority, should_keep_place=self._cache.should_keep_place)
         asked, old = self._demand(workload, spec), self._cache.replaced_by(workload)
-        waiting = PendingWorkload(workload, spec, asked, rank, replaces=old)
-        return variant_of(waiting, self._cache.catalog) if self._cache.has_variants else waiting
+        return PendingWorkload(workload, spec, asked, rank, replaces=old)
 
     def _demand(self, workload: Workload, spec: WorkloadSpec) -> Demand:
         reclaimed = workload.status.reclaimable_pods

@@ -138,7 +138,7 @@ def start_of(head: Head, holders: Iterable[Reservation], now: datetime) -> datet
     start = None
     for end, reservation in known:
         node.remove(reservation.amounts, log)
-        if assign(demand, head.queue, oracle=_no_help, allowed=head.waiting.flavors).mode is Mode.FIT:
+        if assign(demand, head.queue, oracle=_no_help).mode is Mode.FIT:
             start = end
             break
     log.roll_back()

@@ -14,7 +14,6 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.kueue.unadmitted import (
-    ADMISSION_GATED,
     MISCONFIGURED,
     WAITING_FOR_PREEMPTED_WORKLOADS,
     WAITING_FOR_QUOTA,
@@ -35,17 +34,14 @@ from multikueue.quota.scheduler.flavors import Assignment, assign
 from multikueue.quota.scheduler.partial import largest, reduced, reduction
 from multikueue.quota.scheduler.slices import bound, difference, sparing
 from multikueue.quota.workload.ordering import EntryRank, Rank, entry_rank
-from multikueue.quota.workload.outcome import LOST, OVERLAPPING, Cause, Eviction
-
-GATED_MESSAGE = "Workload requires preemption, but it's gated"
+from multikueue.quota.workload.outcome import LOST, OVERLAPPING, Eviction
 
 
 class Head(msgspec.Struct, frozen=True):
     """A workload at the head of its queue; `generation` as in `flavors.assign`.
 
     With a `problem` it is refused for that `reason`, whatever the quota, and told `quota_reserved_reason`. `replaced` is
-    the reservation of the slice that it replaces, if it is a slice of an elastic job. `worse` is its sibling that is admitted
-    with a less preferred flavor, if it is a variant.
+    the reservation of the slice that it replaces, if it is a slice of an elastic job.
     """
 
     waiting: PendingWorkload
@@ -55,7 +51,6 @@ class Head(msgspec.Struct, frozen=True):
     reason: Reason = Reason.GENERIC
     replaced: Reservation | None = None
     quota_reserved_reason: str = MISCONFIGURED
-    worse: Reservation | None = None
 
 
 class Reserve(msgspec.Struct, frozen=True):
@@ -70,7 +65,7 @@ class Refuse(msgspec.Struct, frozen=True):
     """The head goes back to its queue, and is told the granular `quota_reserved_reason`. `evictions` are new: they make
     room for it, once they are carried out.
 
-    `has_lost_targets`: it had preemption targets, but lost to another head. `is_gated`: it has some, and may not preempt.
+    `has_lost_targets`: it had preemption targets, but lost to another head.
     """
 
     head: Head
@@ -80,7 +75,6 @@ class Refuse(msgspec.Struct, frozen=True):
     resource_requests: tuple[PodSetRequest, ...]
     evictions: tuple[Eviction, ...] = ()
     has_lost_targets: bool = False
-    is_gated: bool = False
 
     @property
     def has_no_fit(self) -> bool:
@@ -179,7 +173,6 @@ def _judged(head: Head, demand: Demand, searches: Searches) -> _Entry:
         oracle=searches.oracle,
         generation=head.generation,
         progress=head.waiting.progress,
-        allowed=head.waiting.flavors,
     )
     if assignment.mode in (Mode.NO_FIT, Mode.FIT):
         return _Entry(head, assignment)
@@ -213,9 +206,6 @@ class _Round:
             if head.queue.spec.preemption.reclaim_within_cohort != "Any":
                 entry.node.add(_blocked(entry), self.log)
             return _refuse(head, assignment.message(), WAITING_FOR_QUOTA)
-        if entry.targets and waiting.is_gated:
-            gated = _refuse(head, GATED_MESSAGE, ADMISSION_GATED, reason=Reason.OF_ITSELF)
-            return replace(gated, is_gated=True)
         if self._has_overlap(entry):
             return _lose_contest(entry, OVERLAPPING)
         if entry.targets and not are_within(self.allowance, *self.leaving.values(), *entry.targets):
@@ -227,8 +217,6 @@ class _Round:
         if entry.targets:
             self.preemptors.append(entry)
             return _preempt(entry)
-        if head.worse is not None:
-            return _migrate(head, head.worse, assignment)
         if head.replaced is not None:
             self.replaced.add(head.replaced.key)
         return Reserve(head, assignment.admission(head.queue.name), assignment.usage)
@@ -286,20 +274,6 @@ def _preempt(entry: _Entry) -> Refuse:
         WAITING_FOR_PREEMPTED_WORKLOADS,
         reason=Reason.PENDING_PREEMPTION,
         evictions=evictions,
-    )
-
-
-def _migrate(head: Head, worse: Reservation, assignment: Assignment) -> Refuse:
-    """The variant waits until its sibling is gone, which runs on a less preferred flavor."""
-    uid = head.waiting.workload.metadata.uid or "UNKNOWN"
-    why = f"Evicted to accommodate a workload (UID: {uid}) due to migration to more favorable resource flavor"
-    eviction_of_it = Eviction(worse.key, Cause.MIGRATION, why, by=head.queue.name)
-    return _refuse(
-        head,
-        f"{assignment.message()}. Pending the migration of 1 workload(s)",
-        WAITING_FOR_PREEMPTED_WORKLOADS,
-        reason=Reason.PENDING_PREEMPTION,
-        evictions=() if worse.is_evicted else (eviction_of_it,),
     )
 
 

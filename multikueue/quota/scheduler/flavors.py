@@ -119,9 +119,8 @@ def assign(
     oracle: Oracle,
     generation: int = 0,
     progress: Progress | None = None,
-    allowed: tuple[str, ...] = (),
 ) -> Assignment:
-    """Flavors for a demand at current usage, of those `allowed` if any are named.
+    """Flavors for a demand at current usage.
 
     `generation` counts changes of the quota that the queue can use: an interrupted search resumes only at the same
     generation.
@@ -130,7 +129,7 @@ def assign(
         progress = None
     assignment = Assignment(generation=generation)
     for members in _pod_set_groups(demand.pod_sets):
-        search = _Search(queue, members, assignment.usage, oracle, progress, allowed)
+        search = _Search(queue, members, assignment.usage, oracle, progress)
         found = search.run()
         assignment.pod_sets += found
         for each in found:
@@ -159,9 +158,8 @@ class _Search:
         used: Mapping[FlavorResource, int],
         oracle: Oracle,
         progress: Progress | None,
-        allowed: tuple[str, ...],
     ) -> None:
-        self._queue, self._used, self._oracle, self._allowed = queue, used, oracle, allowed
+        self._queue, self._used, self._oracle = queue, used, oracle
         self._pod_sets = [pod_set for _, pod_set in members]
         self._requests = [p.with_pods() if queue.is_counting_pods else p.requests for p in self._pod_sets]
         self._need = _sum(self._requests)
@@ -220,9 +218,6 @@ class _Search:
         # A search may go on though its queue has fewer flavors now: without any it would pass for one that fits.
         for attempted in range(start if start < len(group.flavors) else 0, len(group.flavors)):
             flavor = group.flavors[attempted]
-            if self._allowed and flavor not in self._allowed:
-                reasons.append(f"skipping flavor {flavor} due to WorkloadAllowedResourceFlavorAnnotation annotation")
-                continue
             if why := self._unsuitable(flavor, group):
                 reasons.append(why)
                 self._no_fits.append(NO_MATCHING_FLAVOR)
@@ -234,13 +229,9 @@ class _Search:
                 break
             if self._is_preferred(grade, best_grade):
                 best, best_grade = graded, grade
-        tried = attempted if self._is_left(group.flavors[attempted + 1 :]) else -1
+        tried = attempted if attempted + 1 < len(group.flavors) else -1
         choices = {name: Choice(flavor, grade, tried) for name, (flavor, grade) in best.items()}
         return choices, [] if best_grade.mode is Mode.FIT else reasons
-
-    def _is_left(self, flavors: tuple[str, ...]) -> bool:
-        """Whether one of these may still be tried."""
-        return bool(flavors) and not (self._allowed and set(flavors).isdisjoint(self._allowed))
 
     def _unsuitable(self, name: str, group: FlavorGroup) -> str:
         flavor = self._queue.flavors.get(name)

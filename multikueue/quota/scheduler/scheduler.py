@@ -28,7 +28,6 @@ from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.queueing.queue_manager import QueueManager
 from multikueue.quota.scheduler.backfill import DEPTH, backfill, is_waiting_for_quota, passing, start_of
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
-from multikueue.quota.scheduler.variants import in_family
 from multikueue.quota.workload.ordering import EPOCH
 from multikueue.quota.workload.outcome import Eviction, Verdict
 from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
@@ -237,8 +236,7 @@ class Scheduler:
             return Head(waiting, queue, generation, problem, quota_reserved_reason=SUSPENDED)
         if problem := self._namespace_problem(waiting, name):
             return Head(waiting, queue, generation, problem, Reason.NAMESPACE_MISMATCH)
-        head = Head(waiting, queue, generation, waiting.demand.problem, replaced=self._replaced_by(waiting, name))
-        return in_family(head, self._cache.admitted_siblings(waiting.parent, name)) if waiting.parent else head
+        return Head(waiting, queue, generation, waiting.demand.problem, replaced=self._replaced_by(waiting, name))
 
     def misconfiguration(self, waiting: PendingWorkload, name: str) -> str:
         """Why no cycle would judge the workload at the head of that ClusterQueue, though the queue is well."""
@@ -341,7 +339,6 @@ class Scheduler:
                 is_protected=cache.is_protected(waiting.workload),
                 ends_by=until,
                 job=cache.job_of(waiting.workload),
-                variant=cache.variant(waiting.workload),
             ),
             waiting.demand,
             replaced,
@@ -351,7 +348,7 @@ class Scheduler:
         """Give the head back, and with it workloads that would get the same verdict."""
         waiting = decision.head.waiting
         reason = self._reasons.of(decision.quota_reserved_reason)
-        verdict = Verdict(decision.message, decision.resource_requests, reason, decision.is_gated)
+        verdict = Verdict(decision.message, decision.resource_requests, reason)
         if verdict.is_news_after(waiting.verdict):
             current.done.pending.append(waiting.key)
         waiting.verdict = verdict

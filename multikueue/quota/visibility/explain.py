@@ -14,8 +14,6 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 
-from msgspec.structs import replace
-
 from multikueue.api.kueue.workload import QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey, Value
 from multikueue.api.values import quantity
@@ -111,25 +109,10 @@ class Explanation(Value):
 
 
 def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | None:
-    """Why a workload has no quota; None if it waits for none. Usage is the same before and after. A parent waits by its
-    variants (KEP 8691): it lacks what any of them does, and the rest is of the most preferred one."""
+    """Why a workload has no quota; None if it waits for none. Usage is the same before and after."""
     waiting = view.pending_workload(key)
-    if waiting is not None:
-        return _explain(view, waiting, now)
-    found = [_explain(view, variant, now) for variant in view.variants_of(key)]
-    if not found:
+    if waiting is None:
         return None
-    return replace(
-        next((each for each in found if not each.problem), found[0]),
-        workload=str(key),
-        lacks=tuple(lack for each in found for lack in each.lacks),
-        endings=next((each.endings for each in found if each.endings), ()),
-        partial=any(each.partial for each in found),
-    )
-
-
-def _explain(view: QuotaView, waiting: PendingWorkload, now: datetime) -> Explanation:
-    key = waiting.key
     local_queue = view.local_queue(waiting.local_queue)
     queue_name = local_queue.spec.cluster_queue if local_queue else ""
     known = partial(Explanation, workload=str(key), cluster_queue=queue_name)
@@ -214,7 +197,7 @@ class _Inquiry:
         self.rules = self.view.rules(self.now)
         searches = Searches(self.head.waiting, self.head.queue, self.rules)
         waiting = self.head.waiting
-        self.assignment = assign(waiting.demand, self.head.queue, oracle=searches.oracle, allowed=waiting.flavors)
+        self.assignment = assign(waiting.demand, self.head.queue, oracle=searches.oracle)
 
     @property
     def node(self) -> Node:
@@ -240,7 +223,7 @@ class _Inquiry:
                 if amount and not self.head.queue.should_ignore_undeclared:
                     yield lack(flavor="", problem="no flavor of the ClusterQueue has it")
                 continue
-            for name in self._allowed(group.flavors):
+            for name in group.flavors:
                 flavor = self.head.queue.flavors.get(name)
                 keys = group.label_keys.get(name, frozenset())
                 why = "not found" if flavor is None else unsuitable(each.pod_set.nodes, flavor, keys)
@@ -377,7 +360,7 @@ class _Inquiry:
 
     def _has_room(self) -> bool:
         waiting = self.head.waiting
-        found = assign(waiting.demand, self.head.queue, oracle=_no_help, allowed=waiting.flavors)
+        found = assign(waiting.demand, self.head.queue, oracle=_no_help)
         return found.mode is Mode.FIT
 
     def _users(self) -> list[_User]:
@@ -390,12 +373,7 @@ class _Inquiry:
         queue = self.head.queue
         resources = {name for pod_set in self.head.waiting.demand.pod_sets for name in pod_set.with_pods()}
         groups = ((name, queue.group_of[name]) for name in resources if name in queue.group_of)
-        return frozenset((flavor, name) for name, group in groups for flavor in self._allowed(group.flavors))
-
-    def _allowed(self, flavors: Iterable[str]) -> tuple[str, ...]:
-        """Those flavors that the workload may use."""
-        allowed = self.head.waiting.flavors
-        return tuple(name for name in flavors if not allowed or name in allowed)
+        return frozenset((flavor, name) for name, group in groups for flavor in group.flavors)
 
     def _fewest(self, users: list[_User], log: UndoLog) -> int:
         """How many users, from the first on, have to be gone so that the workload fits; 0: not even all of them are

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from multikueue.api.kueue.concurrent_admission import parent_key
 from multikueue.api.kueue.queues import ClusterQueue, CohortStatus, FairSharingStatus, LocalQueue, QueueStatus
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache import status
@@ -53,14 +52,6 @@ class QuotaView:
         """A pending workload, whether it is in a queue or not."""
         return self._queues.get(key)
 
-    def variants_of(self, key: ObjectKey) -> tuple[PendingWorkload, ...]:
-        """The variants that a parent waits by (KEP 8691), that for the most preferred flavor first; none if one is
-        admitted, as the parent has its quota then."""
-        for name in filter(self._cache.has_policy, self._cache.catalog.queues):
-            if found := tuple(each for each in self.waiting_in(name) if parent_key(each.workload) == key):
-                return () if any(self._cache.admitted_siblings(found[0].parent, name)) else found
-        return ()
-
     def head(self, waiting: PendingWorkload, cluster_queue: str) -> Head:
         """A workload as a cycle would see it at the head of that ClusterQueue, which must be known."""
         self._cache.build()
@@ -90,15 +81,6 @@ class QuotaView:
     def required_checks(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
         """The checks a workload with these flavors needs, in spec order; without flavors, those that apply to all."""
         return self._cache.catalog.required_checks(cluster_queue, flavors)
-
-    def checks_of_variant(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
-        """The checks that a variant with these flavors needs (KEP 8691)."""
-        return self._cache.catalog.own_checks(cluster_queue, flavors)
-
-    def checks_of_parent(self, cluster_queue: str, flavors: Iterable[str]) -> tuple[str, ...]:
-        """The checks that are left to a parent whose variant has these flavors: those that dispatch."""
-        catalog = self._cache.catalog
-        return tuple(name for name in catalog.required_checks(cluster_queue, flavors) if catalog.is_dispatching(name))
 
     def quotas(self, cluster_queue: str) -> Mapping[FlavorResource, CellQuota]:
         """The quotas of a ClusterQueue."""

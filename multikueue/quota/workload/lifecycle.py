@@ -15,8 +15,6 @@ from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
-from multikueue.api.kueue.concurrent_admission import GATE
-from multikueue.api.kueue.preemption_gates import BLOCKED, opened_at, with_state
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.unadmitted import (
     ADMISSION_GATED,
@@ -34,7 +32,6 @@ from multikueue.api.kueue.workload import (
     DEACTIVATION_TARGET,
     EVICTED,
     FINISHED,
-    FLAVOR_MIGRATION,
     JOB_UID_LABEL,
     OUT_OF_TIME,
     PODS_FAILED,
@@ -61,7 +58,7 @@ from multikueue.api.values.foreign import moment
 from multikueue.quota.workload import readiness, transitions
 from multikueue.quota.workload.budget import keep_time
 from multikueue.quota.workload.ends import end_of, keep_end, time_is_up
-from multikueue.quota.workload.outcome import Cause, Eviction, Verdict, is_news
+from multikueue.quota.workload.outcome import Eviction, Verdict, is_news
 from multikueue.quota.workload.readiness import REQUEUING_LIMIT_EXCEEDED, WaitForPodsReady
 from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 from multikueue.quota.workload.transitions import evict, put_condition, synchronise_admitted
@@ -74,7 +71,6 @@ __all__ = [
     "Scheduling",
     "SliceFacts",
     "Step",
-    "VariantFacts",
     "evict",
     "step",
     "synchronise_admitted",
@@ -92,8 +88,6 @@ _LONGEST_DELAY = 2**31 - 1
 
 _FIRST_LOOK = timedelta(seconds=2)
 """The time after its creation in which a workload is usually judged; one behind the head of its queue may never be."""
-_MIGRATION = timedelta(minutes=5)
-"""The time in which a preferred variant takes over. Kueue waits for ever, even if that one lost its quota to others."""
 
 _RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
 """Reasons of Requeued=False that end with the back-off (quota-engine 4.4)."""
@@ -103,7 +97,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     """The scheduler's decisions about the workload.
 
     `until`: with the reservation, when it has to be gone. `preemption`: another workload is to get its quota.
-    `loss`: why it has to give its quota up, as reason and message. `misconfiguration`: why no cycle would judge it, whatever
+    `misconfiguration`: why no cycle would judge it, whatever
     the quota. `uncounted`: why it does not even queue: its devices cannot be counted. `is_switched_off`: it was inactive
     for a moment, in which another one may have got its quota. `required_checks` are those of the present reservation or
     admission, else those for all flavors.
@@ -112,7 +106,6 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     reservation: Admission | None = None
     until: datetime | None = None
     preemption: Eviction | None = None
-    loss: Finish | None = None
     is_switched_off: bool = False
     verdict: Verdict | None = None
     misconfiguration: str = ""
@@ -156,18 +149,6 @@ class SliceFacts(msgspec.Struct, frozen=True, kw_only=True):
 NO_SLICES = SliceFacts()
 
 
-class VariantFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a variant (KEP 8691). `opens_gate`: its preemption gate is to be opened; `gates_again_after`: when to look at gates
-    again. `pods_ready`: whether the pods of its parent are ready, while it runs by this variant."""
-
-    opens_gate: bool = False
-    gates_again_after: timedelta | None = None
-    pods_ready: Condition | None = None
-
-
-NO_VARIANT = VariantFacts()
-
-
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All that a step may know beside the workload.
 
@@ -182,7 +163,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     queues: Queues
     job: JobFacts
     slices: SliceFacts = NO_SLICES
-    variant: VariantFacts = NO_VARIANT
     compatibility: Compatibility = NEWEST
     retry_backoff: timedelta | None = None
     wait_for_pods_ready: WaitForPodsReady | None = None
@@ -243,7 +223,6 @@ class _Step:
             self.live()
         self.reclaim()
         self.look_at_pods()
-        self.take_over_pods_ready()
         self.look_for_members()
 
     def live(self) -> None:
@@ -259,7 +238,6 @@ class _Step:
             return
         self.requeue()
         if not self.has(QUOTA_RESERVED):
-            self.see_to_gate()
             self.explain()
             self.list_checks()
             self.admit()
@@ -352,7 +330,6 @@ class _Step:
         if self.facts.slices.stays is not None:
             self.status = replace(self.status, cluster_name=self.facts.slices.stays)
         self.status = keep_end(self.status, self.facts.scheduling.until, generation=self.generation, now=self.now)
-        self.unblock()
         message = f"Quota reserved in ClusterQueue {admission.cluster_queue}, wait time since queued was"
         self.add_event("Normal", QUOTA_RESERVED, f"{message} {self.seconds_since(since)}s")
 
@@ -404,32 +381,6 @@ class _Step:
         found = readiness.finding(self.status, are_ready=self.facts.job.ready_pods >= self.pods_wanted)
         self.put(PODS_READY, found.status, reason=found.reason, message=found.message)
 
-    def see_to_gate(self) -> None:
-        """Open the preemption gate of a variant whose turn it is to preempt."""
-        if self.facts.variant.opens_gate:
-            self.status = with_state(self.status, GATE, "Open", self.now)
-            self.add_event("Normal", "PreemptionUngatedVariant", "Opened the preemption gate of the variant")
-        if self.facts.variant.gates_again_after is not None:
-            self.due.append(self.now + self.facts.variant.gates_again_after)
-
-    def unblock(self) -> None:
-        """It does not wait at a preemption gate any more."""
-        if is_true(self.status.conditions, BLOCKED):
-            self.put(BLOCKED, "False", reason=QUOTA_RESERVED, message="It does not wait at its preemption gates")
-
-    def close_gates(self) -> None:
-        """The next attempt of an evicted variant has to wait for its turn again."""
-        self.unblock()
-        if opened_at(replace(self.workload, status=self.status), GATE) is not None:
-            self.status = with_state(self.status, GATE, "Closed", self.now)
-
-    def take_over_pods_ready(self) -> None:
-        """The pods of a variant are those of its parent."""
-        said = self.facts.variant.pods_ready
-        if said is not None and said.status in ("True", "False"):
-            value: Literal["True", "False"] = "True" if said.status == "True" else "False"
-            self.put(PODS_READY, value, reason=said.reason, message=said.message)
-
     def look_for_members(self) -> None:
         """Set WaitingForReplacementPods: whether a group of Pods lacks members, and why they went."""
         if self.facts.job.replaceable is None:
@@ -456,7 +407,6 @@ class _Step:
         rules = (
             self.evict_if_deactivated,
             self.evict_if_preempted,
-            self.evict_if_lost,
             self.evict_if_backfilled_for_too_long,
             self.deactivate_if_rejected,
             self.evict_if_retried,
@@ -479,22 +429,11 @@ class _Step:
         if not self.workload.has(QUOTA_RESERVED):
             self.due.append(self.now)  # the reservation is written first: otherwise it would pass for one still to come
             return False
-        if eviction.cause is Cause.MIGRATION:
-            self.evict(FLAVOR_MIGRATION, eviction.message)
-            return True
         self.status = transitions.preempt(self.status, eviction, generation=self.generation, now=self.now)
-        self.close_gates()
         self.status = keep_time(self.status, self.facts.queues.cluster_queue, generation=self.generation, now=self.now)
         self.add_event("Normal", "EvictedDueToPreempted", eviction.message)
         self.add_event("Normal", PREEMPTED, eviction.message)
         return True
-
-    def evict_if_lost(self) -> bool:
-        """Evict a parent whose variant has lost the quota that it has."""
-        loss = self.facts.scheduling.loss
-        if loss is not None:
-            self.evict(loss.reason, loss.message)
-        return loss is not None
 
     def evict_if_backfilled_for_too_long(self) -> bool:
         """Evict a backfilled workload when the head that it passed is to start, however late it started itself."""
@@ -615,13 +554,6 @@ class _Step:
         elif requeued.reason == INADMISSIBLE and not self.facts.scheduling.uncounted:
             for condition in (REQUEUED, QUOTA_RESERVED):
                 self.status = replace(self.status, conditions=without_condition(self.status.conditions, condition))
-        elif requeued.reason == FLAVOR_MIGRATION and not self.is_waiting_for(self.migration_until(requeued)):
-            self.put(REQUEUED, "True", reason="MigrationFinished", message="The time of the migration is over")
-
-    def migration_until(self, requeued: Condition) -> datetime | None:
-        """Until when a variant that made room for a sibling stays out of the queue, whether that one started or not."""
-        since = requeued.last_transition_time
-        return since + _MIGRATION if since is not None else None
 
     def explain(self) -> None:
         """Say why a workload without quota has none."""
@@ -640,8 +572,6 @@ class _Step:
         before, told = self.status, find_condition(self.status.conditions, QUOTA_RESERVED)
         if told is None or self.is_news(verdict, told):
             self.put(QUOTA_RESERVED, "False", reason=verdict.reason, message=verdict.message)
-        if verdict.is_gated:
-            self.put(BLOCKED, "True", reason="PreemptionGated", message=verdict.message)
         if verdict.reason in (WAITING, WAITING_FOR_PODS_READY):
             return
         if self.status.resource_requests != verdict.resource_requests:
@@ -678,7 +608,7 @@ class _Step:
         """A gated workload queues once nobody holds it back any more (Kueue 0.19). Returns whether somebody does."""
         gates = admission_gates(self.workload.metadata) if self.facts.should_check_gates else ""
         told = find_condition(self.status.conditions, QUOTA_RESERVED)
-        was_gated = told is not None and told.reason == ADMISSION_GATED and not self.has(BLOCKED)
+        was_gated = told is not None and told.reason == ADMISSION_GATED
         if gates:
             self.put(QUOTA_RESERVED, "False", reason=ADMISSION_GATED, message=f"Admission is gated by: {gates}")
             if not was_gated:
@@ -747,7 +677,6 @@ class _Step:
         self.status = evict(
             self.status, reason=reason, message=message, cause=cause, generation=self.generation, now=self.now
         )
-        self.close_gates()
         because = f"DueTo{cause}" if cause and reason == DEACTIVATED else ""
         self.add_event("Normal", f"EvictedDueTo{reason}{because}", message)
 

@@ -23,16 +23,15 @@ _NOTHING_ELSE = re.compile(rf"{_NO_FLAVORS} \S+: *(?:; |(?=\. )|$)")
 
 class Verdict(msgspec.Struct, frozen=True):
     """Why a pending workload has no quota, and what it asked for: the text and figures of its status. `reason` is that
-    of QuotaReserved=False. `is_gated`: a preemption gate keeps it from what it needs."""
+    of QuotaReserved=False."""
 
     message: str
     resource_requests: tuple[PodSetRequest, ...] = ()
     reason: str = PENDING
-    is_gated: bool = False
 
     def is_news_after(self, told: Verdict | None) -> bool:
         """Whether it decides something else than an earlier verdict on the same workload; see `is_news`."""
-        if told is None or (self.reason, self.is_gated) != (told.reason, told.is_gated):
+        if told is None or self.reason != told.reason:
             return True
         return self.resource_requests != told.resource_requests or is_news(self.message, told.message)
 
@@ -65,8 +64,6 @@ class Cause(Enum):
     RECLAIM = "InCohortReclamation"
     RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
     FAIR_SHARING = "InCohortFairSharing"
-    MIGRATION = "FlavorMigration"
-    """No preemption: a variant makes room for one of its siblings (KEP 8691)."""
 
 
 class Eviction(msgspec.Struct, frozen=True):

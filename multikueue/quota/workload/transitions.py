@@ -34,13 +34,12 @@ from multikueue.api.kueue.workload import (
     without_nomination,
 )
 from multikueue.api.meta import Condition, ConditionStatus, find_condition, is_true, with_condition, without_condition
-from multikueue.quota.workload.family import NO_VARIANT, VARIANT_EVICTED
 from multikueue.quota.workload.outcome import Eviction
 from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 
-_REQUEUED_AT_ONCE = ("Preempted", "NodeFailures", VARIANT_EVICTED, NO_VARIANT)
+_REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
 """Reasons of an eviction that sets Requeued=True at once; after others a rule of `lifecycle` does (quota-engine
-4.3). A parent does not queue anyway; it does once its ClusterQueue has no policy any more."""
+4.3)."""
 
 _SECOND = timedelta(seconds=1)
 

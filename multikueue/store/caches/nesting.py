@@ -58,8 +58,6 @@ class Nesting:
     def _line(self, namespace: str, controller: OwnerReference | None) -> Iterator[Ancestor | None]:
         while controller is not None:
             adapter = self._adapters.owner(controller.api_version, controller.kind)
-            if adapter is None and self._adapters.is_unclear(controller.api_version, controller.kind):
-                yield None
             if adapter is None or not is_whole(adapter):
                 return
             job = self._jobs.get(JobKey(adapter.kind.name, namespace, controller.name))

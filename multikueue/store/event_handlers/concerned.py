@@ -57,9 +57,8 @@ def name_of(change: Change[Any], _state: State) -> Iterable[str]:
 
 
 def workloads_beside(change: Change[Workload], state: State) -> Iterable[Key]:
-    """The other slices of its job, and the rest of its family."""
-    slices = state.slices.beside(change.seen) if state.slices is not None else ()
-    return slices if state.families is None else (*slices, *state.families.beside(change.seen))
+    """The other slices of its job."""
+    return state.slices.beside(change.seen) if state.slices is not None else ()
 
 
 def jobs_of(change: Change[Workload], state: State) -> Iterator[Key]:

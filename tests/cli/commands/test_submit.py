@@ -13,10 +13,12 @@ from multikueue.api.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     JOBS,
+    LIMIT_RANGES,
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
     NAMESPACES,
+    PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
@@ -157,6 +159,32 @@ def test_a_dry_run_tells_which_workers_are_too_small(
     assert (gets, others) == ("  It would get quota of ClusterQueue shared at once.", told)
     assert done.err.startswith(unseen) if unseen else not done.err
     assert worker.sent == []
+
+
+def test_a_dry_run_tells_what_runs_on_a_worker_beside_what_is_counted(ready: World, cli: Run, tmp_path: Path) -> None:
+    manager, worker = ready.manager, ready.worker
+    manager.add(RESOURCE_FLAVORS, flavor("default").build())
+    manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("everywhere").quota("default", cpu=12).build())
+    manager.add(MULTIKUEUE_CONFIGS, multikueue_config("all", "worker").build())
+    manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("worker").active().build())
+    for cluster, cpu in ((manager, "1"), (worker, "2")):
+        item = {"type": "Container", "defaultRequest": {"cpu": cpu}}
+        cluster.add(LIMIT_RANGES, {"metadata": {"name": "limits", "namespace": "a"}, "spec": {"limits": [item]}})
+    manager.add(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 100})
+    manager.add(PRIORITY_CLASSES, {"metadata": {"name": "other"}, "value": 100})
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump({**JOB, "spec": {"template": {"spec": {**PODS, "priorityClassName": "high"}}}}))
+
+    done = cli("submit", "-f", str(path), "-q", "batch", "-n", "a", "--dry-run")
+
+    told = [line for line in done.lines if line.startswith("  On worker,")]
+    assert told == [
+        "  On worker, LimitRanges of a: cpu of pod set main is 1 on the manager, 2 there: it counts as 1, and takes 2 there;"
+        " make the LimitRanges of a equal, or say in the job what its pods need.",
+        "  On worker, PriorityClass high: it is missing there: pods that name it are refused there, so their jobs do not"
+        " begin; create it there.",
+    ]
+    assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.usefixtures("terminal")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from multikueue.cli.workload.quota import excess, in_words, requested
+from multikueue.cli.workload.quota import demand_by, excess, in_words, requested
+from multikueue.quota.visibility.differences import PodPolicies
 from multikueue.quota.visibility.explain import Explanation, Shortage
 from multikueue.testing import ClusterQueueBuilder, cluster_queue, limits, pod_set, workload
 
@@ -73,6 +74,6 @@ def test_only_what_no_queue_could_ever_use_is_too_much(made: ClusterQueueBuilder
 
 def test_a_pod_set_needs_what_all_its_pods_do() -> None:
     three = pod_set(count=3).request(cpu=2)
-    assert requested({}, workload("big").queue("main").pod_sets(three).build(), None) == [{"cpu": 6000}]
-    fewer = workload("big").queue("main").pod_sets(three.min_count(1)).build()
-    assert requested({}, fewer, None) == [], "nobody knows how many of them will do"
+    big, fewer = (workload("big").queue("main").pod_sets(each).build() for each in (three, three.min_count(1)))
+    assert requested(demand_by(PodPolicies(), big, None), big) == [{"cpu": 6000}]
+    assert requested(demand_by(PodPolicies(), fewer, None), fewer) == [], "nobody knows how many of them will do"

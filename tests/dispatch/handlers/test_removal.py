@@ -42,8 +42,9 @@ def test_what_is_being_deleted_is_not_deleted_again() -> None:
     assert told(decided(None, leaving)) == []
 
 
-def test_a_variant_that_the_workers_kueue_made_of_a_copy_is_left_to_it() -> None:
-    assert told(decided(None, worker("w1", copy().variant("wl", "spot")))) == []
+def test_what_the_workers_kueue_made_of_a_copy_is_left_to_it() -> None:
+    made = copy().owned_by(api_version="kueue.x-k8s.io/v1beta2", kind="Workload", name="wl", uid="uid-of-wl")
+    assert told(decided(None, worker("w1", made))) == []
 
 
 def test_an_unreachable_worker_is_asked_nothing() -> None:

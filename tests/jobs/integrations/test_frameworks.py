@@ -36,13 +36,6 @@ def test_a_kind_has_one_adapter() -> None:
         Adapters((BATCH_JOB, BATCH_JOB))
 
 
-def test_a_kind_that_cannot_be_in_use_yet_is_known_by_its_group_and_name_in_any_version() -> None:
-    adapters = Adapters((), unclear={"Gadget.example.com"})
-    assert adapters.is_unclear("example.com/v2", "Gadget")
-    assert not adapters.is_unclear("example.org/v1", "Gadget")
-    assert adapters.owner("example.com/v1", "Gadget") is None
-
-
 # --- a queue's name is not taken away from what runs -------------------------------------------------------------------
 
 ALL = {**FRAMEWORKS, **TEMPLATES}

@@ -497,37 +497,3 @@ def test_once_those_have_ended_it_fits_and_asking_changes_nothing(
         scene.engine.observe(workload(each.workload.partition("/")[2]).build(), None, scene.now)
     scene.wait(1)
     assert ("w" in scene.cycle()) is (wanted <= 8)
-
-
-# --- Concurrent Admission ----------------------------------------------------------------------------------------------
-
-
-def concurrent(*, reserved: int, spot: int) -> Play:
-    """A parent `w` that asks for that much by a variant for each flavor, in a queue of 4 CPUs in two flavors, where
-    `others` have 3 of the first."""
-    cq = cluster_queue("cq").quota("reserved", cpu=4).quota("spot", cpu=4).concurrently()
-    made = Play(flavor("reserved").build(), flavor("spot").build(), cq.build(), engine=Engine(has_variants=True))
-    made.apply(local_queue("lq", "cq").build())
-    made.submit(wants("others-reserved", cpu=3).variant("others", "reserved"))
-    made.run()
-    made.submit(
-        wants("w-reserved", cpu=reserved).variant("w", "reserved"), wants("w-spot", cpu=spot).variant("w", "spot")
-    )
-    made.run()
-    return made
-
-
-def test_a_parent_waits_by_its_variants() -> None:
-    found = why(concurrent(reserved=2, spot=5), "w")
-    assert found.workload == "default/w"
-    assert [(lack.flavor, lack.missing, bool(lack.problem)) for lack in found.lacks] == [
-        ("reserved", "1", False),
-        ("spot", "1", True),
-    ]
-    assert [ending.workload for ending in found.endings] == ["default/others-reserved"]
-
-
-def test_a_parent_whose_variant_is_admitted_waits_for_nothing() -> None:
-    scene = concurrent(reserved=2, spot=4)
-    assert explain(scene.engine.view, key_of("w"), scene.now) is None
-    assert why(scene, "w-reserved").lacks

@@ -78,7 +78,6 @@ def test_so_is_another_reason_and_another_demand() -> None:
     assert Verdict(said(short(missing="2"))).is_news_after(None)
     assert not Verdict(said(short(missing="2"))).is_news_after(told)
     assert Verdict(told.message, reason="WaitingForQuota").is_news_after(told)
-    assert Verdict(told.message, is_gated=True).is_news_after(told)
     assert Verdict(told.message, (PodSetRequest(name="main"),)).is_news_after(told)
 
 

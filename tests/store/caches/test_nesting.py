@@ -18,9 +18,8 @@ from multikueue.testing import JobBuilder, job
 from tests.jobs.gadgets import GADGETS, GadgetJob, gadget
 from tests.jobs.kinds.pods import builders as pods
 
-ALL = Adapters((BATCH_JOB, GadgetJob(), FRAMEWORKS["pod"], FRAMEWORKS["statefulset"]), unclear=("Thing.example.com",))
+ALL = Adapters((BATCH_JOB, GadgetJob(), FRAMEWORKS["pod"], FRAMEWORKS["statefulset"]))
 CRON = Kind("batch", "v1", "cronjobs", "CronJob", True, Job)
-THINGS = Kind("example.com", "v1", "things", "Thing", True, Job)
 QUEUE = {"kueue.x-k8s.io/queue-name": "main"}
 
 
@@ -61,7 +60,6 @@ BARE = job("parent").build()
         (PARENT, child("child", PARENT, CRON).queue("main"), None),
         (PARENT, child("child", PARENT, uid="another").queue("main"), None),
         (PARENT, child("child", gadget("g"), GADGETS).queue("main"), Nested.UNSEEN),
-        (PARENT, child("child", gadget("g"), THINGS).queue("main"), Nested.UNSEEN),
         (PARENT, child("child", PARENT, PODS).queue("main"), None),
         (PARENT, child("child", PARENT, STATEFUL_SETS).queue("main"), None),
     ],
@@ -73,7 +71,6 @@ BARE = job("parent").build()
         "of a kind that is no job",
         "of a job that was there before",
         "of a kind that the cluster lacks",
-        "of a kind that nobody shows us for now",
         "of a Pod",
         "of a StatefulSet",
     ],

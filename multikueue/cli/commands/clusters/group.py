@@ -114,6 +114,9 @@ def check_clusters(
     manager has (a file, a ClusterProfile) cannot be checked from here; what the manager says of its connection is
     shown all the same. Kinds that are declared in settings are known from --config.
 
+    LimitRanges, RuntimeClasses, PriorityClasses and ResourceClaimTemplates where they make something else of pods there
+    than the manager counts. What devices count as is known from --config.
+
     Of the manager cluster: whether it serves versions of Kueue's API that nobody converts, and what lost fields by that.
 
     Ends with 1 if anything is wrong, with 3 if a worker cannot be reached or checked from here.
@@ -130,17 +133,20 @@ def check_clusters(
 
     settings = load_settings(config)
     own = settings.integrations.declared if settings is not None else ()
+    devices = inspection.device_rules(settings) if settings is not None else None
 
     async def work() -> list[Report]:
         async with ContextChoice(kubeconfig, context).connect() as client:
             members = await worker_clusters.gather(client, namespace)
-            kinds = await inspection.declared(client, own)
+            kinds = inspection.declared(own)
             chosen = members if name is None else [worker_clusters.pick(members, name)]
             if not chosen:
                 raise CommandFailed("there are no clusters to check: multikueue clusters register --help")
             note(f"checking {', '.join(member.name for member in chosen)}")
             async with spinner(f"checking {len(chosen)} clusters"):
-                found = await inspection.check_all(client, chosen, connect=connect_with, moment=now(), kinds=kinds)
+                found = await inspection.check_all(
+                    client, chosen, connect=connect_with, moment=now(), kinds=kinds, devices=devices
+                )
                 return [*await inspection.check_manager(client), *found]
 
     reports = run_async(work)

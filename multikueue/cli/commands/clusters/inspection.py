@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluste
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, PrintedList
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Unauthorized
-from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.kube.auth.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions
@@ -29,9 +28,20 @@ from multikueue.registration.preflight import Finding, Level, Routes, preflight,
 from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:
-    from multikueue.settings import DeclaredKind
+    from multikueue.quota.requests.devices import DeviceRules
+    from multikueue.quota.visibility.differences import PodPolicies
+    from multikueue.settings import DeclaredKind, Settings
 
-__all__ = ["Report", "check_all", "check_manager", "declared", "findings_listing", "refuse_narrowing", "refuse_removal"]
+__all__ = [
+    "Report",
+    "check_all",
+    "check_manager",
+    "declared",
+    "device_rules",
+    "findings_listing",
+    "refuse_narrowing",
+    "refuse_removal",
+]
 
 MANAGER = "(manager)"
 
@@ -57,28 +67,29 @@ def findings_listing(reports: Sequence[Report]) -> PrintedList:
     return PrintedList(
         columns=(Column("CLUSTER"), Column("RESULT"), Column("CHECK"), Column("DETAIL")),
         rows=[(cluster, finding.level, finding.subject, finding.detail) for cluster, finding in found],
-        items=[{"metadata": {"name": cluster}, **asdict(finding)} for cluster, finding in found],
+        items=[{"metadata": {"name": cluster}, **_item(finding)} for cluster, finding in found],
         resource=RESOURCE,
         nothing="No clusters found.",
     )
 
 
-async def declared(manager: ClusterClient, own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
-    """Declared kinds of jobs: those of the settings, and of definitions on the manager cluster if these may be listed."""
-    try:
-        annotated = [
-            each for each in (await manager.list(DEFINITIONS)).items if KIND_ANNOTATION in each.metadata.annotations
-        ]
-    except Forbidden:
-        annotated = []
-    if not own and not annotated:
-        return ()
-    from multikueue.controllers.job_kinds.crd_annotations import annotated_kinds
+def device_rules(settings: Settings) -> DeviceRules:
+    from multikueue.manager.engine import engine_of
+
+    return engine_of(settings.quota).devices
+
+
+def _item(finding: Finding) -> dict[str, Any]:
+    """Without what it has nothing to say of."""
+    return {name: value for name, value in asdict(finding).items() if value}
+
+
+def declared(own: Sequence[DeclaredKind]) -> tuple[Kind[Any], ...]:
+    """The kinds of jobs that the settings declare."""
     from multikueue.controllers.job_kinds.declarations import declaration_of
     from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 
-    kinds = tuple(DeclaredJob(declaration_of(each)).kind for each in own)
-    return (*kinds, *annotated_kinds(annotated, [kind.name for kind in kinds]))
+    return tuple(DeclaredJob(declaration_of(each)).kind for each in own)
 
 
 async def check_all(
@@ -88,13 +99,23 @@ async def check_all(
     connect: Connect,
     moment: datetime,
     kinds: Sequence[Kind[Any]] = (),
+    devices: DeviceRules | None = None,
 ) -> list[Report]:
-    """Check the clusters concurrently; one that hangs delays only the end. `kinds`: the declared kinds of jobs."""
-    way, ours = await routes(manager), await definitions(manager)
+    """Check the clusters concurrently; one that hangs delays only the end. `kinds`: the declared kinds of jobs; `devices`:
+    what devices count as."""
+    from multikueue.cli.workload.pod_policies import read_policies
+
+    ours = _Ours(
+        way=await routes(manager),
+        kinds=kinds,
+        definitions=await definitions(manager),
+        policies=await read_policies(manager, EVERYWHERE),
+        devices=devices,
+    )
     reports: dict[str, Report] = {}
 
     async def check(member: WorkerCluster) -> None:
-        reports[member.name] = await _check(member, way, kinds, ours, connect=connect, moment=moment)
+        reports[member.name] = await _check(member, ours, connect=connect, moment=moment)
 
     async with anyio.create_task_group() as tasks:
         for member in members:
@@ -135,22 +156,27 @@ async def check_manager(manager: ClusterClient) -> list[Report]:
     return [Report(MANAGER, (*served, *lost))] if served else []
 
 
-async def _check(
-    member: WorkerCluster,
-    way: Routes,
-    kinds: Sequence[Kind[Any]],
-    ours: Definitions | None,
-    *,
-    connect: Connect,
-    moment: datetime,
-) -> Report:
+class _Ours(msgspec.Struct, frozen=True, kw_only=True):
+    """What the manager has, with which the workers are compared."""
+
+    way: Routes
+    kinds: Sequence[Kind[Any]]
+    definitions: Definitions | None
+    policies: PodPolicies
+    devices: DeviceRules | None
+
+
+async def _check(member: WorkerCluster, ours: _Ours, *, connect: Connect, moment: datetime) -> Report:
+    from multikueue.cli.workload.pod_policies import read_policies
+
     known = [_connection(member), *_cordon(member), _membership(member), _credential(member, moment)]
     if known[-1].level in ("failed", "unchecked"):
         return Report(member.name, tuple(known))
     try:
         async with connect(member.name, member.kubeconfig) as worker:
-            offered = namespaces_of(member.cluster)
-            found = await preflight(worker, way.queues_to(member.name), kinds, namespaces=offered, ours=ours)
+            offered, queues = namespaces_of(member.cluster), ours.way.queues_to(member.name)
+            found = await preflight(worker, queues, ours.kinds, namespaces=offered, ours=ours.definitions)
+            others = _compared(ours, await read_policies(worker, offered), _places(queues, offered))
     except ClusterUnreachable as error:
         return Report(member.name, (*known, Finding("unreachable", "API server", error.why)))
     except Unauthorized:
@@ -158,7 +184,30 @@ async def _check(
         return Report(member.name, (*known, refused))
     except MultiKueueError as error:
         return Report(member.name, (*known, Finding("failed", "API server", str(error))))
-    return Report(member.name, (*known, *found))
+    return Report(member.name, (*known, *found, *others))
+
+
+def _places(queues: Iterable[ObjectKey], offered: Sequence[str]) -> list[str]:
+    """The namespaces whose jobs may go there."""
+    return sorted({key.namespace for key in queues if "" in offered or key.namespace in offered})
+
+
+def _compared(ours: _Ours, theirs: PodPolicies, namespaces: Sequence[str]) -> list[Finding]:
+    """Warnings of all that changes what pods ask for, or what becomes of them, and of what could not be compared."""
+    from multikueue.cli.workload.pod_policies import unread
+    from multikueue.quota.visibility.differences import differences
+
+    told = [
+        Finding("warning", each.subject, str(each), asdict(each))
+        for each in differences(ours.policies, theirs, namespaces, ours.devices)
+    ]
+    forbidden, unseen = unread(ours.policies), unread(theirs)
+    if forbidden:
+        told.append(Finding("warning", "not compared", f"{', '.join(forbidden)}: you may not list them on the manager"))
+    if unseen:
+        why = "because the account may not list them there; register the cluster again"
+        told.append(Finding("warning", "not compared", f"{', '.join(unseen)}, {why}"))
+    return told
 
 
 def _connection(member: WorkerCluster) -> Finding:

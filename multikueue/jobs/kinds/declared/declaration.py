@@ -12,10 +12,7 @@ from multikueue.jobs.kinds.declared.pod_sets import PodsOf
 from multikueue.jobs.kinds.declared.status import StateRule
 from multikueue.jobs.trees import paths
 
-__all__ = ["KIND_ANNOTATION", "Declaration", "Rule", "Sized"]
-
-KIND_ANNOTATION = "multikueue.dev/job-kind"
-"""On a CustomResourceDefinition: the declaration of its kind as in `integrations.declared[]`, without the names."""
+__all__ = ["Declaration", "Rule", "Sized"]
 
 Tree = dict[str, Any]
 

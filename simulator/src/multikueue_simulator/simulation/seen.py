@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from fakekube.model.wire import Object
-from multikueue.api import kinds
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
 
@@ -14,13 +13,11 @@ __all__ = [
     "attempt",
     "condition",
     "condition_of",
-    "family",
     "is_active",
     "is_leaving",
     "is_ours",
     "is_running",
     "is_true",
-    "is_variant",
     "key",
     "labels",
     "owner",
@@ -76,16 +73,6 @@ def owner_uid(workload: Object) -> str:
     """The UID of the job that owns a workload."""
     uid: str = _controller(workload).get("uid", "")
     return uid
-
-
-def is_variant(workload: Object) -> bool:
-    """Whether a Workload is there for one flavor only, and another one owns it (KEP 8691)."""
-    return bool(_controller(workload).get("kind") == kinds.WORKLOADS.kind)
-
-
-def family(workload: Object) -> str:
-    """The UID that a Workload and its variants have in common."""
-    return owner_uid(workload) if is_variant(workload) else str(workload["metadata"]["uid"])
 
 
 def _controller(body: Object) -> Any:

@@ -25,7 +25,6 @@ __all__ = [
     "FLAVOR",
     "admission_check",
     "cluster_queue",
-    "concurrent_admission_policy",
     "decisions",
     "flavor",
     "job",
@@ -56,25 +55,13 @@ def cluster_queue(
     *,
     cpu: int,
     checks: Sequence[str] = (),
-    more: Mapping[str, int] | None = None,
-    migration: str | None = None,
 ) -> Object:
-    """A ClusterQueue for all namespaces, with this quota of CPUs in its flavor, and of less preferred ones in `more`.
-    `migration` is the mode of its policy of Concurrent Admission, if it has one."""
-    quotas = [
-        {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": str(cpus)}]}
-        for flavor, cpus in ({FLAVOR: cpu} | dict(more or {})).items()
-    ]
+    """A ClusterQueue for all namespaces, with this quota of CPUs in its flavor."""
+    quotas = [{"name": FLAVOR, "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}]
     spec: Object = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": quotas}]}
-    if migration is not None:
-        spec["concurrentAdmissionPolicy"] = concurrent_admission_policy(migration)
     if checks:
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check} for check in checks]}
     return _object(kinds.CLUSTER_QUEUES, name, spec=spec)
-
-
-def concurrent_admission_policy(migration: str) -> Object:
-    return {"migration": {"mode": migration}}
 
 
 def local_queue(name: str, namespace: str, *, cluster_queue: str) -> Object:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from anyio.abc import TaskGroup
@@ -44,7 +44,6 @@ __all__ = [
     "PLACEMENT",
     "ClusterHandle",
     "Layout",
-    "Migration",
     "Share",
     "Worker",
     "World",
@@ -66,9 +65,6 @@ class Share:
     cpu: int
 
 
-Migration = Literal["RetainFirstAdmission", "TryPreferredFlavors"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The clusters and queues. Each worker has one ClusterQueue, and in it a LocalQueue for each queue of the
@@ -80,10 +76,6 @@ class Layout:
     """The namespace of the kubeconfigs."""
     placement: tuple[str, ...] = ()
     """The workers in the decision of an OCM Placement; empty: no Placement."""
-    flavors: tuple[Share, ...] = ()
-    """Flavors of the first queue besides its own, which are less preferred."""
-    migration: Migration | None = None
-    """The policy of Concurrent Admission of the first queue; None: without."""
     core: bool = False
     """Whether a Kueue on the manager cluster owns jobs and quota."""
     pods: bool = False
@@ -198,8 +190,7 @@ class World:
             self._apply_worker_fixtures(worker, share)
         make = self.manager.create
         make(kinds.NAMESPACES, objects.namespace(self.layout.secrets))
-        for flavor in (objects.FLAVOR, *(share.name for share in self.layout.flavors)):
-            make(kinds.RESOURCE_FLAVORS, objects.flavor(flavor))
+        make(kinds.RESOURCE_FLAVORS, objects.flavor())
         for name in self.workers:
             self.trust(name, token(name))
             make(kinds.MULTIKUEUE_CLUSTERS, objects.multikueue_cluster(name))
@@ -216,15 +207,8 @@ class World:
 
     def queue_body(self, name: str, *, cpu: int | None = None) -> Object:
         """A ClusterQueue of the manager as planned, or with another quota of its own flavor."""
-        layout, planned = self.layout, {queue.name: queue.cpu for queue in self.layout.queues}
-        is_first = name == layout.queues[0].name
-        return objects.cluster_queue(
-            name,
-            cpu=planned[name] if cpu is None else cpu,
-            checks=(objects.CHECK,),
-            more={share.name: share.cpu for share in layout.flavors} if is_first else None,
-            migration=layout.migration if is_first else None,
-        )
+        planned = {queue.name: queue.cpu for queue in self.layout.queues}
+        return objects.cluster_queue(name, cpu=planned[name] if cpu is None else cpu, checks=(objects.CHECK,))
 
     def decide(self, clusters: Sequence[str]) -> None:
         """Set the decisions of OCM's placement controller."""

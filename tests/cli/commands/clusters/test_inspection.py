@@ -10,17 +10,26 @@ from typing import Any
 import pytest
 
 from fakekube.model.wire import Refused
-from multikueue.api.kinds import CLUSTER_QUEUES, DEFINITIONS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS
+from multikueue.api.kinds import (
+    CLUSTER_QUEUES,
+    DEFINITIONS,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
+    PRIORITY_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    SECRETS,
+)
 from multikueue.api.meta import ObjectKey
-from multikueue.jobs.kinds.declared.declaration import KIND_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.testing import (
     local_queue,
     multikueue_cluster,
     secret,
 )
+from tests.cli.cluster import Cluster
 from tests.cli.commands.clusters.registering import stored, token_until
-from tests.cli.conftest import Run, World
+from tests.cli.conftest import Result, Run, World
 
 
 def test_check_finds_a_queue_that_is_missing_on_the_worker(joined: World, cli: Run) -> None:
@@ -46,22 +55,6 @@ def test_check_of_a_fit_worker_ends_with_0(joined: World, cli: Run) -> None:
 
 
 def test_check_looks_for_the_kinds_that_are_declared(joined: World, cli: Run, tmp_path: Path) -> None:
-    names = {"plural": "simulations", "kind": "Simulation"}
-    joined.manager.add(
-        DEFINITIONS,
-        {
-            "metadata": {
-                "name": "simulations.example.com",
-                "annotations": {KIND_ANNOTATION: "pods: [{at: spec.workers}]"},
-            },
-            "spec": {
-                "group": "example.com",
-                "names": names,
-                "scope": "Namespaced",
-                "versions": [{"name": "v1", "served": True, "storage": True}],
-            },
-        },
-    )
     settings = tmp_path / "multikueue.yaml"
     settings.write_text(
         "integrations: {declared: [{name: Sweep.v1.example.com, pods: [{at: spec.workers}]}]}", encoding="utf-8"
@@ -71,7 +64,7 @@ def test_check_looks_for_the_kinds_that_are_declared(joined: World, cli: Run, tm
 
     found = {each["subject"]: (each["level"], each["detail"]) for each in json.loads(result.out)["items"]}
     words = "example.com/v1 is not served: jobs of this kind cannot go there"
-    assert found["kind Simulation"] == found["kind Sweep"] == ("warning", words)
+    assert found["kind Sweep"] == ("warning", words)
 
 
 def test_check_of_an_unreachable_worker_ends_with_3_and_says_why(joined: World, cli: Run) -> None:
@@ -186,3 +179,72 @@ def test_check_tells_of_versions_that_nobody_converts_and_of_what_was_lost(
     assert {each["subject"] for each in items if each["metadata"]["name"] == "(manager)"} == told
     assert result.code == (1 if told else 0)
     assert ("multikueue convert -f FILE" in result.out) == bool(told)
+
+
+def limited(cluster: Cluster, cpu: str, namespace: str = "team-a") -> None:
+    item = {"type": "Container", "defaultRequest": {"cpu": cpu}}
+    cluster.add(LIMIT_RANGES, {"metadata": {"name": "limits", "namespace": namespace}, "spec": {"limits": [item]}})
+
+
+def compared(result: Result) -> list[dict[str, Any]]:
+    """The findings that are differences, or say that there was no comparison."""
+    items = json.loads(result.out)["items"]
+    return [each for each in items if "difference" in each or each["subject"] == "not compared"]
+
+
+def test_check_tells_what_changes_amounts_and_ends_with_0(joined: World, cli: Run) -> None:
+    joined.worker.add(LOCAL_QUEUES, local_queue("main", "cq", namespace="team-a").build())
+    limited(joined.manager, "1")
+    limited(joined.worker, "2")
+    joined.manager.add(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 100})
+
+    told, shown = cli("clusters", "check", "-o", "json"), cli("clusters", "check")
+
+    of_limits, of_priority = compared(told)
+    assert (told.code, of_limits["level"], of_limits["subject"]) == (0, "warning", "LimitRange team-a/limits")
+    assert of_limits["difference"] | {"meaning": ""} == {
+        "subject": "LimitRange team-a/limits",
+        "field": "defaultRequest.cpu of type Container",
+        "manager": "1",
+        "worker": "2",
+        "meaning": "",
+        "advice": "give namespace team-a the same defaultRequest on both, or say it in each job",
+    }
+    assert (of_priority["subject"], of_priority["difference"]["worker"]) == ("PriorityClass high", "missing")
+    assert "a container that requests no cpu counts as 1, and runs with 2 there" in shown.out
+
+
+def test_check_tells_nothing_of_what_changes_no_amount(joined: World, cli: Run) -> None:
+    limited(joined.manager, "1")
+    limited(joined.worker, "1000m")
+    limited(joined.worker, "4", namespace="another")
+
+    assert compared(cli("clusters", "check", "-o", "json")) == []
+
+
+def test_check_says_what_it_may_not_compare(joined: World, cli: Run) -> None:
+    """As of a worker that was registered before these rights were granted."""
+    joined.worker.fault = lambda _, plural: Refused(403, "Forbidden", "no") if plural in HIDDEN else None
+
+    (told,) = compared(cli("clusters", "check", "-o", "json"))
+
+    assert told["level"] == "warning"
+    assert told["detail"] == (
+        "limitranges, priorityclasses, because the account may not list them there; register the cluster again"
+    )
+
+
+HIDDEN = ("limitranges", "priorityclasses")
+
+
+def test_check_counts_devices_as_the_settings_say(joined: World, cli: Run, tmp_path: Path) -> None:
+    for cluster, device in ((joined.manager, "small.example.com"), (joined.worker, "big.example.com")):
+        request = {"name": "r", "exactly": {"deviceClassName": device, "allocationMode": "ExactCount", "count": 1}}
+        spec = {"spec": {"devices": {"requests": [request]}}}
+        cluster.add(RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "one", "namespace": "team-a"}, "spec": spec})
+    settings = tmp_path / "multikueue.yaml"
+    mapping = "{name: gpu, device_class_names: [small.example.com, big.example.com]}"
+    settings.write_text(f"quota: {{dra: {{device_class_mappings: [{mapping}]}}}}", encoding="utf-8")
+
+    assert len(compared(cli("clusters", "check", "-o", "json"))) == 2
+    assert compared(cli("clusters", "check", "-o", "json", "--config", str(settings))) == []

@@ -22,12 +22,11 @@ from multikueue.api.meta import ObjectKey, render_time
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_log import EVERYBODY, Fault, FaultLog
 from multikueue_simulator.simulation.plan import plan as plans
-from multikueue_simulator.simulation.plan.families import DeactivateVariant, DeleteVariant, SwitchPolicy
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan
 from multikueue_simulator.time import the_loop
 from multikueue_simulator.workers.kueue.behaviour import PROMPT, Behaviour, always
 from multikueue_simulator.world import objects
-from multikueue_simulator.world.world import MANAGER, NAMESPACE, Migration, World, token
+from multikueue_simulator.world.world import MANAGER, NAMESPACE, World, token
 
 __all__ = ["FaultInjector", "Undo", "attempted"]
 
@@ -66,8 +65,6 @@ class FaultInjector:
     """MultiKueueClusters in the MultiKueueConfig besides those of the plan."""
     aliases: dict[str, str] = field(default_factory=dict)
     """The worker behind each second name, now or last."""
-    switches: int = 0
-    """How often the policy of the first queue became another one."""
     _links: dict[tuple[str, str], State] = field(default_factory=dict)
     _dark: list[str] = field(default_factory=list)
     _outside: list[str] = field(default_factory=list)
@@ -453,42 +450,6 @@ class FaultInjector:
         spec = {"podSets": [pod_set], "queueName": "elsewhere"}
         kind = kinds.WORKLOADS
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
-
-    # Variants.
-
-    @do.register
-    def _switch_policy(self, event: SwitchPolicy) -> Undo:
-        key = ObjectKey("", self.plan.layout.queues[0].name)
-
-        def become(mode: Migration | None) -> None:
-            policy = None if mode is None else objects.concurrent_admission_policy(mode)
-            before = self.world.manager.stored(kinds.CLUSTER_QUEUES, key)
-            body = {"spec": {"concurrentAdmissionPolicy": policy}}
-            after = self.world.manager.patch(kinds.CLUSTER_QUEUES, key, body)
-            self.switches += before is not None and before["spec"] != after["spec"]
-
-        become(event.migration)
-        return lambda: become(self.plan.layout.migration)
-
-    @do.register
-    def _delete_variant(self, event: DeleteVariant) -> None:
-        found = self._variant(event.job, event.number)
-        if found is not None:
-            self.world.manager.delete(kinds.WORKLOADS, seen.key(found))
-
-    @do.register
-    def _deactivate_variant(self, event: DeactivateVariant) -> None:
-        found = self._variant(event.job, event.number)
-        if found is not None:
-            self.world.manager.patch(kinds.WORKLOADS, seen.key(found), {"spec": {"active": False}})
-
-    def _variant(self, job: str, number: int) -> Object | None:
-        parent = self._workload(job)
-        if parent is None:
-            return None
-        uid = parent["metadata"]["uid"]
-        variants = [w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner_uid(w) == uid]
-        return variants[number % len(variants)] if variants else None
 
     def _workload(self, job: str) -> Object | None:
         """The local workload of a job; the newest of several."""

@@ -207,10 +207,6 @@ class Invariants:
 
     def _local_workload(self, write: Write) -> None:
         new, old = write.new, write.old
-        if seen.is_variant(new):  # nothing is dispatched for it: only its parent has attempts
-            if write.change.type != DELETED and _mark(new) and not _mark(old):
-                self._within_quota(write)
-            return
         uid = new["metadata"]["uid"]
         self._job_of.setdefault(uid, seen.owner_uid(new))
         before, after = _mark(old), "" if write.change.type == DELETED else _mark(new)
@@ -277,11 +273,8 @@ class Invariants:
 
     def _within_quota(self, write: Write) -> None:
         """Reservations stay within quota. As in Kueue, a deactivated workload does not count, even if its job still
-        runs; so it must go even if it is reactivated at once. Finished pods do not count either. A parent has the quota
-        of its variant, so that both count once."""
-        used: Counter[tuple[str, str]] = Counter()
-        for (_, name, flavor), milli in self._held(write.at).items():
-            used[name, flavor] += milli
+        runs; so it must go even if it is reactivated at once. Finished pods do not count either."""
+        used = self._held(write.at)
         for queue in self.world.manager.all(kinds.CLUSTER_QUEUES):
             if self._changed_of_late(queue):
                 continue
@@ -323,14 +316,12 @@ class Invariants:
             text = f"{runs} pods of job {name} run, and {counted} are counted"
             self.broken("counted", now, text)
 
-    def _held(self, now: float) -> dict[tuple[str, str, str], int]:
-        """Milli-CPU by family, ClusterQueue and flavor."""
-        held: dict[tuple[str, str, str], int] = {}
+    def _held(self, now: float) -> Counter[tuple[str, str]]:
+        """Milli-CPU by ClusterQueue and flavor."""
+        held: Counter[tuple[str, str]] = Counter()
         for workload in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
             if seen.is_true(workload, QUOTA_RESERVED) and not self._gives_up(workload, now):
-                for place, milli in _usage(workload).items():
-                    mine = (seen.family(workload), *place)
-                    held[mine] = max(held.get(mine, 0), milli)
+                held.update(_usage(workload))
         return held
 
     def _gives_up(self, workload: Object, now: float) -> bool:
@@ -344,8 +335,7 @@ class Invariants:
         return seen.is_true(workload, EVICTED) or self.plan.layout.core or self._unaware(off, now)
 
     def _changed_of_late(self, queue: Object) -> bool:
-        by_policies = self.injector.switches if queue["metadata"]["name"] == self.plan.layout.queues[0].name else 0
-        return bool(queue["metadata"].get("generation", 1) > 1 + by_policies)
+        return bool(queue["metadata"].get("generation", 1) > 1)
 
     def _win(self, write: Write, attempt: str) -> None:
         check, before = _check(write.new), _check(write.old)
@@ -506,7 +496,7 @@ class Invariants:
             self._alone(write)
         if seen.is_running(new):
             for local in self.world.manager.all(kinds.WORKLOADS, NAMESPACE):
-                if _mark(local) == seen.attempt(new) and not seen.is_variant(local):
+                if _mark(local) == seen.attempt(new):
                     self._counted(local, write.at)
         if seen.result(new) and not (old is not None and seen.result(old)):
             uid = self._local_job(new)

@@ -18,7 +18,6 @@ from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import PASSWORD, ROGUE
-from multikueue_simulator.simulation.invariants.families import amiss
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import Choose, decided
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan
@@ -79,7 +78,6 @@ class StateInvariants:
                 self._stopped(workload, now)
                 self._rounds(workload, now)
                 self._gives_way(workload, now)
-            self._families(workloads, now)
             self._fits_nowhere(now)
             self._refused(now)
         if self.adversary_injector.refused:
@@ -209,18 +207,6 @@ class StateInvariants:
             return 0.0
         length, step = float(str(self.plan.options["round_length"]).rstrip("s")), int(str(self.plan.options["step"]))
         return length * len(self.plan.workers) / step
-
-    def _families(self, workloads: list[Object], now: float) -> None:
-        """A parent has its quota by one of its variants, and its variants are as they should be (KEP 8691)."""
-        queue = self.world.manager.stored(kinds.CLUSTER_QUEUES, ObjectKey("", self.plan.layout.queues[0].name))
-        if queue is None or self.plan.layout.migration is None:
-            return
-        wrong = {(uid, "family"): why for uid, why in amiss(workloads, queue)}
-        for known in [known for known in self._since if known[1] == "family" and known not in wrong]:
-            del self._since[known]
-        for known, why in wrong.items():
-            if now - self._since.setdefault(known, now) > PROMPT:
-                self.broken("families", now, why)
 
     def _fits_nowhere(self, now: float) -> None:
         """Just before a worker grows: each workload that fits nowhere has a condition that says so, and all other jobs

@@ -15,7 +15,6 @@ from fakekube.network.link import State, Weather
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import beset
 from multikueue_simulator.simulation.plan.failovers import with_failovers
-from multikueue_simulator.simulation.plan.families import with_families
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan, Replica, Timing
 from multikueue_simulator.simulation.plan.when import When
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Share
@@ -47,14 +46,14 @@ JOBS_WITHIN = 30.0
 
 def drawn(seed: int) -> Plan:
     """The plan of a seed, always the same."""
-    return _with_waves(with_families(_with_what_fits_nowhere(beset(_Draft(seed).plan()))))
+    return _with_waves(_with_what_fits_nowhere(beset(_Draft(seed).plan())))
 
 
 def _with_waves(plan: Plan) -> Plan:
     """Give some plans jobs of several waves, or of more pods at a time than have to succeed, and pods that fail first: these
     give quota back while they run. With a random generator of its own, so that other plans stay the same."""
     luck = random.Random(f"wave {plan.seed}")  # noqa: S311  # not a secret
-    is_other = plan.adversaries or plan.layout.flavors or any(job.room for job in plan.jobs)
+    is_other = plan.adversaries or any(job.room for job in plan.jobs)
     if luck.random() >= IN_WAVES or is_other:
         return plan
     most = min(share.cpu for share in (*plan.layout.queues, *plan.layout.workers))

@@ -215,7 +215,6 @@ def settings_of(plan: Plan, replica: Replica) -> Settings:
             compatibility=RELEASES[plan.seed % len(RELEASES)],
             requeue_first=seconds(timing.requeue),
             requeue_cap=seconds(4 * timing.requeue),
-            concurrent_admission=plan.layout.migration is not None,
         ),
         leader_election=LeaderElection(
             enabled=plan.elected,
