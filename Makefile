@@ -19,6 +19,9 @@ FROM ?= 0
 EXPORT := $(BIN)/uv export --quiet --locked --offline --no-emit-workspace
 REQUIREMENTS := $(EXPORT) --no-annotate --no-header
 
+# Where Cosmic Ray is, which no other target needs.
+MUTANTS := build/mutants/site
+
 # What pyproject.toml says to pytest, without leaving out tests/real.
 REAL := $(BIN)/pytest -o addopts="--strict-markers --strict-config --import-mode=importlib -ra" tests/real
 
@@ -61,6 +64,10 @@ test-sandbox: $(READY) ## The scenarios of the real suite on simulated clusters:
 .PHONY: simulate
 simulate: $(READY) ## Lives full of faults on virtual time: SEEDS of them, FROM a seed on
 	@$(BIN)/multikueue simulate-faults --seeds $(SEEDS) --from $(FROM)
+
+.PHONY: mutate
+mutate: $(MUTANTS)/.ready ## Guards taken out one by one: which does no test miss? (ROOM=dispatch: all of a room; hours)
+	@PYTHONPATH=$(MUTANTS) nice -n 19 $(BIN)/python -m tests.mutation $(ROOM) $(ARGS)
 
 .PHONY: sharing
 sharing: $(READY) ## Ways to share GPUs among users, compared on virtual time (ARGS="..." for options)
@@ -136,7 +143,8 @@ lock: $(READY) ## Write uv.lock and requirements/ anew after a change of pyproje
 	@$(BIN)/uv lock --quiet $(ARGS)
 	@$(REQUIREMENTS) --only-group build --output-file requirements/build.txt
 	@$(REQUIREMENTS) --no-dev --extra fast --output-file requirements/image.txt
-	@$(REQUIREMENTS) --all-packages --all-extras --all-groups --output-file requirements/dev.txt
+	@$(REQUIREMENTS) --only-group mutation --output-file requirements/mutation.txt
+	@$(REQUIREMENTS) --all-packages --all-extras --all-groups --no-group mutation --output-file requirements/dev.txt
 
 .PHONY: sbom
 sbom: $(READY) ## A bill of materials (CycloneDX) of what the image has beside Python: dist/multikueue.cdx.json
@@ -164,4 +172,8 @@ $(READY): pyproject.toml fakekube/pyproject.toml simulator/pyproject.toml requir
 	fi && \
 	$$sync requirements/dev.txt && \
 	$$install --no-deps --no-build-isolation --editable . --editable fakekube --editable simulator
+	@touch $@
+
+$(MUTANTS)/.ready: $(READY) requirements/mutation.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --target $(MUTANTS) --no-deps --require-hashes -r requirements/mutation.txt
 	@touch $@

@@ -46,6 +46,7 @@ def declared() -> dict[str, set[str]]:
             if name != "multikueue"
         },
         "For development": named(project["dependency-groups"]["dev"]),
+        "To take guards out": named(project["dependency-groups"]["mutation"]),
         "To build the package": named(project["dependency-groups"]["build"]),
         "Programs of the testbed": set().union(*(go_tools(path) for path in GO_MODULES)),
     }
@@ -70,7 +71,7 @@ def test_what_was_left_out_is_no_dependency() -> None:
 
 
 def test_there_is_no_other_group_of_dependencies() -> None:
-    assert set(pyproject()["dependency-groups"]) == {"build", "dev"}
+    assert set(pyproject()["dependency-groups"]) == {"build", "dev", "mutation"}
 
 
 def test_what_builds_the_package_is_locked() -> None:

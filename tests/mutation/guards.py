@@ -1,0 +1,85 @@
+"""The guards before steps that cannot be undone: where no fault may go unnoticed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["EQUIVALENT", "GUARDS", "Guard", "guards_in"]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What stands before one step: functions of a module, all of them where none is named."""
+
+    step: str
+    module: str
+    functions: frozenset[str] = frozenset()
+
+    def has(self, function: str) -> bool:
+        return not self.functions or function in self.functions
+
+
+def _of(step: str, module: str, functions: str = "") -> Guard:
+    return Guard(step, f"multikueue/{module}.py", frozenset(functions.split()))
+
+
+STARTED = "a job is started on a worker"
+REMOVED = "a copy or a job is removed from a worker"
+GIVEN_UP = "an attempt is given up, and its jobs are stopped"
+WON = "a worker is recorded as the winner"
+FINISHED = "a workload is finished"
+GIVEN_BACK = "quota is given back"
+FORGOTTEN = "what may run on a worker is forgotten"
+DELETED = "a workload or its job is deleted at home"
+
+GUARDS = (
+    _of(STARTED, "dispatch/copies/effects"),
+    _of(
+        STARTED,
+        "controllers/workers/connection/outbox",
+        "reconcile _carry_out _may_create _left _may_run_beside _create_job _create_part _not_made _find_job _find _read"
+        " _adopt _is_ours _is_unsure _is_of_webhook _is_told_by_its_job _delete _delete_job _is_there _let_go",
+    ),
+    _of(STARTED, "store/state", "may_be_on may_run_beside job_to_stop may_run_here"),
+    _of(REMOVED, "dispatch/copies/plan"),
+    _of(REMOVED, "dispatch/handlers/removal"),
+    _of(
+        GIVEN_UP,
+        "dispatch/group/group",
+        "lost_at is_lost is_of_attempt is_taken_over _is_unmarked _is_won may_be_running",
+    ),
+    _of(GIVEN_UP, "dispatch/handlers/evicting", "evicted _stops is_holding _may_have_job _is_result_unreported"),
+    _of(GIVEN_UP, "dispatch/handlers/retrying"),
+    _of(GIVEN_UP, "dispatch/handlers/unreachable"),
+    _of(WON, "dispatch/group/phases"),
+    _of(
+        WON,
+        "dispatch/handlers/winning",
+        "admitted _can_take_over _completion _has_unreachable_job record_win _is_named",
+    ),
+    _of(FINISHED, "dispatch/handlers/finishing"),
+    _of(GIVEN_BACK, "dispatch/nomination/give_back"),
+    _of(
+        GIVEN_BACK,
+        "quota/workload/lifecycle",
+        "make_way evict_if_deactivated evict_if_preempted evict_if_retried evict_if_pods_are_late"
+        " deactivate_if_rejected evict_if_backfilled_for_too_long release evict finish",
+    ),
+    _of(GIVEN_BACK, "quota/workload/transitions", "evict release unreserve reset_checks"),
+    _of(
+        FORGOTTEN,
+        "store/workers/worker",
+        "disconnected leaves forget ask_for_job _copy_changed _job_changed may_have may_run",
+    ),
+    _of(FORGOTTEN, "store/workers/expectations"),
+    _of(FORGOTTEN, "store/store", "forget_worker forget _tidy _remember"),
+    _of(DELETED, "controllers/workloads/retention"),
+)
+
+
+def guards_in(module: str) -> list[Guard]:
+    return [guard for guard in GUARDS if guard.module == module]
+
+
+EQUIVALENT: dict[tuple[str, str], str] = {}
+"""Mutants that change nothing: the module and its line as changed, and why."""
