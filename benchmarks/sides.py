@@ -57,8 +57,8 @@ LIFTED: Mapping[str, Any] = {
     },
 }
 """What lifts Kueue's limits as far as its configuration reaches: calls of its client to the manager cluster, and reconciles
-of a kind at a time. Its clients of the workers keep the 5 calls per second and kind that client-go has by default: only
-another binary has others."""
+of a kind at a time. Until Kueue 0.19.3 its clients of the workers keep the 5 calls per second and kind that client-go has by
+default: only another binary has others."""
 
 
 class Side(ABC):

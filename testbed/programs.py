@@ -7,7 +7,8 @@ how we link, so that all clones of one version share one build. A program appear
 interrupted build goes on where it stopped.
 
 One Kueue is built a second time, with a line of its `main.go` changed: with the feature gate MultiKueue on, and its MultiKueue
-controllers not running, as whoever puts ours in their place and dispatches Pods builds it.
+controllers not running, as whoever puts ours in their place and dispatches Pods builds it. Where the peer is measured without
+limits, another one is built: its clients of workers make 1,000 calls a second, as they do by default since Kueue 0.19.4.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.edits import QUICK_CLIENTS, WITHOUT_MULTIKUEUE, Edit, NotInstalledError
+
 __all__ = [
     "DEFAULT_KUEUE",
     "NotInstalledError",
@@ -34,6 +37,7 @@ __all__ = [
     "Release",
     "find",
     "install",
+    "kueue_with_quick_clients",
     "module_folder",
     "releases",
 ]
@@ -51,10 +55,6 @@ WORD_EVERY = 30.0
 ESTIMATE = "all of them take some 7 minutes, and 23 on two busy cores"
 
 
-class NotInstalledError(RuntimeError):
-    """A program is missing; the message says what to run."""
-
-
 @dataclass(frozen=True, slots=True)
 class Programs:
     """The paths of a release's programs."""
@@ -70,33 +70,6 @@ class Programs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
-    """In the file at `path` of a module, after the first `after`, the next `old` becomes `new`."""
-
-    module: str
-    path: str
-    after: str
-    old: str
-    new: str
-
-    def of(self, text: str) -> str:
-        """The text as edited. Raises NotInstalledError if it has changed too much for that."""
-        head, after, tail = text.partition(self.after)
-        if self.old not in tail:
-            raise NotInstalledError(f"{self.path} of {self.module} has no {self.old!r} after {self.after!r}")
-        return head + after + tail.replace(self.old, self.new, 1)
-
-
-WITHOUT_MULTIKUEUE = _Edit(
-    module="sigs.k8s.io/kueue",
-    path="cmd/kueue/main.go",
-    after="func setupControllers(",
-    old="if features.Enabled(features.MultiKueue) {",
-    new="if features.Enabled(features.MultiKueue) && false {",
-)
-
-
-@dataclass(frozen=True, slots=True)
 class _Build:
     """One program to build: `package` of the module in `folder`, called `program` once installed; with `edit`, if any,
     in the text of one of its files."""
@@ -105,7 +78,7 @@ class _Build:
     package: str
     folder: Path
     flags: tuple[str, ...]
-    edit: _Edit | None = None
+    edit: Edit | None = None
 
     @property
     def binary(self) -> str:
@@ -182,6 +155,12 @@ class Release:
             _Build("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", core, kubernetes),
             _Build("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", core, kubernetes),
             _Build("placement", "open-cluster-management.io/ocm/cmd/placement", OCM, PLAIN_FLAGS),
+        )
+
+    def quick_clients(self) -> _Build:
+        """Of no test, so none waits for it."""
+        return _Build(
+            "kueue-with-quick-clients", "sigs.k8s.io/kueue/cmd/kueue", self.folder, PLAIN_FLAGS, edit=QUICK_CLIENTS
         )
 
     def modules(self) -> dict[str, Path]:
@@ -273,6 +252,18 @@ def install(say: Say = print) -> Path:
     return target
 
 
+def kueue_with_quick_clients(say: Say = print) -> Path:
+    """The chosen release with `QUICK_CLIENTS`, built at the first call. Raises NotInstalledError where that finds no place."""
+    release = Release.chosen()
+    target, build = release.installation(), release.quick_clients()
+    target.mkdir(parents=True, exist_ok=True)
+    with _alone(target, say):
+        if not (target / build.program).is_file():
+            say(f"building {build.program}")
+            _build(build, target)
+    return target / build.program
+
+
 def _build_missing(release: Release, target: Path, say: Say) -> None:
     missing = [build for build in release.builds() if not _is_here(release, build.program)]
     if missing:
@@ -327,7 +318,7 @@ def _edited(build: _Build, workplace: Path) -> tuple[str, ...]:
     edited = workplace / original.name
     edited.write_text(build.edit.of(original.read_text()))
     wrapper = shlex.join([sys.executable, str(WRAPPER), str(original), str(edited)])
-    return (f"-toolexec={wrapper}", f"-gcflags={build.package}=-l")
+    return (f"-toolexec={wrapper}", f"-gcflags={build.edit.package}=-l")
 
 
 def _note_modules(release: Release, target: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from fakekube.server.printers.discovery import VERSION
 from testbed import programs
+from testbed.edits import QUICK_CLIENTS, WITHOUT_MULTIKUEUE
 from testbed.programs import DEFAULT_KUEUE, NotInstalledError, Release, releases
 
 BUILDS = Release(DEFAULT_KUEUE).builds()
@@ -117,7 +118,18 @@ def test_one_kueue_is_built_with_its_gate_on_and_without_what_it_switches_on(go:
 
 def test_a_kueue_whose_gate_is_not_found_is_not_built() -> None:
     with pytest.raises(NotInstalledError, match=r"main\.go of sigs\.k8s\.io/kueue has no"):
-        programs.WITHOUT_MULTIKUEUE.of("func setupControllers() {}")
+        WITHOUT_MULTIKUEUE.of("func setupControllers() {}")
+
+
+def test_the_kueue_of_a_benchmark_is_built_when_it_is_first_asked_for(go: Path) -> None:
+    file = go.parent / "modules" / "kueue" / QUICK_CLIENTS.path
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{QUICK_CLIENTS.after} {{ {QUICK_CLIENTS.old} }}")
+    built = [programs.kueue_with_quick_clients(lambda line: None) for _ in range(2)]
+    [asked] = [line for line in go.read_text().splitlines() if line.startswith("install ")]
+    assert f"-gcflags={QUICK_CLIENTS.package}=-l" in asked
+    assert built == [Release(DEFAULT_KUEUE).installation() / "kueue-with-quick-clients"] * 2
+    assert built[0].is_file()
 
 
 def test_a_tool_gets_the_edited_file_in_place_of_the_original(tmp_path: Path) -> None:
