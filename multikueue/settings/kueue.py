@@ -615,6 +615,12 @@ FIELDS: tuple[Field, ...] = (
         off=_switched_off("waitForPodsReady"),
     ),
     _ignored("waitForPodsReady.unscheduledTimeout", _LATER, versions="v1beta2", since="0.20"),
+    _ignored(
+        "waitForPodsReady.maxTimeoutOnWorkload",
+        "no job has a timeout of its own, all have waitForPodsReady.timeout",
+        versions="v1beta2",
+        since="0.20",
+    ),
     _means(
         "waitForPodsReady.requeuingStrategy.timestamp",
         "quota.pods_ready.requeuing_timestamp",

@@ -16,6 +16,7 @@ from multikueue.api.kueue.queues import (
     BorrowWithinCohort,
     ClusterQueue,
     Cohort,
+    EffectiveQuotas,
     FairSharing,
     FlavorFungibility,
     FlavorQuotas,
@@ -75,6 +76,10 @@ class ClusterQueueBuilder(Builder[ClusterQueue]):
         """Adds a flavor to the resource group that covers exactly these resources in this order, or to a new group."""
         groups = _with_flavor(self.value.spec.resource_groups, flavor_quotas(flavor, resources, **more))
         return self._with_spec(resource_groups=groups)
+
+    def effective(self, groups: ClusterQueueBuilder) -> Self:
+        """Sets what an orchestrator wrote: the resource groups of another builder."""
+        return self._with_status(effective_quotas=EffectiveQuotas(resource_groups=groups.value.spec.resource_groups))
 
     def resource_group(self, *flavors: FlavorQuotas) -> Self:
         """Adds a resource group that covers the resources of its first flavor."""

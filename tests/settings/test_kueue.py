@@ -412,6 +412,12 @@ def test_a_field_that_only_v1beta2_got(tmp_path: Path, field: str, value: Any, s
     )
 
 
+@pytest.mark.parametrize("field", ["waitForPodsReady.unscheduledTimeout", "waitForPodsReady.maxTimeoutOnWorkload"])
+def test_a_field_of_a_later_kueue_is_named_and_does_not_keep_us_from_starting(tmp_path: Path, field: str) -> None:
+    assert [each.field for each in loaded(tmp_path, nested(field, "2h"), "v1beta2").ignored] == [field]
+    assert "expected in v1beta2 only" in refusal(tmp_path, nested(field, "2h"), "v1beta1")
+
+
 def test_the_step_of_the_incremental_dispatcher(tmp_path: Path) -> None:
     step = {"incrementalDispatcherConfig": {"stepSize": 5}}
     found = loaded(tmp_path, {"multiKueue": {"dispatcherName": kueue.INCREMENTAL, **step}})

@@ -137,9 +137,25 @@ class QueueStatus(Value):
     fair_sharing: FairSharingStatus | None = None
 
 
+class EffectiveQuotas(Value):
+    """KEP 12382, since 0.20: what an orchestrator writes counts in place of `spec.resourceGroups`, even if it is empty."""
+
+    resource_groups: tuple[ResourceGroup, ...] = ()
+
+
+class ClusterQueueStatus(QueueStatus):
+    effective_quotas: EffectiveQuotas | None = None
+
+
 class ClusterQueue(Object):
     spec: ClusterQueueSpec = ClusterQueueSpec()
-    status: QueueStatus = QueueStatus()
+    status: ClusterQueueStatus = ClusterQueueStatus()
+
+    @property
+    def resource_groups_in_force(self) -> tuple[ResourceGroup, ...]:
+        """Those of an orchestrator, if it wrote some; else those of the spec."""
+        effective = self.status.effective_quotas
+        return self.spec.resource_groups if effective is None else effective.resource_groups
 
 
 class LocalQueueSpec(Value):

@@ -112,7 +112,7 @@ def excess(pod_sets: Iterable[Requests], queue: ClusterQueue) -> str:
     from multikueue.api.values.quantity import render
     from multikueue.quota.cache.tree import quotas
 
-    cells, borrows = quotas(queue.spec.resource_groups), bool(queue.spec.cohort_name)
+    cells, borrows = quotas(queue.resource_groups_in_force), bool(queue.spec.cohort_name)
     for requests in pod_sets:
         for resource, amount in sorted(requests.items()):
             most = {flavor: _most(cell, borrows) for (flavor, name), cell in cells.items() if name == resource}

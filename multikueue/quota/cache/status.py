@@ -11,6 +11,7 @@ from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, Admis
 from multikueue.api.kueue.queues import (
     AdmissionFairSharingStatus,
     ClusterQueue,
+    ClusterQueueStatus,
     FairSharingStatus,
     FlavorUsage,
     LocalQueue,
@@ -108,11 +109,11 @@ def cluster_queue_status(
     problems: tuple[Problem, ...],
     now: datetime,
     share: int | None = None,
-) -> QueueStatus:
+) -> ClusterQueueStatus:
     """The status that follows `queue.status`, with its transition times; equal to it if nothing changed. `share` is the
     weighted share; None without fair sharing."""
     nominal = {fr: quota.nominal for fr, quota in quotas.items()} if queue.spec.cohort_name else {}
-    return QueueStatus(
+    return ClusterQueueStatus(
         conditions=with_condition(queue.status.conditions, _cluster_queue_condition(queue, problems), now),
         flavors_reservation=_flavors(queue, queue_usage.reservation, nominal),
         flavors_usage=_flavors(queue, queue_usage.usage, nominal),
@@ -120,6 +121,7 @@ def cluster_queue_status(
         reserving_workloads=queue_usage.reserving,
         admitted_workloads=queue_usage.admitted,
         fair_sharing=None if share is None else FairSharingStatus(weighted_share=share),
+        effective_quotas=queue.status.effective_quotas,
     )
 
 

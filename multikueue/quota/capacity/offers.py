@@ -52,7 +52,7 @@ def _nominal(queue: ClusterQueue) -> Amounts:
     active = find_condition(queue.status.conditions, ACTIVE)
     works = queue.spec.stop_policy == "None" and queue.metadata.deletion_timestamp is None
     works = works and (active is None or active.status != "False")
-    return {fr: quota.nominal if works else 0 for fr, quota in quotas(queue.spec.resource_groups).items()}
+    return {fr: quota.nominal if works else 0 for fr, quota in quotas(queue.resource_groups_in_force).items()}
 
 
 @dataclass(slots=True)

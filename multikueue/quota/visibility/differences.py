@@ -297,7 +297,7 @@ def _by_name(
     kept = "copies keep the value that the manager gave them, and no job of the worker itself can name it"
     mine, its = ours.workload_priority_classes, theirs.workload_priority_classes
     yield from _missing("WorkloadPriorityClass", mine, its, kept)
-    copies = "copies wait there by {0}, until the worker's Kueue starts anew and makes it {1}"
+    copies = "copies wait there by {0}, but a Kueue before 0.20 makes it {1} when it starts"
     yield from _values("WorkloadPriorityClass", mine, its, copies)
     yield from _templates(ours, theirs, namespaces, devices)
     lacking = "nothing there has such devices, so pods that claim them do not start"

@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from multikueue.api.kueue.queues import ClusterQueue, CohortStatus, FairSharingStatus, LocalQueue, QueueStatus
+from multikueue.api.kueue.queues import (
+    ClusterQueue,
+    ClusterQueueStatus,
+    CohortStatus,
+    FairSharingStatus,
+    LocalQueue,
+    QueueStatus,
+)
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache import status
 from multikueue.quota.cache.cache import QuotaCache
@@ -134,7 +141,7 @@ class QuotaView:
 
     # --- statuses and shares ---
 
-    def cluster_queue_status(self, name: str, now: datetime) -> QueueStatus:
+    def cluster_queue_status(self, name: str, now: datetime) -> ClusterQueueStatus:
         """The status the ClusterQueue should have. Raises KeyError if it is unknown."""
         share = self.queue_share(name)
         return status.cluster_queue_status(

@@ -65,6 +65,14 @@ def queue() -> ClusterQueueBuilder:
             "cpu 6 of 5 at most in flavor default",
             id="too little with all that it may borrow",
         ),
+        pytest.param(
+            queue().quota("default", cpu=4).effective(queue().quota("default", cpu=6)), "", id="enough, as written"
+        ),
+        pytest.param(
+            queue().quota("default", cpu=6).effective(queue().quota("default", cpu=4)),
+            "cpu 6 of 4 at most in flavor default",
+            id="too little, as an orchestrator wrote",
+        ),
         pytest.param(queue().quota("default", memory=1), "", id="a resource without a flavor, which Kueue may ignore"),
     ],
 )

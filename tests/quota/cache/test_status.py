@@ -193,6 +193,13 @@ def test_the_transition_time_moves_only_with_the_status() -> None:
     assert later.conditions[0].last_transition_time == after(9)
 
 
+def test_what_an_orchestrator_wrote_stays() -> None:
+    queue = PLAIN.effective(PLAIN).build()
+    status = cluster_queue_status(queue, QueueUsage(), QUOTAS, pending=0, problems=(), now=NOW)
+
+    assert status.effective_quotas == queue.status.effective_quotas is not None
+
+
 LOCAL = {
     "ready": (local_queue("lq"), True, True, ("True", "Ready", "Can submit new workloads to localQueue")),
     "stopped, whatever the ClusterQueue": (

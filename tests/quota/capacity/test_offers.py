@@ -59,10 +59,20 @@ def seen(queues: WorkerQueues) -> Record:
         pytest.param(cluster_queue("q").quota("default", cpu=4).active(False), 0, id="inactive"),
         pytest.param(cluster_queue("q").quota("default", cpu=4).stopped(), 0, id="stopped"),
         pytest.param(cluster_queue("q").quota("default", cpu=4).stopped("HoldAndDrain"), 0, id="drained"),
+        pytest.param(
+            cluster_queue("q").quota("default", cpu=4).effective(cluster_queue("q").quota("default", cpu=9)),
+            9000,
+            id="as an orchestrator says",
+        ),
     ],
 )
 def test_a_worker_offers_the_nominal_quota_of_what_takes_in_work(queue: ClusterQueueBuilder, nominal: int) -> None:
     assert share(worker(queue), "main", FEEDERS) == {("default", "cpu"): nominal}
+
+
+def test_a_worker_offers_nothing_where_an_orchestrator_gives_nothing() -> None:
+    queue = cluster_queue("q").quota("default", cpu=4).effective(cluster_queue("q"))
+    assert share(worker(queue), "main", FEEDERS) == {}
 
 
 def test_a_local_queue_that_is_stopped_leads_nowhere() -> None:

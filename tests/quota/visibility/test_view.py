@@ -43,9 +43,9 @@ def test_the_status_of_a_queue_counts_what_is_assumed() -> None:
     status = play.engine.view.cluster_queue_status("cq", play.now)
 
     assert (status.pending_workloads, status.reserving_workloads, status.admitted_workloads) == (1, 1, 0)
-    status = play.engine.view.local_queue_status(local_queue("lq").build().key, play.now)
-    assert (status.pending_workloads, status.reserving_workloads, status.admitted_workloads) == (1, 1, 0)
-    assert status.conditions[0].reason == "Ready"
+    local = play.engine.view.local_queue_status(local_queue("lq").build().key, play.now)
+    assert (local.pending_workloads, local.reserving_workloads, local.admitted_workloads) == (1, 1, 0)
+    assert local.conditions[0].reason == "Ready"
 
 
 def test_unknown_names_are_answered_with_nothing() -> None:
