@@ -10,9 +10,11 @@ from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConf
 __all__ = [
     "CLUSTERS_ANNOTATION",
     "CLUSTER_UID_ANNOTATION",
+    "OTHER_THAN_ANNOTATION",
     "clusters_of",
     "config_of",
     "file_of",
+    "other_than",
     "source_of",
     "uid_of",
 ]
@@ -22,6 +24,11 @@ CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
 
 CLUSTER_UID_ANNOTATION = "multikueue.dev/cluster-uid"
 """On a MultiKueueCluster: the UID of the namespace kube-system of the cluster that its name stands for."""
+
+
+OTHER_THAN_ANNOTATION = "multikueue.dev/other-than"
+"""On a MultiKueueCluster: names, comma separated, that were recorded earlier with the same UID, and were proven to lead to
+other clusters."""
 
 
 def config_of(check: AdmissionCheck) -> tuple[str, ...]:
@@ -37,6 +44,12 @@ def clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
 def uid_of(cluster: MultiKueueCluster) -> Iterable[str]:
     uid = cluster.metadata.annotations.get(CLUSTER_UID_ANNOTATION)
     return (uid,) if uid else ()
+
+
+def other_than(cluster: MultiKueueCluster) -> tuple[str, ...]:
+    """The names of the annotation."""
+    names = cluster.metadata.annotations.get(OTHER_THAN_ANNOTATION, "")
+    return tuple(filter(None, names.split(",")))
 
 
 def source_of(cluster: MultiKueueCluster) -> tuple[tuple[str, str], ...]:

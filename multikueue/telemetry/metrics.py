@@ -289,6 +289,14 @@ class Metrics:
                 registry=registry,
             )
         )
+        self.identity_proofs = LabelledInstrument(
+            Counter(
+                "multikueue_identity_proofs",
+                "Proofs whether a worker with the identity of another one is the same cluster: same or other",
+                ("cluster", "told"),
+                registry=registry,
+            )
+        )
         self.reconcile_errors = LabelledInstrument(
             Counter(
                 "multikueue_reconcile_errors",

@@ -223,6 +223,7 @@ class Clusters:
         if worker.link.is_connected:
             notes = (
                 *_unseen(worker),
+                *((connection.note,) if connection.note else ()),
                 *self._expiring(connection),
                 *((problem.message,) if problem is not None else ()),
             )

@@ -120,6 +120,11 @@ class Connection:
         return self.offered.problem
 
     @property
+    def note(self) -> str:
+        """What is to be said of a worker that is used beside another one with its identity; empty otherwise."""
+        return self._identity.note(self._identity.uid) if self._identity.uid else ""
+
+    @property
     def newest(self) -> bytes:
         """The offered kubeconfig; without an offer, the one in use."""
         return (self.offered.candidate or self.access).kubeconfig
@@ -249,10 +254,10 @@ class Connection:
         Raises OtherCluster or SameCluster, on a later heartbeat too: another name may turn out to be first."""
         identity, route = self._identity, client.route
         if self._watches.are_running and not identity.is_due:
-            return identity.uphold(tasks) if identity.uid else None
+            return identity.uphold(tasks, client) if identity.uid else None
         before, uid = identity.before, await identity.read(client)
         if uid:
-            await identity.claim(uid)
+            await identity.claim(uid, client)
         if client.route is not route:
             return None  # other credentials took over meanwhile: their heartbeat asks again
         identity.uid = uid

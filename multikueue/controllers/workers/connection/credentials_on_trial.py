@@ -84,7 +84,7 @@ async def prove(
     if not (uid and before) and may_lead_elsewhere(old, new) and not worker.is_lost(context.now(), context.lost_after):
         _check_same(worker, seen)
     if uid:
-        await identity.claim(uid)
+        await identity.claim(uid, trial)
     return uid
 
 

@@ -1,13 +1,15 @@
 """The identity of a worker: the UID of its namespace kube-system, kept on its MultiKueueCluster for later processes.
 
 It distinguishes two mistakes from lost work: a second name for a cluster that another name leads to, and a name that
-leads to another cluster than before.
+leads to another cluster than before. The UID is no secret, and a cluster restored from a backup of another one has the same:
+where two names show one, `proofs` tells whether they lead to one cluster.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 
 import anyio.abc
 
@@ -16,9 +18,10 @@ from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.workers.connection.proofs import Proofs
 from multikueue.errors import Conflict, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.store.references import CLUSTER_UID_ANNOTATION
+from multikueue.store.references import CLUSTER_UID_ANNOTATION, OTHER_THAN_ANNOTATION, other_than
 from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 
@@ -26,7 +29,7 @@ __all__ = ["ClusterIdentity", "OtherCluster", "SameCluster"]
 
 log = get_logger()
 
-UNKNOWN, NOT_KEPT = "IdentityUnknown", "IdentityNotKept"
+UNKNOWN, NOT_KEPT, SHARED = "IdentityUnknown", "IdentityNotKept", "IdentityShared"
 
 UNTOLD = "whether it leads where another name leads, or elsewhere than before, cannot be told without its kube-system"
 
@@ -51,8 +54,12 @@ class ClusterIdentity:
     context: ReconcileContext
     worker: WorkerView
     uid: str = ""
+    _proofs: Proofs = field(init=False)
     _refused: dict[str, datetime] = field(default_factory=dict)
     _is_keeping: bool = False
+
+    def __post_init__(self) -> None:
+        self._proofs = Proofs(self.context, self.worker)
 
     async def read(self, client: WatchingClient) -> str:
         """The UID of the cluster that a client leads to; empty, with a warning, if it may not be read."""
@@ -74,38 +81,54 @@ class ClusterIdentity:
         if uid not in ("", self.uid) and client.route is route:
             raise OtherCluster(f"it is another cluster now: that has the UID {uid}, and the one before {self.uid}")
 
-    async def claim(self, uid: str) -> None:
-        """Lets the name stand for the cluster with that UID from now on.
+    async def claim(self, uid: str, client: WatchingClient) -> None:
+        """Lets the name stand for the cluster with that UID, to which the client leads, from now on.
 
         Raises SameCluster if another name does, OtherCluster if something of ours may still be on the cluster before.
         Claims are made one at a time: the name recorded first is first, for ever and on all replicas, whatever is there by
-        this one. The UID of another cluster is no secret, so a worker that shows it later proves nothing.
+        this one. A name that shows the UID of another one, and is proven to lead elsewhere, is used beside it.
         """
-        if self._recorded != uid:
+        for name in self._ahead(uid):
+            await self._proofs.prove(name, client)
+        if not self._is_recorded(uid):
             async with self.context.claims:
-                self._judge(uid)
+                self._judge(uid, client)
                 await self._record(uid)
-        self._judge(uid)  # again: the awaits gave other names time to change
+        self._judge(uid, client)  # again: the awaits gave other names time to change
         self.context.identified[self.worker.name] = uid
+        if self._ahead(uid):
+            self._tell(SHARED, self.note(uid))
 
-    def uphold(self, tasks: anyio.abc.TaskGroup) -> None:
-        """Checks the cluster in use as `claim` does, and records it in a task: heartbeats never wait for the manager
-        cluster.
+    def uphold(self, tasks: anyio.abc.TaskGroup, client: WatchingClient) -> None:
+        """Checks the cluster in use as `claim` does, and proves and records it in a task: heartbeats never wait for the
+        manager cluster, nor for another worker.
 
         Raises SameCluster or OtherCluster.
         """
-        self._judge(self.uid)
-        if self._recorded != self.uid and not self._is_keeping and self._is_over(NOT_KEPT):
+        is_to_prove = any(self._proofs.is_due(name, client) for name in self._ahead(self.uid))
+        is_to_record = not self._is_recorded(self.uid) and self._is_over(NOT_KEPT)
+        if (is_to_prove or is_to_record) and not self._is_keeping:
             self._is_keeping = True
-            tasks.start_soon(self._keep)
+            tasks.start_soon(self._keep, client)
+        self._judge(self.uid, client)
 
-    async def _keep(self) -> None:
+    async def _keep(self, client: WatchingClient) -> None:
         try:
-            await self.claim(self.uid)
+            await self.claim(self.uid, client)
         except MultiKueueError:
             return  # the next heartbeat raises it too
         finally:
             self._is_keeping = False
+
+    def note(self, uid: str) -> str:
+        """What is to be said of a cluster that is used beside others with its UID; empty if there are none before it."""
+        others = ", ".join(f'"{name}"' for name in self._ahead(uid))
+        if not others:
+            return ""
+        return (
+            f"it shows the identity of {others}, and is another cluster: what is written through it is not seen there; one of"
+            " them lies, or was restored from a backup of another one"
+        )
 
     @property
     def before(self) -> str:
@@ -120,26 +143,31 @@ class ClusterIdentity:
     def _recorded(self) -> str:
         return self._object.metadata.annotations.get(CLUSTER_UID_ANNOTATION, "") if self._object is not None else ""
 
-    def _first(self, uid: str) -> MultiKueueCluster | None:
-        """The other name that stands for a cluster, if any. While none is recorded, as on a standby, the eldest of the
-        names that were seen to lead there."""
+    def _is_recorded(self, uid: str) -> bool:
+        others = other_than(self._object) if self._object is not None else ()
+        return (self._recorded, others) == (uid, self._ahead(uid))
+
+    def _ahead(self, uid: str) -> tuple[str, ...]:
+        """The other names that show a UID and come before this one, first to last. While none is recorded, as on a standby,
+        these are the elder of the names that were seen to lead there."""
         clusters, identified = self.context.store.clusters, self.context.identified
         names = {self.worker.name, *(name for name, seen in identified.items() if seen == uid)}
         there = (clusters.get(ObjectKey("", name)) for name in names)
-        found = clusters.by("uid", uid) or tuple(filter(None, there))
-        first = min(found, key=_age, default=None)
-        return first if first is not None and first.metadata.name != self.worker.name else None
+        found = sorted(clusters.by("uid", uid) or filter(None, there), key=_precedence)
+        return tuple(takewhile(lambda name: name != self.worker.name, (each.metadata.name for each in found)))
 
-    def _judge(self, uid: str) -> None:
-        first = self._first(uid)
-        if first is not None:
+    def _judge(self, uid: str, client: WatchingClient) -> None:
+        first = next((name for name in self._ahead(uid) if not self._proofs.is_other(name, client)), "")
+        if first:
+            way_out = (
+                "remove it"
+                if self.before in ("", uid)
+                else "have it lead where it led before, or remove one of the two"
+            )
+            unproven = self._proofs.why_unproven(first, client)
             raise SameCluster(
-                f'it leads to the cluster that "{first.metadata.name}" stands for: nothing is done through a second name; '
-                + (
-                    "remove it"
-                    if self.before in ("", uid)
-                    else "have it lead where it led before, or remove one of the two"
-                )
+                f'it leads to the cluster that "{first}" stands for: nothing is done through a second name; {way_out}'
+                + (f". By its UID, which is not proven: {unproven}" if unproven else "")
             )
         if self.before not in ("", uid) and self._may_be_in_use(self.worker) and not self._is_lost():
             raise OtherCluster(
@@ -159,23 +187,27 @@ class ClusterIdentity:
         return self.context.now() >= self._refused.get(refusal, EVER) + PATIENCE
 
     async def _record(self, uid: str) -> None:
-        """Records the UID on the object. Where that fails, this process relies on `ReconcileContext.identified`."""
-        if self._object is not None and await self._annotate(self._object, uid):
+        """Records the UID on the object, and which names before it are other clusters. Where that fails, this process relies
+        on `ReconcileContext.identified`."""
+        marks = {CLUSTER_UID_ANNOTATION: uid, OTHER_THAN_ANNOTATION: ",".join(self._ahead(uid)) or None}
+        if self._object is not None and await self._annotate(self._object, marks):
             log.info("cluster.identified", cluster=self.worker.name, uid=uid, before=self.before)
 
-    async def _annotate(self, cluster: MultiKueueCluster, uid: str) -> bool:
+    async def _annotate(self, cluster: MultiKueueCluster, marks: dict[str, str | None]) -> bool:
         """The version is named, so a write of a former leader that arrives late changes nothing."""
         if not self.context.mandate.is_valid() or not self._is_over(NOT_KEPT):
             return False
         meta = cluster.metadata
         identity = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {"metadata": {**identity, "annotations": {CLUSTER_UID_ANNOTATION: uid}}}
+        body = {"metadata": {**identity, "annotations": marks}}
         try:
             self.context.store.clusters.upsert(
                 await self.context.manager.merge_patch(MULTIKUEUE_CLUSTERS, cluster.key, body)
             )
         except Forbidden as error:
-            self._tell(NOT_KEPT, f"its identity {uid} cannot be kept for the next start: {error}")
+            self._tell(
+                NOT_KEPT, f"its identity {marks[CLUSTER_UID_ANNOTATION]} cannot be kept for the next start: {error}"
+            )
             return False
         except Conflict:
             return False  # the next heartbeat tries again, with the version that is seen by then
@@ -193,6 +225,8 @@ class ClusterIdentity:
         self.context.recorder.emit(MULTIKUEUE_CLUSTERS, self._object, type_="Warning", reason=reason, message=why)
 
 
-def _age(cluster: MultiKueueCluster) -> tuple[datetime, str]:
-    """Sort key, eldest first. Two recorded names share a UID only where an object was copied with its annotation."""
-    return cluster.metadata.creation_timestamp or EVER, cluster.metadata.name
+def _precedence(cluster: MultiKueueCluster) -> tuple[int, datetime, str]:
+    """Sort key of names that show one UID: by how many were recorded before them, then the eldest first. Two are alike only
+    where an object was copied with its annotation."""
+    meta = cluster.metadata
+    return len(other_than(cluster)), meta.creation_timestamp or EVER, meta.name
