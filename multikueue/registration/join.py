@@ -17,11 +17,12 @@ from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESP
 from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
 from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import KUBECONFIG_KEY
-from multikueue.errors import ConfigurationError, Forbidden, Invalid, NotFound, Unauthorized
+from multikueue.api.multikueue.clusters import KUBECONFIG_KEY, MultiKueueCluster
+from multikueue.errors import ConfigurationError, Forbidden, Invalid, MultiKueueError, NotFound, Unauthorized
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
+from multikueue.kube.nonce import Unproven, common_place, is_same_cluster, proof_key
 from multikueue.registration.choices import DEFAULT_VALIDITY, CredentialKind
 from multikueue.registration.credentials import (
     Credential,
@@ -47,7 +48,8 @@ from multikueue.registration.plan import (
     worker_objects,
 )
 from multikueue.registration.preflight import Finding, missing_rights, preflight, routes
-from multikueue.store.references import CLUSTER_UID_ANNOTATION
+from multikueue.store.references import CLUSTER_UID_ANNOTATION, other_than
+from multikueue.store.workers.watch_scope import namespaces_of
 
 __all__ = ["Joined", "Request", "busy", "join", "leave"]
 
@@ -90,13 +92,13 @@ async def join(
 ) -> Joined | None:
     """Prepare the worker, get a credential, try it, and only then store it on the manager.
 
-    Returns None after a dry run. Raises InvalidObject before the first write if an object of a wanted name is not ours
-    on either side, ConfigurationError if both sides are one cluster, and the errors of the servers.
+    Returns None after a dry run. Raises, before the first write, InvalidObject if an object of a wanted name is not ours
+    on either side, ConfigurationError if both sides are one cluster or another name leads to the worker; and the errors
+    of the servers.
     """
     registration = request.registration
     _check_endpoint(request)
     manager_uid = await _refuse_one_cluster(worker.client, manager.client)
-    await _refuse_second_name(request, worker.client, manager.client)
     await _refuse_missing_namespaces(registration, worker)
     account = worker_objects(
         registration, has_user=request.credential is CredentialKind.CERTIFICATE, manager_uid=manager_uid
@@ -104,6 +106,7 @@ async def join(
     await worker.refuse_foreign(account)
     await manager.refuse_foreign(manager_objects(registration))
     await _refuse_other_manager(registration, worker, manager_uid)
+    await _refuse_second_name(request, worker, manager.client, connect, say)
     await _ensure_all(worker, account)
     await _remove_all(worker, await _roles_elsewhere(registration, worker))
     if worker.dry_run:
@@ -218,45 +221,90 @@ async def _refuse_missing_namespaces(registration: Registration, worker: Side) -
             raise ConfigurationError(f"{worker.where} has no namespace {name}: create it first, or leave it out")
 
 
-async def _refuse_second_name(request: Request, worker: ClusterClient, manager: ClusterClient) -> None:
-    names = await _namesakes(request.registration, request.endpoint.server, worker, manager)
-    if names:
-        raise ConfigurationError(f"the worker is registered already, as {', '.join(names)}: remove that name first")
+async def _refuse_second_name(
+    request: Request, worker: Side, manager: ClusterClient, connect: Connect, say: Callable[[str], None]
+) -> None:
+    """Raises ConfigurationError if another name leads to the worker. A name that has the same identity recorded does if a
+    nonce proves it: it may be of a cluster that lies, and must not keep an honest one out."""
+    registration, same = request.registration, []
+    for cluster in await _namesakes(registration, request.endpoint.server, worker.client, manager):
+        name = cluster.metadata.name
+        try:
+            is_same = await _is_same(cluster, registration, worker, manager, connect)
+        except Unproven as error:
+            say(
+                f"{name} has the same identity; if it is the same cluster, the manager will use one name only ({error})"
+            )
+            continue
+        if is_same:
+            same.append(name)
+        else:
+            say(
+                f"{name} has the same identity, and is another cluster: one of the two lies, or was restored from a backup"
+            )
+    if same:
+        raise ConfigurationError(f"the worker is registered already, as {', '.join(same)}: remove that name first")
+
+
+async def _is_same(
+    cluster: MultiKueueCluster, registration: Registration, worker: Side, manager: ClusterClient, connect: Connect
+) -> bool:
+    """Whether a name leads to the worker: by its address, or by a nonce. Raises Unproven if nothing can be told from here."""
+    if CLUSTER_UID_ANNOTATION not in cluster.metadata.annotations:
+        return True
+    source, place = cluster.spec.cluster_source.kube_config, common_place(namespaces_of(cluster))
+    if worker.dry_run:
+        raise Unproven("a dry run writes nothing to prove it")
+    if source is None or source.location_type != "Secret" or not place:
+        raise Unproven("it cannot be looked at from here")
+    try:
+        secret = await manager.get(SECRETS, ObjectKey(registration.namespace, source.location))
+        kubeconfig = b64decode(secret.data.get(KUBECONFIG_KEY, ""))
+        check_worker_kubeconfig(kubeconfig)
+        async with connect(kubeconfig) as reader:
+            key = proof_key(place, registration.origin, registration.cluster)
+            return await is_same_cluster(worker.client, reader, key)
+    except Unproven:
+        raise
+    except (MultiKueueError, ValueError) as error:
+        raise Unproven(f"it cannot be looked at from here: {error}") from error
 
 
 async def _needing(registration: Registration, worker: Side, manager: ClusterClient) -> str:
     """Why the account on the worker is needed when this name is gone; empty if it is not."""
-    names = await _namesakes(registration, "", worker.client, manager)
-    if names:
-        return f"{', '.join(names)} leads to the same cluster"
+    found = await _namesakes(registration, "", worker.client, manager)
+    if found:
+        return f"{', '.join(each.metadata.name for each in found)} leads to the same cluster"
     other = await _other_manager(registration, worker, await _cluster_id(manager))
     return f"it is for another manager cluster, whose kube-system has the UID {other}" if other else ""
 
 
 async def _namesakes(
     registration: Registration, server: str, worker: ClusterClient, manager: ClusterClient
-) -> tuple[str, ...]:
-    """The other names that lead to a worker: by its identity, or, where that is not known, by its address, which is that
-    of the name itself unless another one is given."""
+) -> tuple[MultiKueueCluster, ...]:
+    """The other names that may lead to a worker: by its identity, or, where that is not known, by its address, which is that
+    of the name itself unless another one is given. Those that a manager has proven to lead elsewhere are none."""
     uid = await _cluster_id(worker)
     server = server or await _server(manager, registration.secret)
     try:
         clusters = (await manager.list(MULTIKUEUE_CLUSTERS)).items
     except NotFound:
         return ()
-    found: list[str] = []
+    found: list[MultiKueueCluster] = []
+    proven = {each.metadata.name: other_than(each) for each in clusters}
     for cluster in clusters:
         source, known = (
             cluster.spec.cluster_source.kube_config,
             cluster.metadata.annotations.get(CLUSTER_UID_ANNOTATION),
         )
-        if cluster.metadata.name == registration.cluster:
+        name, own = cluster.metadata.name, registration.cluster
+        if name == own or name in proven.get(own, ()) or own in proven[name]:
             continue
         if known is None and server and source is not None and source.location_type == "Secret":
             leads = await _server(manager, ObjectKey(registration.namespace, source.location)) == server
         else:
             leads = bool(uid) and known == uid
-        found += [cluster.metadata.name] if leads else []
+        found += [cluster] if leads else []
     return tuple(found)
 
 

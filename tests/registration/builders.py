@@ -21,10 +21,11 @@ ENDPOINT = Endpoint(server="https://worker.example:6443", ca=b"the authority")
 
 @dataclass
 class World:
-    """A manager, a worker, and what was reported."""
+    """A manager, a worker, and what was reported. A `squatter` is where a kubeconfig for that host leads."""
 
     manager: Cluster = field(default_factory=lambda: Cluster("manager"))
     worker: Cluster = field(default_factory=lambda: Cluster("worker"))
+    squatter: Cluster | None = None
     steps: list[OwnershipStep] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
@@ -52,5 +53,8 @@ class World:
     @asynccontextmanager
     async def connect(self, kubeconfig: bytes) -> AsyncIterator[ClusterClient]:
         """The worker by a kubeconfig: a certificate is as good as a token here."""
-        (user,) = yaml.safe_load(kubeconfig)["users"]
-        yield Fake(self.worker, user["user"].get("token", "admin"))
+        config = yaml.safe_load(kubeconfig)
+        ((user,), (cluster,)) = config["users"], config["clusters"]
+        leads_astray = self.squatter is not None and "squatter" in cluster["cluster"]["server"]
+        where = self.squatter if leads_astray and self.squatter is not None else self.worker
+        yield Fake(where, user["user"].get("token", "admin"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fakekube.model.wire import Request, Response, Watch
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS, WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized
 from multikueue.kube.auth.kubeconfig import InsecureKubeconfig
@@ -27,7 +27,7 @@ from multikueue.registration.plan import (
     SERVICE_ACCOUNTS,
     Registration,
 )
-from multikueue.store.references import CLUSTER_UID_ANNOTATION
+from multikueue.store.references import CLUSTER_UID_ANNOTATION, OTHER_THAN_ANNOTATION
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 from multikueue.testing import workload
 from tests.cli.cluster import Cluster
@@ -130,7 +130,62 @@ async def test_a_second_name_for_a_worker_is_refused_before_the_first_write(worl
     with pytest.raises(ConfigurationError, match="registered already, as w1"):
         await world.join(Registration(cluster="alias"), endpoint=address)
 
-    assert world.worker.sent == world.manager.sent == []
+    assert world.manager.sent == []
+    assert len(world.worker.sent) == (2 if known else 0), "a nonce, which is removed"
+    assert all("/namespaces/kube-system/workloads" in sent for sent in world.worker.sent)
+    assert world.worker.all(WORKLOADS) == []
+
+
+async def squatted(world: World) -> Cluster:
+    """A hostile cluster is registered as w1, and shows the identity of the honest one that is registered next."""
+    await world.join()
+    honest, world.worker = world.worker, Cluster("squatter")
+    world.squatter = world.worker
+    await world.join(endpoint=Endpoint(server="https://squatter:6443"))
+    world.worker = honest
+    identified(world, "w1")
+    honest.sent.clear()
+    return honest
+
+
+async def test_a_cluster_that_shows_the_identity_of_another_one_does_not_keep_it_from_registering(world: World) -> None:
+    await squatted(world)
+    await world.join(Registration(cluster="honest"))
+    assert world.manager.named(MULTIKUEUE_CLUSTERS, "honest") is not None
+    assert any("is another cluster" in said for said in world.said)
+    assert world.worker.all(WORKLOADS) == []
+
+
+@pytest.mark.parametrize(
+    "why", ["it refuses us", "its Secret is gone", "it is a dry run", "a rule forbids its kubeconfig"]
+)
+async def test_a_cluster_that_cannot_be_looked_at_keeps_no_other_one_from_registering(world: World, why: str) -> None:
+    """Is it the same all the same, the manager uses one of the two names."""
+    await squatted(world)
+    if why == "it refuses us":
+        assert world.squatter is not None
+        world.squatter.fault = lambda verb, _: Unauthorized(401, "Unauthorized", "no") if verb == "get" else None
+    if why == "its Secret is gone":
+        world.manager.drop(SECRETS, ObjectKey("kueue-system", "multikueue-w1"))
+    if why == "a rule forbids its kubeconfig":
+        wrong = {"data": {"kubeconfig": b64encode(b"{users: [{user: {exec: {command: x}}}], clusters: [{}]}").decode()}}
+        world.manager.change(SECRETS, ObjectKey("kueue-system", "multikueue-w1"), wrong)
+    is_dry = why == "it is a dry run"
+    await world.join(Registration(cluster="honest"), dry_run=is_dry)
+    assert (world.manager.named(MULTIKUEUE_CLUSTERS, "honest") is None) is is_dry
+    assert any("the manager will use one name only" in said for said in world.said)
+
+
+async def test_a_name_that_is_proven_to_be_another_cluster_is_not_asked_about_again(world: World) -> None:
+    honest = await squatted(world)
+    await world.join(Registration(cluster="honest"))
+    mark = {"metadata": {"annotations": {CLUSTER_UID_ANNOTATION: "worker-1", OTHER_THAN_ANNOTATION: "w1"}}}
+    world.manager.change(MULTIKUEUE_CLUSTERS, ObjectKey("", "honest"), mark)
+    honest.sent.clear()
+    await world.join(Registration(cluster="honest"))
+    assert not any("workloads" in sent for sent in honest.sent)
+    await leave(Registration(cluster="honest"), manager=world.side(world.manager), worker=world.side(honest))
+    assert honest.named(CLUSTER_ROLES, "multikueue") is None, "its account is of no use to the other one"
 
 
 def identified(world: World, name: str) -> None:
