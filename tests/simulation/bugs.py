@@ -32,7 +32,7 @@ from multikueue.api.kueue.workload import NOMINATED, ReclaimablePod
 from multikueue.api.values import foreign, quantity
 from multikueue.api.values.quantity import NANO
 from multikueue.controllers.reconcile.context import WorkQueues
-from multikueue.controllers.workers.connection import identities, outbox
+from multikueue.controllers.workers.connection import identities, outbox, proofs
 from multikueue.controllers.workloads import jobs, workloads
 from multikueue.dispatch import decide
 from multikueue.dispatch.copies import plan
@@ -420,15 +420,21 @@ def what_is_nested_deeply_ends_who_reads_it() -> Iterator[None]:
 @bug(caught_by=86, within=87, row=4)
 def a_cluster_may_have_two_names() -> Iterator[None]:
     with (
-        replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid: None),
+        replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid, client: None),
         replaced(removal, "_kept_uids", lambda _real: lambda _keep, _remotes: frozenset()),
     ):
         yield
 
 
+@bug(caught_by=34, within=35)
+def of_two_that_show_one_uid_one_is_shut_without_proof() -> Iterator[None]:
+    with replaced(proofs.Proofs, "is_other", lambda _real: lambda self, first, client: False):
+        yield
+
+
 @bug(caught_by=148, within=149, row=17)
 def a_name_may_lead_elsewhere_after_a_start() -> Iterator[None]:
-    with replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid: None):
+    with replaced(identities.ClusterIdentity, "_judge", lambda _real: lambda self, uid, client: None):
         yield
 
 

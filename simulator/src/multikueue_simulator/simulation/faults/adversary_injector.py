@@ -20,6 +20,7 @@ from fakekube.model.wire import Object, Request, Response, Watch
 from fakekube.network.transport import Handler
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
+from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
 from multikueue.api.kueue.workload import (
     QUEUE_LABEL,
     QUOTA_RESERVED,
@@ -209,6 +210,14 @@ class AdversaryInjector:
             self._later(event.echo, away)
 
         return undo
+
+    @do.register
+    def _impersonate(self, event: acts.Impersonate) -> None:
+        liar, other = (self.world.workers[name].site for name in (event.worker, event.other))
+        honest = other.stored(kinds.NAMESPACES, KUBE_SYSTEM) or {}
+        own = deep_copy(liar.stored(kinds.NAMESPACES, KUBE_SYSTEM) or {})
+        own["metadata"]["uid"] = honest["metadata"]["uid"]
+        _store(liar, kinds.NAMESPACES, own)
 
     @do.register
     def _impose(self, event: acts.Impose) -> Undo:

@@ -26,6 +26,7 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.api.values import quantity
+from multikueue.kube.nonce import PROOF_LABEL
 from multikueue.store.store import TIME_TO_ANSWER
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
@@ -434,7 +435,9 @@ class Invariants:
             self._ended(write)
 
     def _is_of_ours(self, write: Write) -> bool:
-        """Whether a manager wrote only its own kinds and objects; reports a violation otherwise."""
+        """Whether a manager wrote a copy or job of ours; reports a violation for what is neither that nor a nonce."""
+        if write.change.storage == WORKLOADS and PROOF_LABEL in seen.labels(write.old or write.new):
+            return False
         if write.change.storage not in (JOBS, WORKLOADS):
             self.broken("I6", write.at, f"{write.by} wrote {write.change.storage} on {write.host}")
         elif not seen.is_ours(write.old or write.new) or not seen.is_ours(write.new):

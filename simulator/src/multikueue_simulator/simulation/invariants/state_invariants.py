@@ -19,7 +19,7 @@ from multikueue_simulator.simulation.faults.adversary_injector import AdversaryI
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import PASSWORD, ROGUE
 from multikueue_simulator.simulation.plan import plan as plans
-from multikueue_simulator.simulation.plan.adversaries import Choose, decided
+from multikueue_simulator.simulation.plan.adversaries import Choose, Impersonate, decided
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan
 from multikueue_simulator.time import EPOCH, the_loop
 from multikueue_simulator.world.objects import CHECK
@@ -82,6 +82,7 @@ class StateInvariants:
             self._refused(now)
         if self.adversary_injector.refused:
             self._secret(now)
+        self._not_shut(now)
         self._placed(now)
 
     def _remember_ready(self, workloads: list[Object], now: float) -> None:
@@ -233,6 +234,22 @@ class StateInvariants:
                 self._since.pop(known, None)
             elif now - self._since.setdefault(known, now) > PROMPT:
                 self.broken("told", now, f"MultiKueueCluster {name} says {said}, and not {reason}")
+
+    def _not_shut(self, now: float) -> None:
+        """No worker is taken for a second name of another one because of the identity that one of them shows."""
+        for act in self.plan.adversaries:
+            pair = (act.worker, act.other) if isinstance(act, Impersonate) else ()
+            is_calm = self._is_calm(MANAGER, now) and all(self._is_calm(name, now) for name in pair)
+            for name in pair:
+                cluster, known = (
+                    self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name)),
+                    (name, "shut"),
+                )
+                said = (seen.condition(cluster or {}, ACTIVE) or {}).get("reason")
+                if said != "SameCluster" or not is_calm:
+                    self._since.pop(known, None)
+                elif now - self._since.setdefault(known, now) > SOON:
+                    self.broken("proven", now, f"{name} is shut as a second name, and leads to a cluster of its own")
 
     def _secret(self, now: float) -> None:
         """A password is in no object beside the Secret that it came with."""

@@ -18,6 +18,7 @@ __all__ = [
     "DropCheck",
     "Flood",
     "HandMade",
+    "Impersonate",
     "Impose",
     "Mangle",
     "Mislay",
@@ -47,6 +48,9 @@ CHOOSES = 0.2
 
 ODD_CLUSTER = 0.02
 """The share of runs with a kubeconfig that must not be used, or not be shown."""
+
+IMPERSONATES = 0.03
+"""The share of runs in which a worker shows the identity of another one."""
 
 WITHIN = 25.0
 """The time in seconds from the start in which adversaries begin."""
@@ -185,6 +189,18 @@ class Impose(Adversity):
         return f"{self.worker} has {self.count} Workloads and Jobs with our origin that nobody made"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impersonate(Adversity):
+    """From the start and for ever, as a cluster does that was restored from a backup of the other one. It costs nobody
+    anything."""
+
+    worker: str
+    other: str
+
+    def describe(self) -> str:
+        return f"{self.worker} shows the identity of {self.other}"
+
+
 SLANDERS = {
     "long": "a message of 32,768 characters",
     "year": "a time in the year 9999",
@@ -298,7 +314,7 @@ SPOILED = ("quota", "weight", "config", "strategy", "limit range", "flavor")
 
 def beset(plan: Plan) -> Plan:
     """The plan with adversaries, if its seed draws any."""
-    return _with_odd_cluster(_with_choice(_with_adversaries(plan)))
+    return _with_impostor(_with_odd_cluster(_with_choice(_with_adversaries(plan))))
 
 
 def _with_adversaries(plan: Plan) -> Plan:
@@ -328,6 +344,16 @@ def _with_odd_cluster(plan: Plan) -> Plan:
         return plan
     what = luck.choice(list(KUBECONFIGS))
     return _with(plan, OddCluster(at=_moment(luck), lasts=60.0, worker=luck.choice(plan.workers), what=what))
+
+
+def _with_impostor(plan: Plan) -> Plan:
+    """Drawn apart, so that other plans stay the same; where nothing else changes what names stand for."""
+    luck = random.Random(f"impostor {plan.seed}")  # noqa: S311  # not a secret
+    is_of_names = any(isinstance(each, (*_OF_NAMES, SecondName, MixUp)) for each in (*plan.events, *plan.adversaries))
+    if is_of_names or len(plan.workers) < 2 or luck.random() >= IMPERSONATES:
+        return plan
+    one, other = luck.sample(plan.workers, 2)
+    return _with(plan, Impersonate(at=0.0, worker=one, other=other))
 
 
 def _moment(luck: random.Random) -> float:
