@@ -17,12 +17,14 @@ from typing import Any
 
 import anyio
 import pytest
+from aiohttp import web
 
 from testbed import objects
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Kind, eventually
+from testbed.hostile.liar import Liar
 from testbed.kubeconfig import dump
-from testbed.objects import KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, Object
+from testbed.objects import KUEUE_NAMESPACE, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, SECRET, WORKLOAD, Object
 from testbed.plane import ControlPlane
 from tests.mount import mount
 from tests.real.harness import EVENT, Manager, Team, complaints, played, starts, wins
@@ -537,6 +539,7 @@ async def test_a_second_name_of_a_cluster_harms_nothing_that_runs_there(crew: Te
         try:
             await crew.manager.patch(MULTIKUEUE_CONFIG, crew.namespace, {"spec": {"clusters": clusters}})
             await says(crew, "alias", "False", "SameCluster", crew.cluster(worker))
+            await eventually(lambda: proven(crew, worker, alias))
             manager.kill()
             manager.start()
             await manager.ready()
@@ -550,6 +553,34 @@ async def test_a_second_name_of_a_cluster_harms_nothing_that_runs_there(crew: Te
             assert not (await started.settled()).twice()
         finally:
             await crew.manager.delete(MULTIKUEUE_CLUSTER, alias)
+
+
+async def proven(crew: Team, worker: str, name: str) -> bool:
+    """Whether a nonce has told which cluster the name leads to, and is gone from the worker's kube-system."""
+    left = await crew.clients[worker].list(WORKLOAD, "kube-system")
+    (active,) = (await crew.manager.get(MULTIKUEUE_CLUSTER, name))["status"]["conditions"]
+    return not left and "not proven" not in active["message"]
+
+
+async def test_of_two_that_show_one_identity_and_are_two_clusters_both_are_used(crew: Team, tmp_path: Path) -> None:
+    one, two, *_ = crew.clients
+    name = f"{crew.namespace}-liar"
+    theirs = await crew.clients[two].get(objects.NAMESPACE, "kube-system")
+
+    async def lie(_liar: Liar, request: web.Request) -> web.StreamResponse | None:
+        return web.json_response(theirs) if request.path.endswith("/namespaces/kube-system") else None
+
+    async with Liar.before(crew.bed.planes[one], tmp_path) as liar:
+        liar.tell(lie)
+        config = config_of(crew, one, server=liar.url)
+        await crew.manager.create(objects.kubeconfig_secret(name, dump(config)))
+        await crew.manager.create(objects.multikueue_cluster(name, secret=name))
+        try:
+            await says(crew, "liar", "True", "Active", f'shows the identity of "{crew.cluster(two)}", and is another')
+            await says(crew, two, "True", "Active", "Connected")
+            await eventually(lambda: proven(crew, one, name))
+        finally:
+            await crew.manager.delete(MULTIKUEUE_CLUSTER, name)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
