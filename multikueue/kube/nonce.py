@@ -8,6 +8,7 @@ worker may write; Kueue never admits it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any
@@ -18,11 +19,8 @@ from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, Forbidden, InvalidObject, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import ClusterClient
-from multikueue.telemetry import get_logger
 
 __all__ = ["NONCE_ANNOTATION", "PROOF_LABEL", "Unproven", "common_place", "is_same_cluster", "proof_key"]
-
-log = get_logger()
 
 PROOF_LABEL = "multikueue.dev/proof"
 """On the object: it is ours, and may be changed and removed by who proves something."""
@@ -109,11 +107,9 @@ async def _refuse_unless_kept(writer: ClusterClient, key: ObjectKey, nonce: str)
 
 
 async def _removed(writer: ClusterClient, written: Workload) -> None:
-    """What is left is used by the next proof."""
-    try:
+    """What cannot be removed is used by the next proof. The verdict does not depend on it."""
+    with suppress(MultiKueueError):
         await writer.delete(WORKLOADS, written.key, uid=written.metadata.uid)
-    except MultiKueueError as error:
-        log.warning("cluster.proof_left", cluster=writer.cluster, workload=str(written.key), why=str(error))
 
 
 def _body(key: ObjectKey, nonce: str) -> Mapping[str, Any]:
