@@ -36,7 +36,7 @@ WRITERS = 2
 EVER = datetime.min.replace(tzinfo=UTC)
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ProofResult(msgspec.Struct, frozen=True):
     """What was told about the worker and the name `first`, by the connections that were used."""
 
     first: str
@@ -46,7 +46,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Attempts:
+class FailedProofs:
     """Proofs about a name that told nothing, by these connections; `unread`: in a row, because the name did not answer."""
 
     writer: object
@@ -63,8 +63,8 @@ class Proofs:
 
     context: ReconcileContext
     worker: WorkerView
-    _verdicts: tuple[Verdict, ...] = ()
-    _attempts: dict[str, Attempts] = field(default_factory=dict)
+    _verdicts: tuple[ProofResult, ...] = ()
+    _attempts: dict[str, FailedProofs] = field(default_factory=dict)
 
     def is_other(self, first: str, client: WatchingClient) -> bool:
         """Whether the client leads to another cluster than the name `first`: as proven by this process, or else by a former
@@ -104,7 +104,7 @@ class Proofs:
         writer_route, reader_route = client.route, reader.route
         before = self._attempts.get(first)
         if before is None or (before.writer, before.reader) != (writer_route, reader_route):
-            before = self._attempts[first] = Attempts(writer_route, reader_route)
+            before = self._attempts[first] = FailedProofs(writer_route, reader_route)
         before.not_before = self.context.now() + RETRIES.longest(before.failed + 1)
         try:
             is_same = await self._ask(first, client, reader)
@@ -120,7 +120,7 @@ class Proofs:
             writer_route,
             reader_route,
         ):  # else it was asked through others than those in use
-            self._conclude(Verdict(first, writer_route, reader_route, is_same))
+            self._conclude(ProofResult(first, writer_route, reader_route, is_same))
 
     async def _ask(self, first: str, client: WatchingClient, reader: WatchingClient) -> bool:
         workers, origin = self.context.store.workers, self.context.origin
@@ -129,7 +129,7 @@ class Proofs:
             raise Unproven(f'it offers no namespace that "{first}" offers, too')
         return await is_same_cluster(client, reader, proof_key(namespace, origin, self.worker.name))
 
-    def _conclude(self, verdict: Verdict) -> None:
+    def _conclude(self, verdict: ProofResult) -> None:
         others = [each for each in self._verdicts if (each.first, each.writer) != (verdict.first, verdict.writer)]
         writers = list(dict.fromkeys(each.writer for each in (verdict, *others)))[:WRITERS]
         self._verdicts = (verdict, *(each for each in others if each.writer in writers))
@@ -139,7 +139,7 @@ class Proofs:
         metrics.guarded("proofs", lambda: metrics.identity_proofs(self.worker.name, told).inc())()
         self.context.queues.clusters.add(self.worker.name)
 
-    def _verdict(self, first: str, client: WatchingClient) -> Verdict | None:
+    def _verdict(self, first: str, client: WatchingClient) -> ProofResult | None:
         return next((each for each in self._verdicts if (each.first, each.writer) == (first, client.route)), None)
 
     def _reader(self, first: str) -> WatchingClient | None:
