@@ -117,7 +117,7 @@ def _items(name: str, annotation: Any) -> Iterator[str]:
     item = next((each for each in (annotation, *get_args(annotation)) if _is_group(each)), None)
     if item is None:
         return
-    name = name if item is annotation else f"{name}[]"
+    name = f"{name}[]" if get_origin(annotation) is tuple else name
     yield f"{_prose(item.__doc__)}\n"
     yield f"| In `{name}` | Kind | Default | Meaning |\n|---|---|---|---|"
     for inner, field in item.model_fields.items():
@@ -174,6 +174,7 @@ _KINDS: Mapping[Any, str] = {
     bool: "true or false",
     dict: "mapping",
     int: "number",
+    float: "number",
     str: "text",
     Path: "path",
     timedelta: "duration",

@@ -44,6 +44,7 @@ __all__ = [
     "Cluster",
     "ClusterProfiles",
     "DeclaredKind",
+    "DeclaredOverhead",
     "DeclaredPods",
     "DeviceClassMapping",
     "Dispatch",
@@ -728,6 +729,28 @@ def _amounts(texts: tuple[str, ...]) -> tuple[str, ...]:
 Amounts = Annotated[tuple[str, ...], AfterValidator(_amounts)]
 
 
+def _amount(text: str) -> str:
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?([KMGT]i|[kMGT]|m)?", text) is None:
+        raise ValueError(f"expected a quantity such as 384Mi, got {text}")
+    return text
+
+
+class DeclaredOverhead(_Group):
+    """What the kind's own controller adds to a request of each pod."""
+
+    resource: str
+    """The resource."""
+
+    at: str
+    """The field that says how much. Where it is absent, the share of the request counts, but no less than the least."""
+
+    share: float = Field(default=0, ge=0)
+    """How much of the request: 0.1 for a tenth."""
+
+    least: Annotated[str, AfterValidator(_amount)] = "0"
+    """The least amount."""
+
+
 class DeclaredPods(_Group):
     """Where pods of a kind are. Paths below `at` start there; `[*]` stands for each of several."""
 
@@ -755,6 +778,9 @@ class DeclaredPods(_Group):
 
     limits: Amounts = ()
     """What it may use at most, in the same way."""
+
+    overhead: DeclaredOverhead | None = None
+    """What its controller adds to a request, such as Spark to memory."""
 
 
 class DeclaredRule(_Group):

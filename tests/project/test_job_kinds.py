@@ -92,14 +92,14 @@ def test_the_example_with_fields_asks_for_what_they_say() -> None:
     assert (driver["name"], driver["count"], executor["name"], executor["count"]) == ("driver", 1, "executor", 3)
     assert driver["template"]["spec"] == {
         "containers": [
-            {"name": "spark-kubernetes-driver", "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}}}
+            {"name": "spark-kubernetes-driver", "resources": {"requests": {"cpu": "500m", "memory": "896Mi"}}}
         ]
     }
     assert executor["template"]["spec"] == {
         "containers": [
             {
                 "name": "spark-kubernetes-executor",
-                "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"cpu": "2500m"}},
+                "resources": {"requests": {"cpu": "2", "memory": "6012954215"}, "limits": {"cpu": "2500m"}},
             }
         ],
         "tolerations": [{"key": "spot", "operator": "Exists"}],
@@ -118,7 +118,7 @@ AS_PUBLISHED: dict[str, Any] = {
 def test_cores_stand_for_a_request_of_them() -> None:
     adapter = declared()["SparkApplication"]
     said = [each["template"]["spec"]["containers"][0]["resources"] for each in pod_sets(adapter, AS_PUBLISHED)]
-    assert said == [{"requests": {"cpu": "1", "memory": "512Mi"}}, {"requests": {"cpu": "2", "memory": "4Gi"}}]
+    assert said == [{"requests": {"cpu": "1", "memory": "896Mi"}}, {"requests": {"cpu": "2", "memory": "6012954215"}}]
     assert copied(adapter, AS_PUBLISHED) == AS_PUBLISHED
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from multikueue.jobs.integrations.external import plural
 from multikueue.jobs.kinds.declared.declaration import Declaration, Rule
-from multikueue.jobs.kinds.declared.pod_sets import DeclaredContainer, Pods
+from multikueue.jobs.kinds.declared.pod_sets import AddedOverhead, DeclaredContainer, Pods
 from multikueue.jobs.kinds.declared.status import StateRule, state_of
-from multikueue.settings import DeclaredKind, DeclaredPods, DeclaredRule
+from multikueue.settings import DeclaredKind, DeclaredOverhead, DeclaredPods, DeclaredRule
 
 __all__ = ["declaration_of"]
 
@@ -38,7 +38,12 @@ def _rule(own: DeclaredRule) -> Rule:
 
 
 def _pods(own: DeclaredPods) -> Pods:
-    container = DeclaredContainer(name=own.container, requests=_amounts(own.requests), limits=_amounts(own.limits))
+    container = DeclaredContainer(
+        name=own.container,
+        requests=_amounts(own.requests),
+        limits=_amounts(own.limits),
+        overhead=_overhead(own.overhead) if own.overhead is not None else None,
+    )
     return Pods(
         at=own.at,
         template="" if own.container else own.template,
@@ -47,6 +52,10 @@ def _pods(own: DeclaredPods) -> Pods:
         count=own.count,
         otherwise=container if own.container else None,
     )
+
+
+def _overhead(own: DeclaredOverhead) -> AddedOverhead:
+    return AddedOverhead(resource=own.resource, at=own.at, share=str(own.share), least=own.least)
 
 
 def _amounts(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

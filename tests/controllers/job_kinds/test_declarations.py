@@ -22,6 +22,17 @@ def test_what_a_container_asks_for_is_a_resource_and_a_path() -> None:
         DeclaredPods(at="spec", container="main", requests=("cpu",))
 
 
+def test_what_is_added_to_a_request_has_a_least_amount() -> None:
+    added = {"resource": "memory", "at": "more", "share": 0.1, "least": "384Mi"}
+    pods = DeclaredPods.model_validate({"at": "spec", "container": "c", "requests": ["memory=heap"], "overhead": added})
+    (found,) = adapter(pods=(pods,)).declared.pods[0].pod_sets({"spec": {"heap": "1g"}})
+    (container,) = found["template"]["spec"]["containers"]
+    assert container["resources"] == {"requests": {"memory": "1408Mi"}}
+
+    with pytest.raises(ValueError, match="expected a quantity such as 384Mi"):
+        DeclaredPods.model_validate({"at": "spec", "overhead": added | {"least": "much"}})
+
+
 def test_a_kind_is_known_by_its_name_and_its_states() -> None:
     own = adapter(
         pods=(DeclaredPods(at="spec.groups[*]", name_at="name"),),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from math import ceil
 from typing import Any, Protocol
 
 import msgspec
@@ -11,12 +13,14 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.kueue.workload import ReclaimablePod
+from multikueue.api.values import quantity
+from multikueue.errors import InvalidObject
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.kinds.declared.status import StateRule
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import in_workload, part
 
-__all__ = ["Addition", "DeclaredContainer", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
+__all__ = ["AddedOverhead", "Addition", "DeclaredContainer", "Pods", "PodsOf", "number", "pod_set", "reclaimed"]
 
 Tree = dict[str, Any]
 
@@ -25,9 +29,34 @@ _PLACEMENT = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
 _JAVA_AMOUNT = re.compile(r"([0-9]+)([kmgt])b?")
 
 
+class AddedOverhead(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kind's controller adds to a request of `resource`: the amount at a path; without it a `share` (a decimal number)
+    of the request, and no less than `least`."""
+
+    resource: str
+    at: str
+    share: str = "0"
+    least: str = "0"
+
+    def added_to(self, requests: Tree, found: Tree) -> Tree:
+        """The requests with it. One that is no quantity stays as it is, for the API server to refuse."""
+        asked = requests.get(self.resource)
+        if asked is None:
+            return requests
+        said = paths.only(found, self.at)
+        try:
+            request = quantity.parse(asked)
+            share = max(ceil(request * Fraction(self.share)), quantity.parse(self.least))
+            more = share if said is None else quantity.parse(_amount(self.resource, said))
+        except InvalidObject:
+            return requests
+        total = quantity.capped(quantity.amount(self.resource, max(0, request) + max(0, more)))
+        return {**requests, self.resource: quantity.render(self.resource, total)}
+
+
 class DeclaredContainer(msgspec.Struct, frozen=True, kw_only=True):
-    """The only container of pods that fields describe instead of a template: its name, and the paths of its requests
-    and limits. `a|b` is the field `a`, or where it is absent the field `b`.
+    """The only container of pods that fields describe instead of a template: its name, the paths of its requests and
+    limits, and what is added to a request. `a|b` is the field `a`, or where it is absent the field `b`.
 
     The template made of it also takes the part's scheduling fields that have the names they have in a pod.
     """
@@ -35,15 +64,20 @@ class DeclaredContainer(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "main"
     requests: tuple[tuple[str, str], ...] = ()
     limits: tuple[tuple[str, str], ...] = ()
+    overhead: AddedOverhead | None = None
 
     def __call__(self, found: Tree) -> Tree:
-        resources = {"requests": _amounts(found, self.requests), "limits": _amounts(found, self.limits)}
+        requests = _amounts(found, self.requests)
+        if self.overhead is not None:
+            requests = self.overhead.added_to(requests, found)
+        resources = {"requests": requests, "limits": _amounts(found, self.limits)}
         container = {"name": self.name, "resources": {key: amounts for key, amounts in resources.items() if amounts}}
         placement = {key: found[key] for key in _PLACEMENT if found.get(key)}
         return {"spec": {"containers": [container], **placement}}
 
     def paths(self) -> Iterator[str]:
         yield from (path for _, text in (*self.requests, *self.limits) for path in text.split("|"))
+        yield from (self.overhead.at,) if self.overhead is not None else ()
 
 
 def _amounts(found: Tree, at: tuple[tuple[str, str], ...]) -> Tree:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.jobs.kinds.declared.pod_sets import DeclaredContainer, Pods
+from multikueue.jobs.kinds.declared.pod_sets import AddedOverhead, DeclaredContainer, Pods
 from multikueue.jobs.kinds.declared.status import StateRule
 from tests.jobs.all_kinds import template
 
@@ -61,3 +61,26 @@ def test_memory_in_small_letters_is_javas(written: Any, asked: str) -> None:
     container = DeclaredContainer(requests=(("memory", "heap"),), limits=(("cpu", "cores"), ("gpu", "none")))
     (made,) = container({"heap": written, "cores": "500m"})["spec"]["containers"]
     assert made["resources"] == {"requests": {"memory": asked}, "limits": {"cpu": "500m"}}
+
+
+OVERHEAD = AddedOverhead(resource="memory", at="overhead", share="0.1", least="384Mi")
+
+OVERHEADS: dict[str, tuple[dict[str, Any], str | None]] = {
+    "the least, where the share is less": ({"heap": "512m"}, "896Mi"),
+    "a share of it": ({"heap": "10g"}, "11Gi"),
+    "what the job says": ({"heap": "512m", "overhead": "1g"}, "1536Mi"),
+    "nothing, where it says so": ({"heap": "512m", "overhead": "0"}, "512Mi"),
+    "never less than nothing": ({"heap": "1g", "overhead": "-5g"}, "1Gi"),
+    "nothing to what is not requested": ({}, None),
+    "nothing to what is no quantity": ({"heap": "much"}, "much"),
+    "nothing, where it is no quantity itself": ({"heap": "1g", "overhead": "much"}, "1Gi"),
+}
+
+
+@pytest.mark.parametrize(("said", "asked"), OVERHEADS.values(), ids=OVERHEADS)
+def test_what_the_controller_adds_is_requested_too(said: dict[str, Any], asked: str | None) -> None:
+    container = DeclaredContainer(requests=(("memory", "heap"),), overhead=OVERHEAD)
+    (made,) = container(said)["spec"]["containers"]
+
+    assert made["resources"].get("requests", {}).get("memory") == asked
+    assert set(container.paths()) == {"heap", "overhead"}
