@@ -19,10 +19,10 @@ def remove_all(v: View) -> Outcome:
 def removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Desired]:
     """Removals on all remotes but those in `keep`. A kept UID stays under every name: two names may lead to one
     cluster, and a UID exists on one cluster only."""
-    kept, names = _kept_uids(keep, remotes), frozenset(keep)
+    kept = _kept_uids(keep, remotes)
     for remote in remotes:
         uids = _uids(remote)
-        if remote.cluster not in names and remote.is_reachable and uids and kept.isdisjoint(uids):
+        if remote.is_reachable and uids and kept.isdisjoint(uids):
             yield Absent(cluster=remote.cluster, why="not wanted there", uids=uids)
 
 
@@ -44,9 +44,10 @@ def _uids(remote: Remote) -> frozenset[str]:
 def _copy(remote: Remote) -> Workload | None:
     """Its copy. What the worker's Kueue makes of a copy has all its labels, ours too, and is the worker's."""
     copy = remote.workload
-    return None if copy is None or (copy.metadata.owner_references and is_made_of_another(copy)) else copy
+    return None if copy is None or is_made_of_another(copy) else copy
 
 
-def job_removal(remote: Remote, why: str) -> Iterator[Desired]:
-    if remote.job is not None:
-        yield Absent(cluster=remote.cluster, why=why, uids=frozenset({remote.job.metadata.uid}))
+def job_removal(remote: Remote, why: str) -> Desired:
+    """Of the job alone, where there is one."""
+    assert remote.job is not None
+    return Absent(cluster=remote.cluster, why=why, uids=frozenset({remote.job.metadata.uid}))

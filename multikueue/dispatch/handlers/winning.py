@@ -39,7 +39,7 @@ def admitted(v: View) -> Outcome:
         return unchanged(v, desired=(*losers, *in_step, _scaled(v)))
     left = [r for r in v.group.remotes if r.job is not None and r.is_reachable]
     if left:  # one left from an earlier attempt must be gone first (I1)
-        goes = job_removal(v.won, "left from an earlier attempt") if v.won.job is not None else in_step
+        goes = (job_removal(v.won, "left from an earlier attempt"),) if v.won.job is not None else in_step
         reserved = v.local.condition(QUOTA_RESERVED)
         since = reserved.last_transition_time if reserved else None
         return report_held_up(v, left, since, unchanged(v, desired=(*losers, *goes)))
@@ -75,7 +75,7 @@ def _completion(v: View) -> Iterator[Desired]:
     if v.won.unfit is None:
         yield Running(cluster=v.won.cluster, why="a part of it is missing")
     elif not v.has_won:
-        yield from job_removal(v.won, "it cannot be whole there")
+        yield job_removal(v.won, "it cannot be whole there")
 
 
 def _has_unreachable_job(v: View, remote: Remote) -> bool:

@@ -6,7 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.dispatch.copies.actions import DeleteJob, DeleteWorkload
+from multikueue.dispatch.decide import decide, plan
 from multikueue.dispatch.group.group import Reach
+from multikueue.dispatch.group.phases import choose
+from multikueue.dispatch.handlers.removal import removals
+from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.dispatch.builders import (
     EARLIER,
@@ -14,6 +18,7 @@ from tests.dispatch.builders import (
     away,
     copy,
     decided,
+    group,
     pending,
     remote_job,
     reserved,
@@ -47,8 +52,18 @@ def test_what_the_workers_kueue_made_of_a_copy_is_left_to_it() -> None:
     assert told(decided(None, worker("w1", made))) == []
 
 
-def test_an_unreachable_worker_is_asked_nothing() -> None:
-    assert told(decided(None, away(worker("w1", copy(), remote_job())))) == []
+def test_an_unreachable_worker_is_asked_nothing_later_either() -> None:
+    """What is seen when it is back decides, not what was there before it went."""
+    gone = away(worker("w1", copy(), remote_job()))
+    assert told(decided(None, gone)) == []
+    assert list(removals((), (gone,))) == []
+
+
+def test_a_worker_that_has_nothing_is_asked_for_nothing_so_a_copy_that_comes_later_is_too_late() -> None:
+    seen = choose(group(won(), worker("w1", admitted_copy(), remote_job()), worker("w2")))
+    made = plan(seen, decide(seen, NOW), NOW)
+    assert made.on("w2") == ()
+    assert made.is_too_late(copy().uid("late").build(), "w2")
 
 
 @pytest.mark.parametrize("reach", [Reach.CONNECTED, Reach.ISOLATED], ids=["while it answers", "while it is away"])
