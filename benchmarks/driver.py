@@ -8,9 +8,11 @@ when one ends earlier, the peer leaves the local job unfinished for ever.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import cycle
 
 import anyio
 import anyio.abc
@@ -21,11 +23,29 @@ from benchmarks.timeline import Stage, Timelines
 from benchmarks.wire import Wire
 from testbed import objects
 
-__all__ = ["QUEUE", "Driver"]
+__all__ = ["QUEUE", "Ask", "Driver"]
 
 QUEUE = "main"
 NAME = b"NAME-OF-THE-JOB"
 POLL_SECONDS = 0.2
+
+
+class _Every:
+    """All names."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY: Container[str] = _Every()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a job asks for: CPU, and its WorkloadPriorityClass; None: as usual."""
+
+    cpu: str | None = None
+    priority_class: str | None = None
 
 
 class Driver:
@@ -36,10 +56,11 @@ class Driver:
         self.times = Timelines()
         self._manager = manager
         self._workers = workers
-        self._body = _job_body(namespace)
+        self._bodies = cycle([_job_body(namespace)])
         self._jobs: dict[str, str] = {}  # by the name of their workload, which the copies share
         self._runs_on: dict[str, Wire] = {}
-        self._holding = self._tidying = False
+        self._holding: Container[str] = ()
+        self._tidying = False
         self._held: list[str] = []
         self._news = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -67,7 +88,11 @@ class Driver:
 
     def ask(self, *, cpu: str | None = None, priority_class: str | None = None) -> None:
         """From now on jobs are submitted with this WorkloadPriorityClass, and ask for so much CPU; None: as usual."""
-        self._body = _job_body(self.namespace, priority_class, cpu)
+        self.ask_in_turn([Ask(cpu, priority_class)])
+
+    def ask_in_turn(self, asks: Iterable[Ask]) -> None:
+        """From now on one job asks for the first of these, the next for the next, and so on from the first again."""
+        self._bodies = cycle([_job_body(self.namespace, each.priority_class, each.cpu) for each in asks])
 
     async def submit(self, names: Sequence[str]) -> None:
         """Submit these jobs at once: as many calls are under way as there are connections."""
@@ -85,16 +110,16 @@ class Driver:
     def _submission(self, name: str) -> bytes:
         """The body of a job; notes its submission now."""
         self.times.note(Stage.SUBMITTED, name, time.monotonic())
-        return self._body.replace(NAME, name.encode())
+        return next(self._bodies).replace(NAME, name.encode())
 
-    def hold(self) -> None:
-        """From now on jobs run until `let_go`."""
-        self._holding = True
+    def hold(self, names: Container[str] = EVERY) -> None:
+        """From now on jobs, or those of these names, run until `let_go`."""
+        self._holding = names
 
     def let_go(self) -> None:
         """Complete the jobs that were held, and from now on each as soon as it runs."""
         assert self._tasks is not None
-        self._holding = False
+        self._holding = ()
         for name in self._held:
             self._tasks.start_soon(self._complete, self._runs_on[name], name)
         self._held.clear()
@@ -202,7 +227,7 @@ class Driver:
         assert self._tasks is not None
         if name not in self.times.noted[Stage.STARTED] or name not in self.times.noted[Stage.RELEASED]:
             return
-        if self._holding:
+        if name in self._holding:
             self._held.append(name)
         else:
             self._tasks.start_soon(self._complete, self._runs_on[name], name)

@@ -1,7 +1,8 @@
 """(f) A restart, and a change of the leader, with many workloads pending and running: how soon the next one is dispatched,
 beside the time that it takes to list them all, and what is written though nothing has changed.
 
-The manager's quota holds as many as are to run, so the next one starts when one ends: that happens while no manager acts.
+Jobs are of ten sizes and three priorities. The manager's quota holds as many as are to run, so the next one starts when one
+ends: that happens while no manager acts.
 Neither the script nor the peer has a part: one keeps nothing, and the other would take hours to have as many running.
 """
 
@@ -11,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 
@@ -23,13 +25,14 @@ from benchmarks.sides import Ours, Restarted
 from benchmarks.timeline import Stage
 from benchmarks.wire import Wire
 from benchmarks.work.core import Result, Setting
+from benchmarks.work.mixed import add_priorities, cpu_of, mixed, reached
 from testbed.audit import WRITES
 from testbed.bed import Testbed
 
 __all__ = ["Found", "Sizes", "lines", "measure", "needless"]
 
 WORKERS = 3
-PENDING, RUNNING = {True: 10_000, False: 200}, {True: 5_000, False: 100}
+PENDING, RUNNING = {True: 10_000, False: 3_000}, {True: 5_000, False: 100}
 MANY = 10_000
 """With fewer workloads, the start of an interpreter takes longer than to list them."""
 
@@ -86,11 +89,12 @@ async def measure(setting: Setting) -> Result:
 async def _measure(bed: Testbed, sizes: Sizes, say: Say) -> Found:
     """The clusters are of no use afterwards: to remove so many objects would take longer than to measure."""
     side = Restarted(bed)
-    side.quota = {"cpu": f"{100 * sizes.running}m", "memory": f"{100 * sizes.running}Mi"}
+    side.quota = {"cpu": f"{cpu_of(sizes.running)}m", "memory": "1000000Gi"}
     async with AsyncExitStack() as stack:
         stack.push_async_callback(side.stop)
         say(f"{side.name}: starting")
         await side.set_up()
+        await add_priorities(bed)
         wires = [await stack.enter_async_context(Wire.open(plane)) for plane in bed.planes.values()]
         driver = Driver(wires[0], wires[1:], namespace=side.namespace)
         crowd = Crowd(bed, driver, sizes, say)
@@ -148,13 +152,17 @@ class Crowd:
     replicas: list[Replica] = field(default_factory=list)
 
     async def gather(self) -> None:
-        """Until as many as have quota run, the others are queued, and all are at rest."""
+        """Until some run, with all of the quota, the others are queued, and all are at rest."""
         self.say(f"gathering {self.sizes}")
         self.driver.hold()
-        await self.driver.submit([f"job-{number:05}" for number in range(self.sizes.all)])
-        await self._reached(Stage.QUEUED, self.sizes.all)
+        self.driver.ask_in_turn(mixed())
+        names = [f"job-{number:05}" for number in range(self.sizes.all)]
+        await self.driver.submit(names[: self.sizes.running])
         for stage in (Stage.CREATED, Stage.STARTED, Stage.RELEASED):
-            await self._reached(stage, self.sizes.running)
+            await reached(self.driver, stage, self.sizes.running)
+        self.driver.ask_in_turn(mixed())
+        await self.driver.submit(names[self.sizes.running :])
+        await reached(self.driver, Stage.QUEUED, self.sizes.all)
         await self.at_rest()
 
     async def at_rest(self) -> None:
@@ -190,21 +198,22 @@ class Crowd:
     async def dispatch_after_start(self, side: Ours) -> float:
         """Seconds from a start to the next dispatch. A job ended before it."""
         await side.stop()
+        dispatched = self._dispatched()
         await self.driver.end_one()
-        return await _seconds(side.start, self._one_more)
+        return await _seconds(side.start, partial(self._more_than, dispatched))
 
     async def dispatch_after(self, leave: Callable[[], Awaitable[None]]) -> float:
         """Seconds from the leader's leave to the next dispatch, by another. A job ends at once after it."""
-        return await _seconds(leave, self.driver.end_one, self._one_more)
+        await self.at_rest()
+        return await _seconds(leave, self.driver.end_one, partial(self._more_than, self._dispatched()))
 
-    async def _one_more(self) -> None:
-        times = self.driver.times
-        await self._reached(Stage.CREATED, self.sizes.running + times.count(Stage.ENDED))
-        self.say(f"{times.count(Stage.CREATED)} dispatched")
+    def _dispatched(self) -> int:
+        return self.driver.times.count(Stage.CREATED)
 
-    async def _reached(self, stage: Stage, number: int) -> None:
-        if not await self.driver.reached(stage, number, patience=PATIENCE_SECONDS):
-            raise TimeoutError(f"{self.driver.times.count(stage)} of {number} jobs came to this: {stage}")
+    async def _more_than(self, dispatched: int) -> None:
+        """Until the next is dispatched. There may be several: an end makes room for some smaller ones."""
+        await reached(self.driver, Stage.CREATED, dispatched + 1)
+        self.say(f"{self._dispatched()} dispatched")
 
 
 def needless(manager: Calls, workers: Calls) -> Mapping[str, float]:

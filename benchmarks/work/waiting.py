@@ -19,29 +19,23 @@ from benchmarks.lines import Line, grown, itself, longest_turn
 from benchmarks.sides import Observed
 from benchmarks.timeline import Stage
 from benchmarks.work.core import Result, Setting
-from testbed import objects
+from benchmarks.work.mixed import add_priorities, crowd, reached
 
 __all__ = ["Ends", "lines", "measure", "sizes"]
 
 WORKERS = 1
 FEW, MANY = 30, {True: 10_000, False: 3_000}
-SIZES, PRIORITIES = 10, 3
 ENDS = 5
 """Jobs that end for each number that waits. Each is of 100m, and so little is never enough."""
 
-LARGE = 3000
-"""Milli-CPU of the job that runs on."""
+LARGE, LEAST = 3000, 2100
+"""Milli-CPU of the job that runs on, and of the smallest that waits."""
 
 MOST_WRITES, MOST_GROWTH = 5, 1.5
 """The statuses of the Job, its Workload and its two queues."""
 
 QUIET_SECONDS = 2.0
 """After an end all that follows from it is over: work that was parked is looked at after a second."""
-
-CALM_SECONDS = 12
-"""Who writes nothing for so long is at rest: jobs that wait are called suspended after ten."""
-
-PATIENCE_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,60 +65,28 @@ async def measure(setting: Setting) -> Result:
 
 async def _begin(side: Observed, driver: Driver, small: int) -> None:
     """Small jobs run, to be ended in this order, and then a large one."""
-    async with side.bed.manager.client() as client:
-        for value in range(PRIORITIES):
-            await client.apply(_priority_class(value))
+    await add_priorities(side.bed)
     driver.hold()
     await driver.submit([f"small-{number:03}" for number in range(small)])
-    await _reached(driver, Stage.RELEASED, small)
+    await reached(driver, Stage.RELEASED, small)
     driver.ask(cpu=f"{LARGE}m")
     await driver.submit(["large"])
-    await _reached(driver, Stage.RELEASED, small + 1)
+    await reached(driver, Stage.RELEASED, small + 1)
 
 
 async def _ends(side: Observed, driver: Driver, waiting: int, setting: Setting) -> Ends:
     """Fills up to so many that wait, and lets some end."""
-    running = driver.times.count(Stage.RELEASED)
-    there = driver.times.count(Stage.SUBMITTED) - running
-    setting.say(f"{waiting:,} wait")
-    for kind in range(SIZES * PRIORITIES):
-        driver.ask(cpu=f"{LARGE - 100 * (kind % SIZES)}m", priority_class=_named(kind // SIZES))
-        alike = [number for number in range(there, waiting) if number % (SIZES * PRIORITIES) == kind]
-        await driver.submit([f"waiting-{number:05}" for number in alike])
-    await _reached(driver, Stage.QUEUED, running + waiting)
-    await _at_rest(side)
+    there = driver.times.count(Stage.SUBMITTED) - driver.times.count(Stage.RELEASED)
+    await crowd(driver, side.bed, [f"waiting-{number:05}" for number in range(there, waiting)], LEAST, setting.say)
     over, before, busy = driver.times.count(Stage.FINISHED), await marks(side.bed), meters.cpu_seconds(side.process.pid)
     for number in range(1, ENDS + 1):
         await driver.end_one()
-        await _reached(driver, Stage.FINISHED, over + number)
+        await reached(driver, Stage.FINISHED, over + number)
         await anyio.sleep(QUIET_SECONDS)
     busy = meters.cpu_seconds(side.process.pid) - busy
     manager, _ = await calls_since(side.bed, before, ENDS)
     setting.say(f"{waiting:,} wait: {manager.by}")
     return Ends(waiting, manager.writes - manager.events, 1000 * busy / ENDS)
-
-
-async def _at_rest(side: Observed) -> None:
-    """Until nobody writes any more."""
-    is_busy = True
-    while is_busy:
-        before = await marks(side.bed)
-        await anyio.sleep(CALM_SECONDS)
-        is_busy = (await calls_since(side.bed, before, 1))[0].writes > 0
-
-
-async def _reached(driver: Driver, stage: Stage, number: int) -> None:
-    if not await driver.reached(stage, number, patience=PATIENCE_SECONDS):
-        raise TimeoutError(f"{driver.times.count(stage)} of {number} jobs came to this: {stage}")
-
-
-def _named(priority: int) -> str:
-    return f"bench-{priority}"
-
-
-def _priority_class(value: int) -> objects.Object:
-    about = {"apiVersion": objects.CLUSTER_QUEUE.api_version, "kind": "WorkloadPriorityClass"}
-    return {**about, "metadata": {"name": _named(value)}, "value": value}
 
 
 def lines(found: Sequence[Ends], turn: float) -> list[Line]:

@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from benchmarks.driver import Driver
+from benchmarks.driver import Ask, Driver
 from benchmarks.timeline import Stage
 from benchmarks.wire import Wire
 
@@ -202,3 +202,23 @@ async def test_workers_are_clean_when_they_hold_no_workload(field: Field) -> Non
     assert await field.driver.clean(patience=1)
     field.other.items = [{}]
     assert not await field.driver.clean(patience=0.01)
+
+
+async def test_some_jobs_are_held_and_the_others_are_not(field: Field) -> None:
+    field.driver.hold({"a"})
+    for name in ("a", "b"):
+        field.manager.say_job(name, suspend=False)
+        field.worker.say_job(name, suspend=False)
+    await anyio.wait_all_tasks_blocked()
+    assert field.worker.patched == [f"{JOBS}/b/status"]
+
+
+async def test_jobs_ask_in_turn_for_what_they_are_told(field: Field) -> None:
+    field.driver.ask_in_turn([Ask("1"), Ask("2", "high")])
+    await field.driver.submit(["c", "d", "e"])
+    asked = [
+        body["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] for body in field.manager.posted
+    ]
+    assert asked[2:] == [{"cpu": "1"}, {"cpu": "2"}, {"cpu": "1"}]
+    labels = [body["metadata"]["labels"].get("kueue.x-k8s.io/priority-class") for body in field.manager.posted]
+    assert labels[2:] == [None, "high", None]

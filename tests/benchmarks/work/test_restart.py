@@ -17,7 +17,7 @@ MANY = Sizes(10_000, 5_000)
     ("setting", "sizes"),
     [
         pytest.param(Setting(print, full=True), MANY, id="in full"),
-        pytest.param(Setting(print), Sizes(200, 100), id="a few hundred otherwise"),
+        pytest.param(Setting(print), Sizes(3_000, 100), id="some thousands otherwise"),
         pytest.param(Setting(print, pending=4, running=2), Sizes(4, 2), id="by option"),
     ],
 )

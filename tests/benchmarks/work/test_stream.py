@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.lines import Line
-from benchmarks.work.stream import Flow, Moment, halves, lines
+from benchmarks.work.stream import Flow, Moment, among, halves, lines
 
 
 def flow(
@@ -14,11 +14,12 @@ def flow(
     memory: tuple[float, float] = (80, 80),
     unfinished: int = 0,
     turn: float = 20,
+    cpu: float = 10,
 ) -> Flow:
     """A stream of a hundred jobs, of which the first ten took a second; values of the first and of the second half."""
     begin = [Moment(0, 50)] * 2
     moments = [Moment(under_way[half], memory[half]) for half in (0, 1) for _ in range(9)]
-    return Flow([1.0] * 10 + [n / 1000 for n in range(1, 91)], begin + moments, unfinished, turn)
+    return Flow([1.0] * 10 + [n / 1000 for n in range(1, 91)], begin + moments, unfinished, turn, cpu)
 
 
 def made(ours: Flow) -> dict[str, Line]:
@@ -58,3 +59,15 @@ def test_growth_is_the_second_half_beside_the_first() -> None:
 def test_a_stream_too_short_to_have_halves_judges_nobody() -> None:
     assert halves([]) == (0, 0)
     assert [line.ok for line in made(Flow()).values()] == [None, None, None, None, None, None, True]
+
+
+@pytest.mark.parametrize(
+    ("crowded", "verdicts"),
+    [
+        pytest.param(flow(cpu=15), [True, True, True, True, True], id="half as much again is borne"),
+        pytest.param(flow(cpu=15.1, unfinished=1), [True, False, True, True, False], id="more is not"),
+        pytest.param(flow(under_way=(4, 6)), [True, True, False, True, True], id="a queue grows"),
+    ],
+)
+def test_those_that_wait_cost_the_stream_little(crowded: Flow, verdicts: list[bool]) -> None:
+    assert [line.ok for line in among(crowded, flow(), "x")] == verdicts
