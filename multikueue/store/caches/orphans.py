@@ -33,10 +33,6 @@ class OrphanRoom:
         return not self.used or self.used + size <= MOST_BYTES
 
 
-def _all_are(_item: object) -> bool:
-    return True
-
-
 class Orphans(Generic[T]):
     """Owner: a cache of a worker. Of the objects that nobody knows, it admits those that come while there are fewer
     than MOST, and fewer bytes than MOST_BYTES in the `room` of the worker.
@@ -55,12 +51,12 @@ class Orphans(Generic[T]):
         names: Callable[[T], Iterable[ObjectKey]],
         has_room: Callable[[], None],
         *,
-        is_swept: Callable[[T], bool] = _all_are,
-        room: OrphanRoom | None = None,
+        is_swept: Callable[[T], bool],
+        room: OrphanRoom,
     ) -> None:
         self._left_out: _Names = {}
         self._is_known, self._names, self._has_room, self._is_swept = is_known, names, has_room, is_swept
-        self._room = room if room is not None else OrphanRoom()
+        self._room = room
         self._admitted: dict[ObjectKey, int] = {}
         """With their sizes in bytes."""
         self._listed: dict[str, _Names] = {}

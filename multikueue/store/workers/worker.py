@@ -56,7 +56,7 @@ def _names_of_job(job: AnyJob) -> Iterable[ObjectKey]:
 
 def _is_swept(item: Workload | AnyJob) -> bool:
     """Whether `WorkerView.held` names it, so that the sweep finds it. A job without a workload is left to its maker."""
-    return isinstance(item, Workload) or any(True for _ in prebuilt_key(item))
+    return isinstance(item, Workload) or any(prebuilt_key(item))
 
 
 def _nobody(_worker: WorkerView, _aspect: WorkerAspect) -> None:

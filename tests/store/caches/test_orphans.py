@@ -12,7 +12,7 @@ from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.dispatch.group.group import Asked
 from multikueue.store.caches import orphans
 from multikueue.store.caches.cache import Cache
-from multikueue.store.caches.orphans import MOST_BYTES, Orphans
+from multikueue.store.caches.orphans import MOST_BYTES, OrphanRoom, Orphans
 from multikueue.store.store import Store
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW, job, workload
@@ -33,7 +33,11 @@ class Told:
     def __init__(self, known: Iterable[str] = ()) -> None:
         self.known, self.rooms = set(known), 0
         self.orphans: Orphans[Workload] = Orphans(
-            lambda item: item.key.name in self.known, lambda item: (item.key,), self._have_room
+            lambda item: item.key.name in self.known,
+            lambda item: (item.key,),
+            self._have_room,
+            is_swept=lambda _: True,
+            room=OrphanRoom(),
         )
         self.cache = Cache(orphans=self.orphans)
 
