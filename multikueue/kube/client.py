@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from time import perf_counter
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -38,6 +39,7 @@ from multikueue.kube.auth.identity import Identity, Proof, loop_time
 from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page, is_any
 from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, pieces_of, without_depths
 from multikueue.kube.errors import error_from_answer
+from multikueue.kube.transport.loop_share import UNMETERED, LoopShare
 from multikueue.kube.transport.retry import is_repeatable, wait_before_retry
 from multikueue.kube.transport.session import (
     CONNECT_TIMEOUT,
@@ -233,8 +235,9 @@ class Client:
         call_timeout: float,
         on_call: OnCall | None,
         on_undecodable: OnGarbage | None,
+        share: LoopShare,
     ) -> None:
-        self.cluster = cluster
+        self.cluster, self.share = cluster, share
         self._route, self._session = route, session
         self._places = asyncio.Semaphore(limit)
         self._timeout, self._on_call, self._on_undecodable = call_timeout, on_call, on_undecodable
@@ -269,16 +272,18 @@ class Client:
         on_call: OnCall | None = None,
         on_undecodable: OnGarbage | None = None,
         transport: Transport = open_session,
+        share: LoopShare = UNMETERED,
     ) -> AsyncIterator[Self]:
         """A client for the duration of the block. Nothing is sent before the first call.
 
         `cluster` is the worker's name, empty for the manager; `limit` the number of calls in flight (watches do not
         count); `call_timeout` the seconds of a call including its retries. `may_write` is called
         right before a request other than GET is sent on its connection: if it returns False, NotLeading is raised.
+        `share` is the part of the event loop that reading of this cluster may take.
         Raises ConfigurationError if certificates are unusable.
         """
         route = await _Route.of(credentials, cluster=cluster)
-        session = transport(user_agent=user_agent, may_write=may_write)
+        session = transport(user_agent=user_agent, may_write=may_write, share=share)
         try:
             yield cls(
                 route,
@@ -288,6 +293,7 @@ class Client:
                 call_timeout=call_timeout,
                 on_call=on_call,
                 on_undecodable=on_undecodable,
+                share=share,
             )
         finally:
             with anyio.move_on_after(_CLOSING_TIMEOUT.total_seconds(), shield=True):
@@ -524,7 +530,7 @@ class Client:
     ) -> _Part[T]:
         """The page, decoded in pieces, between which other tasks run. Of the objects without a name, one per piece is
         reported."""
-        part, pieces = _Part[T](len(answer)), pieces_of(answer)
+        part, pieces, began = _Part[T](len(answer)), pieces_of(answer), perf_counter()
         while piece := self._decoded(lambda _: next(pieces, b""), answer, request):
             listing = self._decoded(decode, piece, request)
             part.resource_version, part.cont = listing.resource_version, listing.cont
@@ -534,7 +540,9 @@ class Client:
             nameless = [each for each in listing.garbage if each[0].key is None]
             named = [each for each in listing.garbage if each[0].key is not None]
             part.garbage += (*named, *nameless[:1])
-            await anyio.lowlevel.checkpoint()
+            self.share.spend(began)
+            await self.share.pause()
+            began = perf_counter()
         return part
 
     def _check_collection(self, kind: Kind[Any], objects: int, length: int) -> None:

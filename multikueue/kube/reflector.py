@@ -15,10 +15,10 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from datetime import timedelta
+from time import perf_counter
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 import anyio
-import anyio.lowlevel
 
 from multikueue.api.kind import Kind
 from multikueue.api.meta import Object, ObjectKey, version_of
@@ -47,6 +47,7 @@ from multikueue.kube.decode import (
     without_depths,
 )
 from multikueue.kube.errors import error_from_status
+from multikueue.kube.transport.loop_share import UNMETERED, LoopShare
 
 __all__ = ["OnState", "Reflector", "Sink"]
 
@@ -124,8 +125,8 @@ class Reflector(Generic[T]):
     kind) or Forbidden. `on_state` is called with (True, "") when the watch is established, and with (False, why) on
     each failure; the normal end of a watch and an expired version are no failures. `idle` is the seconds of silence
     after which the connection counts as broken: servers send bookmarks every two minutes. `vouch` is awaited before
-    each list after the first: an error of another class than those of cluster and server ends the reflector. `sleep`
-    and `jitter` (in [0, 1)) are for tests.
+    each list after the first: an error of another class than those of cluster and server ends the reflector. `share` is
+    what the work on its lines may take of the event loop. `sleep` and `jitter` (in [0, 1)) are for tests.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class Reflector(Generic[T]):
         idle: float = 180.0,
         page: int = 500,
         vouch: Callable[[], Awaitable[None]] | None = None,
+        share: LoopShare = UNMETERED,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -147,7 +149,7 @@ class Reflector(Generic[T]):
         self.refused = False
         self._client, self._kind, self._sink, self._on_state = client, kind, sink, on_state
         self._label_selector, self._namespace, self._idle, self._page = label_selector, namespace, idle, page
-        self._vouch, self._sleep, self._jitter = vouch, sleep, jitter
+        self._vouch, self._share, self._sleep, self._jitter = vouch, share, sleep, jitter
         self._decode, self._decode_change = object_of(kind.type), change_of(kind.type)
         self._path = kind.collection(namespace) if namespace else kind.path()
         self._version = ""
@@ -239,8 +241,11 @@ class Reflector(Generic[T]):
         version = page.resource_version
         before = self._unreadable()  # they stay so until they are read: what is neither there nor set aside is gone
         self._sink.unreadable.update(page.undecodable)
+        began = perf_counter()
         for _ in self._sink.replacing(listed, version_of(version), self._namespace):
-            await anyio.lowlevel.checkpoint()
+            self._share.spend(began)
+            await self._share.pause()
+            began = perf_counter()
         self._forget_gone(before.keys() - page.undecodable.keys(), listed)
         new = dict(self._unreadable().items() - page.undecodable.items())
         for key, why in new.items():
@@ -320,9 +325,10 @@ class Reflector(Generic[T]):
         # After a watch that ended without an event, an open watch alone does not count as working yet.
         wait = _SETTLED_AFTER.total_seconds() if self._fruitless else 0.0
         settled = asyncio.get_running_loop().call_later(wait, self._stands)
-        count = 0
+        count, share = 0, self._share
         try:
             while line := await stream.line():
+                began = perf_counter()
                 try:
                     self._take(line)
                 except RecursionError:
@@ -333,8 +339,8 @@ class Reflector(Generic[T]):
                     self._version = ""  # only a list has the real size: the count of bytes includes replaced versions
                     return
                 count += 1
-                if count % _YIELD_EVERY == 0:
-                    await anyio.lowlevel.checkpoint()
+                if share.spend(began) or count % _YIELD_EVERY == 0:
+                    await share.pause()
         finally:
             settled.cancel()
 

@@ -34,6 +34,7 @@ from multikueue.controllers.serving.visibility import AccessReviewer, Visibility
 from multikueue.controllers.serving.webhooks import Service, Webhooks, keep_webhook
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.kube.cluster_client import WatchingClient
+from multikueue.kube.transport.loop_share import Leftovers
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
 from multikueue.manager.engine import engine_of
 from multikueue.manager.readiness import DispatchProgress, Readiness
@@ -87,6 +88,7 @@ class Manager:
     transport: Transport = open_session
     recorder: Recorder = field(default_factory=lambda: Recorder(SystemClock().now))
     on_decision: OnDecision | None = None
+    leftovers: Leftovers | None = None
     readiness: Readiness = field(init=False)
 
     @property
@@ -178,6 +180,7 @@ class Manager:
             metrics=self.metrics,
             transport=self.transport,
             on_decision=self.on_decision,
+            leftovers=self.leftovers,
         )
 
     def _unready(self) -> str | None:

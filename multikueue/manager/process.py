@@ -24,6 +24,7 @@ from multikueue.controllers.reload import Reload, log_ignored
 from multikueue.errors import ClusterUnreachable
 from multikueue.kube.auth.credentials import Credentials, from_environment
 from multikueue.kube.client import Client
+from multikueue.kube.transport.loop_share import Leftovers
 from multikueue.kube.transport.session import Transport, open_session
 from multikueue.manager.life import Manager, user_agent
 from multikueue.runtime import Clock, Mandate, SystemClock
@@ -63,8 +64,8 @@ KUEUES_METRICS = {STANDALONE: KUEUE, BESIDE_KUEUE: KUEUES_MULTIKUEUE, EXTERNAL_D
 class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment of a process: clocks, transport, its identity among replicas (None: a new one).
 
-    `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. A
-    simulation has its own environment.
+    `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. Where it
+    `is_metered`, workers have shares of the event loop's real time. A simulation has its own environment.
     """
 
     clock: Clock = msgspec.field(default_factory=SystemClock)
@@ -72,6 +73,7 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     transport: Transport = partial(open_session, connecting=mapping_buffers)
     identity: str | None = None
     on_decision: OnDecision | None = None
+    is_metered: bool = True
 
 
 REAL = ProcessEnvironment()
@@ -127,6 +129,7 @@ async def manage(
     ):
         await _reach(client, credentials, timeout)
         begun(leadership.mandate, metrics)
+        leftovers = Leftovers() if environment.is_metered else None
         while not stop.is_set():
             life = Manager(
                 in_force,
@@ -138,6 +141,7 @@ async def manage(
                 transport=environment.transport,
                 recorder=recorder,
                 on_decision=environment.on_decision,
+                leftovers=leftovers,
             )
             await life.run()
 

@@ -320,6 +320,13 @@ class Dispatch(_Group):
     call_timeout: Wait = timedelta(seconds=10)
     """How long one API call may take."""
 
+    loop_share: Annotated[float, Field(gt=0, le=1)] = 0.05
+    """The part of this process's time that reading of one worker may take at the cost of others. A worker that sends more is
+    read in turns with its like, from what others leave over: all of it, or a third while they have something to do."""
+
+    loop_patience: Wait = timedelta(minutes=5)
+    """How long a worker may send more than its share lets us read, without a break, until it is isolated for a minute."""
+
     retry_first: Wait = timedelta(milliseconds=200)
     """Wait after the first failure of a workload; doubles with each further one."""
 

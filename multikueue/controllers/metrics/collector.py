@@ -133,6 +133,19 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
         )
         for name, value in self.queues.limits.items():
             limit.add_metric((name,), value())
+        reading = CounterMetricFamily(
+            "multikueue_cluster_reading_seconds",
+            "Time of the event loop for what a worker sends: parsed, decoded and taken in",
+            labels=("cluster",),
+        )
+        waiting = CounterMetricFamily(
+            "multikueue_cluster_reading_waited_seconds",
+            "Time in which what a worker sends had to wait, as it had used up its share of the event loop",
+            labels=("cluster",),
+        )
+        for name, share in self.queues.shares.items():
+            reading.add_metric((name,), share.seconds)
+            waiting.add_metric((name,), share.stood)
         for cluster in self.store.clusters:
             name = cluster.metadata.name
             worker = self.store.worker(name)
@@ -145,7 +158,7 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
                 expiry.add_metric((name,), worker.expires.timestamp())
             copies.add_metric((name,), len(worker.workloads))
             jobs.add_metric((name,), len(worker.jobs))
-        yield from (reachability, status, away, expiry, limit, copies, jobs)
+        yield from (reachability, status, away, expiry, limit, reading, waiting, copies, jobs)
 
     def _work(self) -> Families:
         depth = GaugeMetricFamily(

@@ -19,6 +19,7 @@ from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group.group import Group
 from multikueue.kube.cluster_client import WatchingClient
+from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
 from multikueue.runtime import Mandate, Turnstile, WorkQueue
 from multikueue.settings import InForce
@@ -42,8 +43,8 @@ def tenant(key: ObjectKey | JobKey) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class WorkQueues:
-    """The work queues of the manager; `outboxes` has one per connected worker, and `limits`
-    how many of its keys may be worked on at a time."""
+    """The work queues of the manager; `outboxes` has one per connected worker, `limits` how many of its keys may be worked
+    on at a time, and `shares` its share of the event loop."""
 
     workloads: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
     jobs: WorkQueue[JobKey] = field(default_factory=WorkQueue)
@@ -56,6 +57,7 @@ class WorkQueues:
     ceilings: WorkQueue[Name] = field(default_factory=WorkQueue)
     outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
     limits: dict[Name, Callable[[], int]] = field(default_factory=dict)
+    shares: dict[Name, LoopShare] = field(default_factory=dict)
 
     def all(self) -> tuple[AnyQueue, ...]:
         return (*self._of_the_manager(), self.ceilings, *self.outboxes.values())
@@ -108,6 +110,9 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
 
     on_decision: OnDecision | None = None
     """Called for each decision about a workload; a hook for the simulation."""
+
+    leftovers: Leftovers | None = None
+    """What workers get of the event loop beyond their shares; None: nothing is measured."""
 
     @property
     def views(self) -> Views:

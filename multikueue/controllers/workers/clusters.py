@@ -41,8 +41,8 @@ SHOWN = 5
 LOOK, LOOKS = timedelta(seconds=1), 5
 """Interval of the checks of workers without a connection, and uninterrupted checks before their absence counts."""
 
-CREDENTIAL_EXPIRING = "CredentialExpiring"
-"""Reason of the event."""
+CREDENTIAL_EXPIRING, LOOP_SHARE_EXCEEDED = "CredentialExpiring", "LoopShareExceeded"
+"""Reasons of events."""
 
 DEPRECATED_PATH = "DeprecatedPathUsage"
 DEPRECATED_PATH_MESSAGE = (
@@ -257,6 +257,8 @@ class Clusters:
             return
         problem = connection.problem
         found = [(problem.reason, problem.message)] if problem is not None else []
+        if connection.is_barred:
+            found.append((LOOP_SHARE_EXCEEDED, connection.worker.why))
         for reason, message in (*found, *((CREDENTIAL_EXPIRING, text) for text in self._expiring(connection))):
             self.context.recorder.emit(MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=reason, message=message)
 

@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
+from multikueue.kube.transport.loop_share import UNMETERED, LoopShare
 from multikueue.kube.transport.resolver import Resolver
 
 __all__ = ["MOST_UNASKED", "Connector"]
@@ -47,8 +49,14 @@ _UNASKED_FOR = 60.0
 _MOST_INTERIM = 16
 """Answers of the kind 1xx before the answer itself."""
 
-_SLICE = 2**16
-"""Bytes that are parsed in one go: some 1,700 of the shortest answers."""
+_NOTHING = memoryview(b"")
+
+_SLICE = 2**14
+"""Bytes that are parsed in one go: some 430 of the shortest answers, or 2,700 of the shortest chunks, which take some 10 ms."""
+
+_UNASKED = "it sends answers that nobody asked for, and is not spoken to for a minute"
+_MORE_ANSWERS = "more answers than were asked for"
+_TOO_MUCH = "it sends more than its share of our time lets us read, and is not spoken to for a minute"
 
 
 class Connector(aiohttp.TCPConnector):
@@ -57,36 +65,43 @@ class Connector(aiohttp.TCPConnector):
 
     A connection on which the server says more than one answer to a request is reset, and so is one with a byte that
     nobody asked for: aiohttp would parse and keep all of it. After MOST_UNASKED of these there are no new connections
-    for a minute: ClientConnectorError, as for a server that refuses them.
+    for a minute: ClientConnectorError, as for a server that refuses them. The same goes for a server that is barred by its
+    `share`. While that is used up, a connection is not read before its turn comes.
     """
 
-    def __init__(self, connecting: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    def __init__(
+        self, connecting: Callable[[], AbstractContextManager[None]] = nullcontext, share: LoopShare = UNMETERED
+    ) -> None:
         super().__init__(limit=0, keepalive_timeout=_KEEP_ALIVE, socket_factory=_socket, resolver=Resolver())
-        self._connecting = connecting
+        self._connecting, self._share = connecting, share
         self._cut_off_at = deque[float](maxlen=MOST_UNASKED)
-        self._factory = partial(_Answers, self._loop, self._cut_off)  # type: ignore[assignment]  # a subclass of theirs
+        self._factory = partial(_Answers, self._loop, self._cut_off, share)  # type: ignore[assignment]  # a subclass of theirs
 
     def _cut_off(self) -> None:
         self._cut_off_at.append(self._loop.time())
 
     async def _wrap_create_connection(self, *args: Any, **options: Any) -> Any:
-        at = self._cut_off_at
-        if len(at) == MOST_UNASKED and self._loop.time() < at[0] + _UNASKED_FOR:
-            why = OSError(
-                errno.ECONNREFUSED, "it sends answers that nobody asked for, and is not spoken to for a minute"
-            )
-            raise aiohttp.ClientConnectorError(options["req"].connection_key, why)
+        if why := self._why_not():
+            raise aiohttp.ClientConnectorError(options["req"].connection_key, OSError(errno.ECONNREFUSED, why))
         with self._connecting():
             return await super()._wrap_create_connection(*args, **options)
+
+    def _why_not(self) -> str:
+        """Why the server is not spoken to now; empty if it is."""
+        at = self._cut_off_at
+        is_unasked = len(at) == MOST_UNASKED and self._loop.time() < at[0] + _UNASKED_FOR
+        return _UNASKED if is_unasked else _TOO_MUCH if self._share.is_barred else ""
 
 
 class _Answers(ResponseHandler):
     """The answers on one connection: at most one for each request, which begins with its `set_response_params`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, cut_off: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, cut_off: Callable[[], None], share: LoopShare) -> None:
         super().__init__(loop)
-        self._cut_off = cut_off
+        self._cut_off, self._share = cut_off, share
         self._asked, self._answers, self._interim = False, 0, 0
+        self._rest = _NOTHING
+        self._turn: asyncio.Task[None] | None = None
 
     def set_response_params(self, **params: Any) -> None:
         self._asked, self._answers, self._interim = True, 0, 0
@@ -102,14 +117,65 @@ class _Answers(ResponseHandler):
             super().feed_data(data, size)
 
     def data_received(self, data: bytes) -> None:
-        for start in range(0, len(data), _SLICE) if len(data) > _SLICE else (0,):
-            if data and self._is_over():
-                self._reset()
+        if not data:  # the parser goes on with what it has
+            began = perf_counter()
+            super().data_received(data)
+            self._share.spend(began)
+        self._rest = memoryview(b"".join((self._rest, data))) if self._rest else memoryview(data)
+        if self._turn is None:
+            self._parse(is_our_turn=False)
+
+    def _parse(self, *, is_our_turn: bool) -> None:
+        """Parses what has arrived, a slice at a time as long as somebody reads it, and something is left of the share."""
+        while self._rest and not self._reading_paused:
+            if self._share.is_barred:
+                self._reset(_TOO_MUCH)
+            elif self._share.is_used_up and not is_our_turn:
+                if self.transport is not None:
+                    self.transport.pause_reading()
+                self._turn = self._loop.create_task(self._wait())
                 return
-            super().data_received(data[start : start + _SLICE] if len(data) > _SLICE else data)
-            if self._is_too_much():
-                self._reset()
-                return
+            elif self._is_over():
+                self._reset(_MORE_ANSWERS)
+            else:
+                began, is_our_turn = perf_counter(), False
+                self._parse_slice()
+                self._share.spend(began)
+
+    def _parse_slice(self) -> None:
+        piece, self._rest = self._rest[:_SLICE], self._rest[_SLICE:] or _NOTHING
+        super().data_received(bytes(piece))
+        if self._is_too_much():
+            self._reset(_MORE_ANSWERS)
+
+    async def _wait(self) -> None:
+        """Until it is our turn nothing is read, so the server waits too."""
+        await self._share.pause()
+        self._turn = None
+        if self.transport is None or self.transport.is_closing():
+            return
+        self._parse(is_our_turn=True)
+        if self._turn is None and not (self._reading_paused or self._buffer_paused):
+            self.transport.resume_reading()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        if not self._reading_paused:
+            return  # aiohttp asks for each piece that is read, and has the parser go on with nothing
+        super().resume_reading(resume_parser)
+        if self._turn is not None and self.transport is not None:
+            self.transport.pause_reading()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        while self._rest and not self._is_over():
+            self._parse_slice()
+        payload = self._payload
+        super().connection_lost(exc)
+        if payload is not None and not payload.is_eof() and payload.exception() is None:
+            # aiohttp leaves a reader waiting whose answer went on with what is no HTTP.
+            payload.set_exception(aiohttp.ClientConnectionError("Connection lost"))
 
     def _is_over(self) -> bool:
         """Whether nothing is due: no request was sent, or the answer to it is complete."""
@@ -118,15 +184,19 @@ class _Answers(ResponseHandler):
     def _is_too_much(self) -> bool:
         return self._answers > 1 or self._interim > _MOST_INTERIM
 
-    def _reset(self) -> None:
+    def _reset(self, why: str) -> None:
         """Whoever waits for the answer is told; one that is complete is still read."""
-        transport, self._parser = self.transport, None
+        transport, self._parser, self._rest = self.transport, None, _NOTHING
         if transport is None or transport.is_closing():
             return
-        self._cut_off()
+        if why == _MORE_ANSWERS:
+            self._cut_off()
+        error = aiohttp.ClientConnectionError(why)
         if not self._answers:
             self._buffer.clear()
-            self.set_exception(aiohttp.ClientConnectionError("more answers than were asked for"))
+            self.set_exception(error)
+        elif self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(error)
         self.force_close()
         transport.abort()
 

@@ -25,6 +25,7 @@ from multikueue.api.values.foreign import excerpt
 from multikueue.errors import NotLeading
 from multikueue.kube.transport.connector import Connector
 from multikueue.kube.transport.exchange import QUESTIONS, Exchange, Way, Ways, give_up
+from multikueue.kube.transport.loop_share import UNMETERED, LoopShare
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
@@ -119,7 +120,7 @@ class Session(Protocol):
 class Transport(Protocol):
     """Opens sessions: `open_session`, or a simulation of it."""
 
-    def __call__(self, *, user_agent: str, may_write: Callable[[], bool]) -> Session: ...
+    def __call__(self, *, user_agent: str, may_write: Callable[[], bool], share: LoopShare) -> Session: ...
 
 
 def may_always_write() -> bool:
@@ -132,16 +133,18 @@ def open_session(
     user_agent: str,
     may_write: Callable[[], bool] = may_always_write,
     connecting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    share: LoopShare = UNMETERED,
 ) -> Session:
     """A session. The caller closes it. A watch takes the connection that its list has left idle: each costs a handshake,
     and some 50 KiB for as long as it is kept.
 
     A request other than GET raises NotLeading, unsent, if `may_write` returns False right before it is sent. Reviews
-    are exempt: they are reads, though sent as POST. Each connection is made within a block of `connecting`.
+    are exempt: they are reads, though sent as POST. Each connection is made within a block of `connecting`, and read within
+    the `share`.
     """
     headers = {"User-Agent": user_agent, "Accept": "application/json"}
     session = aiohttp.ClientSession(
-        connector=Connector(connecting),
+        connector=Connector(connecting, share),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,

@@ -14,6 +14,7 @@ from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.collector import StateCollector
+from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.runtime.concurrency.adaptive_limit import START, AdaptiveLimit
 from multikueue.settings import Quota
 from tests.controllers.table import NAMESPACE, Table, table
@@ -187,6 +188,16 @@ async def test_the_end_of_a_workers_credential_is_shown_where_it_has_one() -> No
     world.store.worker("w2").uses_credential(world.time)
     assert one(world, "multikueue_cluster_credential_expiry_timestamp_seconds", cluster="w2") == world.time.timestamp()
     assert len(figures(world)["multikueue_cluster_credential_expiry_timestamp_seconds"]) == 1
+
+
+async def test_what_reading_of_a_worker_takes_is_shown_while_there_is_a_connection() -> None:
+    world = await with_jobs("a")
+    times = iter((0.0, 1.5))
+    share = world.queues.shares["w1"] = LoopShare(Leftovers(lambda: next(times)))
+    share.spend(0.5)
+    share.stood = 0.25
+    assert one(world, "multikueue_cluster_reading_seconds_total", cluster="w1") == 1
+    assert one(world, "multikueue_cluster_reading_waited_seconds_total", cluster="w1") == 0.25
 
 
 async def test_how_much_a_worker_is_asked_at_a_time_is_shown_while_there_is_a_connection() -> None:

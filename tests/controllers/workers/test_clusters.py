@@ -15,13 +15,14 @@ from multikueue.api.kueue.compatibility import Release
 from multikueue.api.meta import ObjectKey, render_time
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection.connection import Connection
-from multikueue.controllers.workers.connection.credentials_on_trial import TrialProblem
+from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED, TrialProblem
 from multikueue.controllers.workers.connection.identities import OtherCluster
 from multikueue.controllers.workers.connection.kubeconfigs import Access
 from multikueue.dispatch.group.group import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.expiry import Validity
+from multikueue.kube.transport.loop_share import UNMETERED, Leftovers, LoopShare
 from multikueue.settings import Dispatch, Quota, Settings
 from multikueue.store.workers.watch_scope import EVERYWHERE, NAMESPACES_ANNOTATION
 from tests.controllers.table import Table, table
@@ -130,11 +131,17 @@ REFUSED = TrialProblem("ClientConnectionFailed", "the new kubeconfig is not in u
 
 
 async def shown(
-    world: Table, reach: Reach, problem: TrialProblem | None, *, why: str = "no answer"
+    world: Table,
+    reach: Reach,
+    problem: TrialProblem | None,
+    *,
+    why: str = "no answer",
+    share: LoopShare = UNMETERED,
 ) -> tuple[str, str, str]:
     """The condition after a look at a worker with that problem."""
     clusters = Clusters(world.world, QUICK, "kueue-system")
     running = connection(world)
+    running._share = share
     running.offered.problem, running.is_tried = problem, True
     if reach is not Reach.CONNECTED:
         running.worker.suspected(world.time, why)
@@ -155,6 +162,15 @@ async def test_as_long_as_the_old_ones_work_the_cluster_is_active_and_a_warning_
     )
     assert world.said() == [("ClientConnectionFailed", REFUSED.message)]
     assert await shown(world, Reach.CONNECTED, None) == ("True", "Active", "Connected")
+
+
+async def test_a_worker_that_is_barred_is_told_by_its_condition_and_an_event() -> None:
+    world = table()
+    share = LoopShare(Leftovers(lambda: 0.0))
+    share._barred_until = 1.0
+    barred = "it sends more than its share"
+    assert await shown(world, Reach.ISOLATED, None, why=barred, share=share) == ("False", CONNECTION_FAILED, barred)
+    assert world.said() == [("LoopShareExceeded", barred)]
 
 
 DAY = timedelta(days=1)

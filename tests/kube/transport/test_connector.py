@@ -3,18 +3,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import itertools
 import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import aiohttp
 import pytest
 import uvloop
+from aiohttp.http import HttpProcessingError
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from yarl import URL
 
-from multikueue.kube.transport.connector import _socket
+from multikueue.kube.transport.connector import _Answers, _socket
+from multikueue.kube.transport.loop_share import UNMETERED, LoopShare
 from multikueue.kube.transport.session import Session
 from tests.kube.server import Script, says, serving
 from tests.kube.transport.test_session import ENDLESS, SHORT, opened
@@ -109,3 +114,175 @@ def _reset_all(listener: socket.socket) -> None:
             connection, _ = listener.accept()
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()
+
+
+class Drawn(LoopShare):
+    """A share that is used up, or not, as it was drawn."""
+
+    def __init__(self, used_up: Sequence[bool]) -> None:
+        super().__init__()
+        self._drawn = itertools.cycle(used_up or [False])
+        self.pauses = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        return next(self._drawn)
+
+    async def pause(self) -> None:
+        self.pauses += 1
+        await asyncio.sleep(0)
+
+
+class Wire(asyncio.Transport):
+    """What a server sends, a piece at a time, to a protocol that reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_paused = self.is_aborted = False
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def close(self) -> None:
+        self.is_aborted = True
+
+
+def chunked(body: bytes, size: int) -> bytes:
+    cut = [body[start : start + size] for start in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in (*cut, b""))
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+bodies = st.builds(lambda some, times: some * times, st.binary(max_size=20), st.sampled_from((1, 1500)))
+answers = st.one_of(
+    st.builds(lambda body: b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body), bodies),
+    st.builds(lambda body, size: HEAD + chunked(body, size), bodies, st.integers(1, 5000)),
+    st.builds(lambda body, size: HEAD + chunked(body, size)[:-5], bodies, st.integers(1, 5000)),
+    st.builds(lambda answer, times: answer * times, st.just(b"HTTP/1.1 103 Early Hints\r\n\r\n"), st.integers(1, 40)),
+    st.just(b"HTTP/1.1 204 No Content\r\n\r\n"),
+    st.binary(max_size=40),
+)
+
+
+class Sent(bytes):
+    """Bytes whose text fits into a report."""
+
+    def __repr__(self) -> str:
+        return f"{len(self)} bytes, from {bytes(self[:60])!r} to {bytes(self[-20:])!r}"
+
+
+streams = st.lists(answers, max_size=3).map(lambda some: Sent(b"".join(some)))
+
+
+async def _read(stream: bytes, sizes: Sequence[int], share: LoopShare, *, closes: bool) -> object:
+    """What a reader has of one request, to which that stream of bytes is the answer."""
+    cut_off: list[None] = []
+    protocol, wire = _Answers(asyncio.get_running_loop(), lambda: cut_off.append(None), share), Wire()
+    protocol.connection_made(wire)
+    protocol.set_response_params(read_until_eof=True, auto_decompress=False, read_timeout=None)
+
+    async def read() -> object:
+        try:
+            while True:
+                message, content = await protocol.read()
+                if message.code >= 200:
+                    return message.code, b"".join([piece async for piece in content.iter_any()])
+        except (aiohttp.ClientError, HttpProcessingError, RuntimeError):  # the last where it closed between two reads
+            return "no whole answer"
+
+    reader = asyncio.create_task(read())
+    start = 0
+    for size in itertools.cycle(sizes):
+        if start >= len(stream) or wire.is_aborted:
+            break
+        while wire.is_paused and not wire.is_aborted:  # noqa: ASYNC110  # until the reader has taken what is there
+            await asyncio.sleep(0)
+        protocol.data_received(stream[start : start + size])
+        start += size
+        await asyncio.sleep(0)
+    while wire.is_paused and not (closes or wire.is_aborted):  # noqa: ASYNC110  # the same
+        await asyncio.sleep(0)
+    if closes or wire.is_aborted:
+        protocol.connection_lost(None)
+    for _ in range(30):
+        await asyncio.sleep(0)
+    if not reader.done():
+        reader.cancel()
+        return "more is waited for"
+    return await reader, bool(cut_off)
+
+
+@given(streams, st.lists(st.integers(1, 2**17), min_size=1, max_size=5), st.lists(st.booleans()), st.booleans())
+@settings(max_examples=150, deadline=None, phases=[Phase.explicit, Phase.generate])
+def test_what_is_read_in_turns_is_what_would_be_read_at_once(
+    stream: bytes, sizes: Sequence[int], used_up: Sequence[bool], closes: bool
+) -> None:
+    async def both() -> tuple[object, object]:
+        at_once = await _read(stream, sizes, UNMETERED, closes=closes)
+        return at_once, await _read(stream, sizes, Drawn([*used_up, False]), closes=closes)
+
+    at_once, in_turns = asyncio.run(both())
+    assert in_turns == at_once
+
+
+async def test_while_its_turn_has_not_come_a_connection_is_not_read() -> None:
+    class Late(LoopShare):
+        """Used up until it is its turn."""
+
+        is_used_up = True
+        turn = asyncio.Event()
+
+        async def pause(self) -> None:
+            await self.turn.wait()
+
+    share, wire = Late(), Wire()
+    protocol = _Answers(asyncio.get_running_loop(), lambda: None, share)
+    protocol.connection_made(wire)
+    protocol.set_response_params(read_until_eof=True, auto_decompress=False, read_timeout=None)
+    protocol.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+    await asyncio.sleep(0)
+    assert wire.is_paused
+    assert protocol.is_eof() is False
+    share.turn.set()
+    message, content = await protocol.read()
+    assert (message.code, await content.read()) == (200, b"{}")
+    assert not wire.is_paused
+
+
+async def test_who_is_barred_is_cut_off_with_the_reason_and_not_spoken_to() -> None:
+    class Barred(LoopShare):
+        is_barred = False
+
+    share = Barred()
+    async with serving(Script(says({}))) as url, opened(user_agent="x", share=share) as session:
+        async with session.request("GET", URL(url), timeout=SHORT) as response:
+            await response.content.readany()
+        share.is_barred = True
+        for error in (aiohttp.ClientConnectionError, aiohttp.ClientConnectorError):
+            with pytest.raises(error, match="more than its share"):
+                async with session.request("GET", URL(url), timeout=SHORT):
+                    pass
+
+
+async def test_a_watch_of_one_who_is_barred_ends_with_the_reason() -> None:
+    share, wire = LoopShare(), Wire()
+    protocol = _Answers(asyncio.get_running_loop(), lambda: None, share)
+    protocol.connection_made(wire)
+    protocol.set_response_params(read_until_eof=True, auto_decompress=False, read_timeout=None)
+    protocol.data_received(HEAD + b"2\r\n{}\r\n")
+    _, content = await protocol.read()
+    assert await content.readany() == b"{}"
+    share._barred_until = float("inf")
+    protocol.data_received(b"2\r\n{}\r\n")
+    with pytest.raises(aiohttp.ClientConnectionError, match="more than its share"):
+        await content.readany()
+    assert wire.is_aborted

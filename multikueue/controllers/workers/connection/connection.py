@@ -36,6 +36,7 @@ from multikueue.errors import ClusterUnreachable, MultiKueueError, Throttled
 from multikueue.kube.auth.expiry import Validity, of_credentials
 from multikueue.kube.auth.identity import loop_time
 from multikueue.kube.client import Call, Client
+from multikueue.kube.transport.loop_share import LoopShare
 from multikueue.runtime import AdaptiveLimit, Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
 from multikueue.store.workers.watch_scope import EVERYWHERE
@@ -91,11 +92,14 @@ class Connection:
     _heartbeat: Heartbeat = field(init=False)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _limit: AdaptiveLimit = field(init=False)
+    _share: LoopShare = field(init=False)
     _leave: Callable[[], None] = field(default=_nowhere)
 
     def __post_init__(self) -> None:
         self._look_at_credential()
         self._limit = AdaptiveLimit(self.settings.concurrency_per_cluster)
+        patience = self.settings.loop_patience.total_seconds()
+        self._share = LoopShare(self.context.leftovers, part=self.settings.loop_share, patience=patience)
         self._identity = ClusterIdentity(self.context, self.worker)
         self._health = Health(
             self.worker, self.settings, self.context.now, self._was_tried, self.contact, settled=self._settled
@@ -113,6 +117,11 @@ class Connection:
     def reason(self) -> str:
         """The condition's reason for the present trouble."""
         return self._heartbeat.reason
+
+    @property
+    def is_barred(self) -> bool:
+        """Whether the worker is not spoken to for a while, as it sent more than its share lets us read."""
+        return self._share.is_barred
 
     @property
     def problem(self) -> TrialProblem | None:
@@ -176,6 +185,7 @@ class Connection:
             on_call=on_call or self.context.metrics.called,
             on_undecodable=log_unreadable,
             transport=self.context.transport,
+            share=self._share,
         )
 
     async def _live(self) -> None:
@@ -199,13 +209,14 @@ class Connection:
             outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries, tenant=tenant)
             queues = self.context.queues
             queues.outboxes[self.name], queues.limits[self.name] = outbox, self._limit
+            queues.shares[self.name] = self._share
             self.context.clients[self.name] = client
             try:
                 await self._serve(client, outbox)
             finally:
                 if queues.outboxes.get(self.name) is outbox:
                     del queues.outboxes[self.name]
-                    del queues.limits[self.name]
+                    del queues.limits[self.name], queues.shares[self.name]
                     del self.context.clients[self.name]
                 self._health.end("the connection ended")
 

@@ -87,6 +87,7 @@ class Watches:
             namespace=namespace,
             on_state=on_state,
             vouch=partial(self.vouch, client),
+            share=client.share,
         )
         return reflector
 

@@ -208,6 +208,7 @@ class ManagerProcess(Process):
             transport=over(self.line),
             identity=self.identity,
             on_decision=self.on_decision,
+            is_metered=False,
         )
         credentials = Credentials(server=f"http://{MANAGER}", token=FixedToken(f"Bearer {self.name}"))
         await manage(self.in_force, credentials, stop=self._stop, begun=begun, environment=environment)

@@ -8,6 +8,7 @@ from typing import cast
 from fakekube.model.wire import Request
 from fakekube.network.transport import Line, is_write
 from multikueue.errors import NotLeading
+from multikueue.kube.transport.loop_share import LoopShare
 from multikueue.kube.transport.session import Session, Transport
 
 __all__ = ["over"]
@@ -16,7 +17,7 @@ __all__ = ["over"]
 def over(line: Line) -> Transport:
     """A transport over the line. As in `open_session`, it asks for leave before each write."""
 
-    def opened(*, user_agent: str, may_write: Callable[[], bool]) -> Session:
+    def opened(*, user_agent: str, may_write: Callable[[], bool], share: LoopShare) -> Session:  # noqa: ARG001
         def ask(request: Request) -> None:
             if is_write(request) and not may_write():
                 raise NotLeading(f"{request.method} {request.path}: not sent, for we may not act now")
