@@ -34,12 +34,11 @@ QUIET.setLevel(logging.CRITICAL)  # cut connections are its purpose
 class Liar:
     """The proxy. It belongs to the event loop that made it."""
 
-    def __init__(self, plane: ControlPlane, upstream: aiohttp.ClientSession) -> None:
+    def __init__(self, upstream: aiohttp.ClientSession) -> None:
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.told = 0
         """Number of requests answered with the present lie."""
-        self._plane = plane
         self._upstream = upstream
         self._lie: Lie | None = None
         self._connections: set[object] = set()
@@ -47,14 +46,22 @@ class Liar:
     @classmethod
     @asynccontextmanager
     async def before(cls, plane: ControlPlane, folder: Path) -> AsyncIterator[Self]:
-        trust = ssl.create_default_context(cadata=plane.ca.decode())
+        certificate = plane.identity.authority.issue("liar", "127.0.0.1").write(folder / "liar")
+        async with cls.serving(plane.url, plane.ca.decode(), *certificate) as liar:
+            yield liar
+
+    @classmethod
+    @asynccontextmanager
+    async def serving(cls, url: str, ca: str, certificate: Path, key: Path) -> AsyncIterator[Self]:
+        """A liar before the server of that URL, by the certificate and key in these files, which the same `ca` issued."""
+        trust = ssl.create_default_context(cadata=ca)
         patience = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(
-            plane.url, connector=aiohttp.TCPConnector(ssl=trust, limit=0), timeout=patience, read_bufsize=LARGEST
+            url, connector=aiohttp.TCPConnector(ssl=trust, limit=0), timeout=patience, read_bufsize=LARGEST
         ) as upstream:
-            liar = cls(plane, upstream)
+            liar = cls(upstream)
             tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            tls.load_cert_chain(*plane.identity.authority.issue("liar", "127.0.0.1").write(folder / "liar"))
+            tls.load_cert_chain(certificate, key)
             runner = web.ServerRunner(web.Server(liar._answer, logger=QUIET), shutdown_timeout=0.1)  # type: ignore[arg-type]
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", liar.port, ssl_context=tls).start()
@@ -79,6 +86,14 @@ class Liar:
             return await self.pass_on(request)
         finally:
             self._connections.discard(transport)
+
+    async def items_of(self, request: web.Request) -> list[Object]:
+        """What a watch is of, as the worker has it."""
+        query = {name: value for name, value in request.query.items() if name == "labelSelector"}
+        headers = {"Authorization": request.headers["Authorization"]}
+        async with self._upstream.get(request.rel_url.with_query(query), headers=headers) as answer:
+            items: list[Object] = (await answer.json()).get("items", [])
+        return items
 
     async def pass_on(self, request: web.Request, change: Change | None = None) -> web.StreamResponse:
         """The worker's answer; `change` is applied to each object of a list or a watch."""

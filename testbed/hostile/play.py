@@ -1,15 +1,17 @@
-"""Runs hostile cases one after another, each beside an innocent job."""
+"""Runs hostile cases one after another, each beside an innocent job, and then four at once among forty workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 
 import aiohttp
 
 from testbed.bed import Plan, Testbed
 from testbed.client import ApiError
 from testbed.controllers import GARBAGE
-from testbed.hostile import admins, network, tenants, workers
+from testbed.hostile import admins, crowd, network, tenants, workers
 from testbed.hostile.case import Account, Case, Harm
 from testbed.hostile.report import Row, Totals, as_json, line
 from testbed.hostile.stage import SILENCE, Stage
@@ -22,37 +24,57 @@ WARM_UP = 5
 
 
 async def run(only: str, *, sandbox: bool, output: str, tell: Callable[[str], None]) -> bool:
-    """Play all cases, or those whose text contains `only`. True when nothing failed."""
+    """Play all cases and rounds of the crowd, or those whose text contains `only`. True when nothing failed."""
+    cases = [case for case in CASES if only in f"{case.who} {case.what}"]
+    chosen = [manners for manners in crowd.rounds() if only in f"crowd {' + '.join(manners)}"]
+    say = tell if output == "text" else _nobody
+    parts: list[tuple[list[Row], Totals]] = []
+    if cases:
+        async with _stage(sandbox=sandbox) as stage:
+            parts.append(await _play(stage, [partial(turn_of, stage, case) for case in cases], say))
+    if chosen:
+        async with _stage(sandbox=sandbox) as stage, crowd.Crowd.around(stage) as around:
+            say(f"{crowd.CROWD} workers, {', '.join(around.hostile)} of them hostile at once:")
+            await around.calm()
+            memory = (await stage.vitals.take()).mebibytes
+            parts.append(await _play(stage, [partial(around.round, each) for each in chosen], say, memory=memory))
+    if output == "json":
+        tell(as_json(parts))
+    return not any(totals.faults or any(row.faults for row in rows) for rows, totals in parts)
+
+
+@asynccontextmanager
+async def _stage(*, sandbox: bool) -> AsyncIterator[Stage]:
     plan = Plan(workers=3, controllers={"manager": [GARBAGE]})
     bed = SandboxBed(plan) if sandbox else Testbed(plan)
-    say = tell if output == "text" else _nobody
     try:
         await bed.open()
         async with Stage.set(bed) as stage:
-            rows, totals = await _play(stage, [case for case in CASES if only in f"{case.who} {case.what}"], say)
+            yield stage
     finally:
         await bed.close()
-    failed = [row for row in rows if row.faults]
-    for text in [*totals.lines(), *(f"FAILED  {fault}" for fault in totals.faults)]:
-        say(text)
-    say(f"{len(rows)} played, {len(failed)} failed")
-    if output == "json":
-        tell(as_json(rows, totals))
-    return not failed and not totals.faults
 
 
-async def _play(stage: Stage, cases: Sequence[Case], say: Callable[[str], None]) -> tuple[list[Row], Totals]:
+async def _play(
+    stage: Stage, turns: Sequence[Callable[[], Awaitable[Row]]], say: Callable[[str], None], *, memory: float = 0.0
+) -> tuple[list[Row], Totals]:
+    """`memory` is the control for the peak of memory; 0: what is used before the first turn."""
     for _ in range(WARM_UP):
         await stage.innocent()
     await stage.vitals.take()
-    memory, turn = stage.vitals.mebibytes, stage.vitals.longest_turn
-    rows = []
-    for case in cases:
-        rows.append(await turn_of(stage, case))
-        say(line(rows[-1]))
-    await stage.vitals.take()
     vitals = stage.vitals
-    return rows, Totals(memory, vitals.peak_mebibytes, vitals.mebibytes, turn, vitals.longest_turn)
+    vitals.peak_mebibytes = memory = memory or vitals.mebibytes
+    turn = vitals.longest_turn
+    rows = []
+    for turn_ in turns:
+        rows.append(await turn_())
+        say(line(rows[-1]))
+    await vitals.take()
+    totals = Totals(memory, vitals.peak_mebibytes, vitals.mebibytes, turn, vitals.longest_turn)
+    for text in [*totals.lines(), *(f"FAILED  {fault}" for fault in totals.faults)]:
+        say(text)
+    say(f"{len(rows)} played, {sum(bool(row.faults) for row in rows)} failed")
+    return rows, totals
 
 
 async def turn_of(stage: Stage, case: Case) -> Row:

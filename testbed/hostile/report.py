@@ -91,12 +91,16 @@ def line(row: Row) -> str:
     return "\n".join([head, *(f"{'':8}{note}" for note in notes)])
 
 
-def as_json(rows: Sequence[Row], totals: Totals) -> str:
+def as_json(parts: Sequence[tuple[Sequence[Row], Totals]]) -> str:
+    """The cases, and the rounds of the crowd, each with their totals."""
     return json.dumps(
-        {
-            "rows": [asdict(row) | {"faults": row.faults} for row in rows],
-            "totals": asdict(totals) | {"faults": totals.faults},
-        },
+        [
+            {
+                "rows": [asdict(row) | {"faults": row.faults} for row in rows],
+                "totals": asdict(totals) | {"faults": totals.faults},
+            }
+            for rows, totals in parts
+        ],
         indent=2,
     )
 

@@ -66,6 +66,7 @@ SETTINGS: Mapping[str, str] = {
     "DISPATCH__HEARTBEAT_INTERVAL": "500ms",
     "DISPATCH__SUSPECT_AFTER": "1s",
     "DISPATCH__ISOLATE_AFTER": "2s",
+    "DISPATCH__LOOP_PATIENCE": "5s",
     "CAPACITY_FOLLOW__INTERVAL": "1s",
     "DISPATCH__WORKLOAD_STRATEGIES": '{"incremental": {"step": 1}}',
     "INTEGRATIONS__FRAMEWORKS": "batch/job,pod",
@@ -86,7 +87,9 @@ class Stage:
         self.undo = AsyncExitStack()
         self.clients: dict[str, Client] = {}
         self.probes_port, self.webhook_port = free_port(), free_port()
-        self._lying, *self._honest = reversed(bed.workers)
+        self._lying, *honest = reversed(bed.workers)
+        self._honest = {plane.name: plane for plane in honest}
+        self._stack = AsyncExitStack()
         self._jobs = 0
         self._bystander: tuple[str, str] = ("", "")
         kubeconfig = bed.folder / "hostile.kubeconfig"
@@ -112,8 +115,9 @@ class Stage:
         plane = bed.workers[-1]
         async with AsyncExitStack() as stack:
             stage = cls(bed, await stack.enter_async_context(Liar.before(plane, bed.folder)))
+            await stack.enter_async_context(stage._stack)
             for name, each in bed.planes.items():
-                stage.clients[name] = await stack.enter_async_context(each.client())
+                stage.clients[name] = await stage._stack.enter_async_context(each.client())
             stack.push_async_callback(stage.process.kill)
             await stage._furnish()
             stage.process.start()
@@ -132,7 +136,7 @@ class Stage:
 
     @property
     def honest(self) -> Mapping[str, Client]:
-        return {plane.name: self.clients[plane.name] for plane in self._honest}
+        return {name: self.clients[name] for name in self._honest}
 
     def plane(self, worker: str) -> ControlPlane:
         return self.bed.planes[worker]
@@ -143,10 +147,10 @@ class Stage:
             await queues.workers_setup(self.bed.workers, namespace=namespace, queue=QUEUE)
         await self.lying.patch(objects.CLUSTER_QUEUE, INNOCENT, {"spec": {"stopPolicy": "Hold"}})
         await self.manager.apply(objects.namespace(objects.KUEUE_NAMESPACE))
-        for plane in self._honest:
-            await self.introduce(plane.name, dump(plane.kubeconfig()))
+        for name, plane in self._honest.items():
+            await self.introduce(name, dump(plane.kubeconfig()))
         await self.introduce(LIAR, self._liars_kubeconfig())
-        clusters = [LIAR, *(plane.name for plane in self._honest)]
+        clusters = [LIAR, *self._honest]
         for namespace in (INNOCENT, HOSTILE):
             await self.manager.apply(objects.multikueue_config(namespace, clusters=clusters))
             await self.manager.apply(objects.admission_check(namespace, config=namespace))
@@ -160,14 +164,20 @@ class Stage:
         await self.manager.apply(objects.kubeconfig_secret(name, config))
         await self.manager.apply(objects.multikueue_cluster(name, secret=name))
 
+    async def welcome(self, name: str, plane: ControlPlane) -> None:
+        """One more honest worker, of that name."""
+        self._honest[name] = plane
+        self.clients[name] = await self._stack.enter_async_context(plane.client())
+
     async def introduce_liar(self) -> None:
         """Register the liar as a new cluster of the same name, so that the manager forgets its state."""
         await self.manager.delete(MULTIKUEUE_CLUSTER, LIAR)
         await self.introduce(LIAR, self._liars_kubeconfig())
         with suppress(AssertionError):  # the innocent job will show the cost
-            await eventually(lambda: self._is_active(LIAR), timeout=PATIENCE_SECONDS)
+            await eventually(lambda: self.is_active(LIAR), timeout=PATIENCE_SECONDS)
 
-    async def _is_active(self, cluster: str) -> bool:
+    async def is_active(self, cluster: str) -> bool:
+        """Whether a MultiKueueCluster is Active."""
         return _is_true(await self.manager.get(MULTIKUEUE_CLUSTER, cluster), "Active")
 
     async def ready(self) -> None:
@@ -254,11 +264,9 @@ class Stage:
         async def runs() -> str | None:
             if not self.process.running:
                 raise ProgramError("the manager has ended")
-            for worker, client in self.honest.items():
-                body = await client.find(JOB, name, INNOCENT)
-                if body is not None and not body["spec"].get("suspend"):
-                    return worker
-            return None
+            worker = ((await self.workload_of(name, INNOCENT)) or {}).get("status", {}).get("clusterName", "")
+            body = await self.clients[worker].find(JOB, name, INNOCENT) if worker in self._honest else None
+            return worker if body is not None and not body["spec"].get("suspend") else None
 
         return await eventually(runs, timeout=PATIENCE_SECONDS, interval=0.02), time.monotonic() - began
 

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from testbed.hostile.liar import Change, Liar, Lie
 from testbed.hostile.stage import HOSTILE, QUEUE, Stage
 from testbed.objects import CLUSTER_QUEUE, JOB, WORKLOAD, Object
 
-__all__ = ["CASES"]
+__all__ = ["CASES", "LIES", "Told"]
 
 JSON = "application/json"
 DIGITS = "9" * 5000
@@ -32,31 +33,38 @@ PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 LARGE = 9 * 2**17
 FOREVER = 10**9
 FOLLOW = "multikueue.dev/follow-capacity"
+BOOKMARK = (
+    b'{"type":"BOOKMARK","object":{"kind":"Workload","apiVersion":"kueue.x-k8s.io/v1beta2",'
+    b'"metadata":{"resourceVersion":"7","creationTimestamp":null},"spec":{}}}\n'
+)
 EXPIRED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410, "message": "x"}
 
 
 # Answers of the API server
 
 
-def told(lie: Lie, *, dwell: float = 3.0, anew: bool = False) -> Play:
-    """Have the liar tell the lie for `dwell` seconds; with `anew` to a new connection of the manager. An unreachable
-    worker harms only itself."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Has the liar tell the lie for `dwell` seconds; with `anew` to a new connection of the manager. An unreachable worker
+    harms only itself."""
 
-    async def play(stage: Stage) -> Account:
+    lie: Lie
+    dwell: float = 3.0
+    anew: bool = False
+
+    async def __call__(self, stage: Stage) -> Account:
         stage.undo.push_async_callback(stage.introduce_liar)
         stage.undo.callback(stage.liar.tell, None)
-        stage.liar.tell(lie)
-        if anew:
+        stage.liar.tell(self.lie)
+        if self.anew:
             await stage.introduce_liar()
-        await anyio.sleep(dwell)
+        await anyio.sleep(self.dwell)
 
         async def account() -> str:
             times = f"told {stage.liar.told} times; " if stage.liar.told else ""
             return times + await stage.cluster_says()
 
         return account
-
-    return play
 
 
 def answered(status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Lie:
@@ -98,6 +106,52 @@ def watched(*chunks: bytes, again: bool = False) -> Lie:
     return lie
 
 
+def stormed(*, text: int = 0, least: int = 1) -> Lie:
+    """True lists; each watch gets changes of all that it is of without pause, each with so many bytes of text. Where there
+    are fewer than `least` objects it gets those that nobody knows."""
+
+    def changes(bodies: Sequence[Object], number: int) -> bytes:
+        lines = []
+        for place, body in enumerate(bodies):
+            body["metadata"]["resourceVersion"] = str(10**12 + number * len(bodies) + place)
+            body["metadata"].setdefault("annotations", {})["storm"] = f"{number}" + "y" * text
+            for condition in body.get("status", {}).get("conditions", ()):
+                condition["message"] = f"for the {number}th time"
+            lines.append(json.dumps({"type": "MODIFIED", "object": body}).encode() + b"\n")
+        return b"".join(lines)
+
+    async def lie(liar: Liar, request: web.Request) -> web.StreamResponse | None:
+        if "watch" not in request.query:
+            return None
+        bodies = await liar.items_of(request) or [copy(each) for each in range(least)]
+        response = web.StreamResponse(headers={"Content-Type": JSON})
+        await response.prepare(request)
+        number = 0
+        while _is_heard(request):
+            number += 1
+            await response.write(changes(bodies, number))
+            await anyio.lowlevel.checkpoint()
+        return response
+
+    return lie
+
+
+async def dribbled(_: Liar, request: web.Request) -> web.StreamResponse | None:
+    """True lists; each watch gets bookmarks without pause, in chunks of one byte."""
+    if "watch" not in request.query:
+        return None
+    response = web.StreamResponse(headers={"Content-Type": JSON})
+    await response.prepare(request)
+    transport = request.transport
+    assert isinstance(transport, asyncio.Transport)
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in BOOKMARK * 20)
+    while _is_heard(request):
+        if transport.get_write_buffer_size() < 2**20:
+            transport.write(chunks)
+        await anyio.lowlevel.checkpoint()
+    return response
+
+
 def items(*bodies: object, **metadata: str) -> Lie:
     """A list with these items."""
     content = {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1", **metadata}, "items": bodies}
@@ -118,7 +172,7 @@ async def endless(_: Liar, __: web.Request) -> web.StreamResponse:
 
 async def bombed(stage: Stage) -> Account | str:
     await anyio.to_thread.run_sync(_bomb)  # made beforehand: the time must not count
-    return await told(listed(bomb))(stage)
+    return await Told(listed(bomb))(stage)
 
 
 async def bomb(_: Liar, __: web.Request) -> web.StreamResponse:
@@ -227,7 +281,7 @@ def changed(plural: str, change: Change) -> Lie:
 
 def shown(plural: str, change: Change) -> Play:
     """All objects of a kind with that change, shown to a new connection of the manager."""
-    return told(changed(plural, change), dwell=1.0, anew=True)
+    return Told(changed(plural, change), dwell=1.0, anew=True)
 
 
 def followed(amount: str) -> Play:
@@ -379,46 +433,52 @@ def _cases(*rows: tuple[str, Play]) -> Sequence[Case]:
 
 
 TOO_MANY = status("TooManyRequests", 429)
+NEW = b"".join(json.dumps({"type": "ADDED", "object": copy(each)}).encode() + b"\n" for each in range(1000))
 ADDED: dict[str, Any] = {"type": "ADDED", "object": copy(1)}
 
 CASES = _cases(
     ("200 MiB of list in 200 KiB of gzip", bombed),
-    ("a list that has always one more page", told(listed(endless))),
-    ("an error of 20 MiB of text", told(answered(500, status("InternalError", 500, message="e" * 20 * 2**20)))),
-    ("an error that is no JSON", told(answered(503, b"<html>\xff\xfe" * 1000))),
-    ("Retry-After: 999999999", told(answered(429, TOO_MANY, {"Retry-After": "999999999"}))),
-    ("Retry-After of 5,000 digits", told(answered(429, TOO_MANY, {"Retry-After": DIGITS}))),
-    ("Retry-After: -1", told(answered(429, TOO_MANY, {"Retry-After": "-1"}))),
-    ("retryAfterSeconds: 1e300", told(answered(429, status("TooManyRequests", 429, retryAfterSeconds=1e300)))),
-    ("a redirect to somewhere else", told(answered(302, b"", {"Location": "file:///etc/passwd"}))),
-    ("nothing, with status 204", told(answered(204))),
-    ("success, and no JSON", told(answered(200, b"\xff\xfe\x00"))),
-    ("success, and a JSON list", told(answered(200, b"[]"))),
-    ("gzip that is none", told(answered(200, b"{}", {"Content-Encoding": "gzip"}))),
-    ("a header of 1 MiB", told(answered(200, b"{}", {"X-Odd": "x" * 2**20}))),
-    ("JSON 100,000 levels deep", told(listed(answered(200, b'{"items":' * 100_000 + b"1" + b"}" * 100_000)))),
-    ("half of a body", told(listed(half))),
-    ("no answer at all", told(hang)),
-    ("a blank every half second", told(listed(trickle))),
-    ("true answers, a byte at a time", told(crumbs, anew=True)),
-    ("answers that nobody asked for", told(poured(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), dwell=6)),
-    ("an answer of which only the head comes, over and over", told(poured(b"HTTP/1.1 200 OK\r\nX: "), dwell=6)),
-    ("interim answers without end", told(poured(b"HTTP/1.1 103 Early Hints\r\n\r\n", before=True), dwell=6)),
-    ("items that are null, numbers and text", told(items(None, 1, "x", [], {}))),
-    ("a list without items", told(listed(answered(200, b'{"metadata":{"resourceVersion":"1"}}')))),
-    ("20,000 Workloads with our origin", told(items(*(copy(number) for number in range(20_000))), dwell=6)),
-    ("10 MiB of [0,0,…", told(tiny(b"0"))),
-    ("10 MiB of [{},{},…", told(tiny(b"{}"))),
-    ("a list at a version of 5,000 digits", told(items(resourceVersion=DIGITS))),
-    ("a list at a version of superscript digits", told(items(resourceVersion="²³"))),
-    ("watch lines that are garbage", told(watched(b"\x00\xff{]\n" * 1000))),
-    ("watch lines without an end", told(watched(b"x" * 2**20, again=True))),
+    ("a list that has always one more page", Told(listed(endless))),
+    ("an error of 20 MiB of text", Told(answered(500, status("InternalError", 500, message="e" * 20 * 2**20)))),
+    ("an error that is no JSON", Told(answered(503, b"<html>\xff\xfe" * 1000))),
+    ("Retry-After: 999999999", Told(answered(429, TOO_MANY, {"Retry-After": "999999999"}))),
+    ("Retry-After of 5,000 digits", Told(answered(429, TOO_MANY, {"Retry-After": DIGITS}))),
+    ("Retry-After: -1", Told(answered(429, TOO_MANY, {"Retry-After": "-1"}))),
+    ("retryAfterSeconds: 1e300", Told(answered(429, status("TooManyRequests", 429, retryAfterSeconds=1e300)))),
+    ("a redirect to somewhere else", Told(answered(302, b"", {"Location": "file:///etc/passwd"}))),
+    ("nothing, with status 204", Told(answered(204))),
+    ("success, and no JSON", Told(answered(200, b"\xff\xfe\x00"))),
+    ("success, and a JSON list", Told(answered(200, b"[]"))),
+    ("gzip that is none", Told(answered(200, b"{}", {"Content-Encoding": "gzip"}))),
+    ("a header of 1 MiB", Told(answered(200, b"{}", {"X-Odd": "x" * 2**20}))),
+    ("JSON 100,000 levels deep", Told(listed(answered(200, b'{"items":' * 100_000 + b"1" + b"}" * 100_000)))),
+    ("half of a body", Told(listed(half))),
+    ("no answer at all", Told(hang)),
+    ("a blank every half second", Told(listed(trickle))),
+    ("true answers, a byte at a time", Told(crumbs, anew=True)),
+    ("answers that nobody asked for", Told(poured(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), dwell=6)),
+    ("an answer of which only the head comes, over and over", Told(poured(b"HTTP/1.1 200 OK\r\nX: "), dwell=6)),
+    ("interim answers without end", Told(poured(b"HTTP/1.1 103 Early Hints\r\n\r\n", before=True), dwell=6)),
+    ("items that are null, numbers and text", Told(items(None, 1, "x", [], {}))),
+    ("a list without items", Told(listed(answered(200, b'{"metadata":{"resourceVersion":"1"}}')))),
+    ("20,000 Workloads with our origin", Told(items(*(copy(number) for number in range(20_000))), dwell=6)),
+    ("10 MiB of [0,0,…", Told(tiny(b"0"))),
+    ("10 MiB of [{},{},…", Told(tiny(b"{}"))),
+    ("a list at a version of 5,000 digits", Told(items(resourceVersion=DIGITS))),
+    ("a list at a version of superscript digits", Told(items(resourceVersion="²³"))),
+    ("watch lines that are garbage", Told(watched(b"\x00\xff{]\n" * 1000))),
+    ("watch lines without an end", Told(watched(b"x" * 2**20, again=True))),
     (
         "watch lines of types that do not exist",
-        told(watched(b'{"type":"ODD","object":{}}\n{"type":7}\n[]\nnull\n' * 100)),
+        Told(watched(b'{"type":"ODD","object":{}}\n{"type":7}\n[]\nnull\n' * 100)),
     ),
-    ("a watch that always expired", told(watched(json.dumps({"type": "ERROR", "object": EXPIRED}).encode() + b"\n"))),
-    ("a watch that repeats itself without pause", told(watched(json.dumps(ADDED).encode() + b"\n", again=True))),
+    ("a watch that always expired", Told(watched(json.dumps({"type": "ERROR", "object": EXPIRED}).encode() + b"\n"))),
+    ("a watch that repeats itself without pause", Told(watched(json.dumps(ADDED).encode() + b"\n", again=True))),
+    ("bookmarks without pause", Told(watched(BOOKMARK * 1000, again=True), dwell=6)),
+    ("bookmarks without pause, in chunks of a byte", Told(dribbled, dwell=6)),
+    ("new copies without pause", Told(watched(NEW, again=True), dwell=6)),
+    ("changes of all that it has without pause", Told(stormed(), dwell=6)),
+    ("changes of 1 MiB without pause", Told(stormed(text=2**20), dwell=6)),
     ("objects at versions of 5,000 digits", shown("workloads", versions(DIGITS))),
     ("copies that are nested 900 levels deep", shown("workloads", nested)),
     ("copies that ask for 1e1000000", shown("workloads", requests("1e1000000"))),
@@ -441,3 +501,6 @@ CASES = _cases(
         written_on_a_copy(_condition(type="Evicted", status="True", lastTransitionTime=FAR)),
     ),
 )
+
+LIES: Mapping[str, Lie] = {case.what: case.play.lie for case in CASES if isinstance(case.play, Told)}
+"""What a server may answer, by the case's text."""

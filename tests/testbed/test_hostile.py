@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import ssl
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
+import aiohttp
 import pytest
 
 from testbed import objects
 from testbed.client import ApiError, Client
+from testbed.hostile.crowd import rounds
 from testbed.hostile.liar import Liar
+from testbed.hostile.liars import Liars
 from testbed.hostile.play import CASES
 from testbed.hostile.report import Row, Totals, as_json, line
 from testbed.hostile.stage import SILENCE
 from testbed.hostile.vitals import in_buckets
-from testbed.hostile.workers import answered, changed, conditions, endless, items, listed
+from testbed.hostile.workers import LIES, answered, changed, conditions, endless, items, listed
 from testbed.objects import NAMESPACE
 from testbed.sandbox import SandboxBed
 
@@ -77,7 +83,9 @@ def test_memory_is_told_at_its_peak_and_at_the_end() -> None:
 
 
 def test_as_json_each_row_has_its_faults() -> None:
-    assert '"faults": [\n        "the manager ended"\n      ]' in as_json([row(harm=["the manager ended"])], totals())
+    assert '"faults": [\n          "the manager ended"\n        ]' in as_json(
+        [([row(harm=["the manager ended"])], totals())]
+    )
 
 
 def test_turns_are_told_by_the_bucket_that_they_fall_into() -> None:
@@ -129,3 +137,51 @@ async def test_lies(liar: tuple[Liar, SandboxBed], client: Client) -> None:
     assert liar[0].told == 1
     liar[0].tell(items("no object"))
     assert await client.list(NAMESPACE)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "what", ["changes of all that it has without pause", "bookmarks without pause, in chunks of a byte"]
+)
+async def test_a_watch_without_pause_is_one(liar: tuple[Liar, SandboxBed], client: Client, what: str) -> None:
+    await client.apply(objects.namespace("one"))
+    liar[0].tell(LIES[what])
+    path = "/api/v1/namespaces"
+    assert any(body["metadata"]["name"] == "one" for body in await client.list(NAMESPACE)), "lists are true"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(
+            f"{liar[0].url}{path}?watch=true",
+            ssl=ssl.create_default_context(cadata=liar[1].workers[0].ca.decode()),
+            headers={"Authorization": f"Bearer {liar[1].workers[0].tokens['admin']}"},
+        ) as answer,
+    ):
+        lines = [json.loads(await answer.content.readline()) for _ in range(50)]
+    assert {each["type"] for each in lines} == {"MODIFIED" if "changes" in what else "BOOKMARK"}
+    versions = [int(each["object"]["metadata"]["resourceVersion"]) for each in lines]
+    assert versions == sorted(versions)
+
+
+def test_in_the_rounds_of_a_crowd_each_lie_is_told_and_no_two_are_alike() -> None:
+    assert {what for manners in rounds() for what in manners} == LIES.keys()
+    assert all(len(set(manners)) == 4 for manners in rounds())
+    assert rounds() == rounds()
+    assert len(LIES) > 40
+
+
+@pytest.mark.anyio
+async def test_liars_take_orders(liar: tuple[Liar, SandboxBed]) -> None:
+    bed = liar[1]
+    plane = bed.workers[0]
+    certificate, key = plane.identity.authority.issue("liar", "127.0.0.1").write(bed.folder / "liars")
+    files = {"certificate": str(certificate), "key": str(key)}
+    async with AsyncExitStack() as stack:
+        liars = Liars(stack)
+        url = await liars.take({"do": "stand", "url": plane.url, "ca": plane.ca.decode(), **files})
+        async with plane.client(server=url) as client:
+            await client.apply(objects.namespace("one"))
+            await liars.take({"do": "tell", "url": url, "what": "nothing, with status 204"})
+            with pytest.raises(ValueError, match="Expecting value"):
+                await client.list(NAMESPACE)
+            await liars.take({"do": "tell", "url": url, "what": ""})
+            assert await client.list(NAMESPACE)
