@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from fractions import Fraction
-from math import ceil
 from typing import Any, Protocol
 
 import msgspec
@@ -46,7 +44,7 @@ class AddedOverhead(msgspec.Struct, frozen=True, kw_only=True):
         said = paths.only(found, self.at)
         try:
             request = quantity.parse(asked)
-            share = max(ceil(request * Fraction(self.share)), quantity.parse(self.least))
+            share = max(-(-request * quantity.parse(self.share) // quantity.NANO), quantity.parse(self.least))
             more = share if said is None else quantity.parse(_amount(self.resource, said))
         except InvalidObject:
             return requests
