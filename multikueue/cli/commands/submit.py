@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +14,10 @@ from multikueue.cli.access.completion import queues
 from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, now, run_async, settings_option
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
-from multikueue.cli.terminal.formats import Format
+from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.manifests import read_manifests
 from multikueue.cli.terminal.nearest import there_are
-from multikueue.cli.terminal.output import Column, note, print_table, say
+from multikueue.cli.terminal.output import Column, note, print_document, print_table, say
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.lookup import InNamespace
 
@@ -59,6 +60,7 @@ def submit(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     config: Annotated[Path | None, settings_option("--config")] = None,
+    output: Output = Format.TABLE,
     secrets_namespace: SecretsNamespace = "kueue-system",
 ) -> None:
     """Submit jobs to a queue.
@@ -71,11 +73,14 @@ def submit(
     Examples:
       multikueue submit -n team-a -f job.yaml -q batch
       multikueue submit -f job.yaml --dry-run
+      multikueue submit -f job.yaml --dry-run -o json
     """
+    if is_document(output) and not dry_run:
+        raise typer.BadParameter("-o is for what a dry run foresees: give --dry-run")
     jobs = [manifest.tree for name in files for manifest in read_manifests(name)]
     if not jobs:
         raise CommandFailed("there is no object in these files")
-    call = _Call(ContextChoice(kubeconfig, context), namespace, queue, config, secrets_namespace, dry_run)
+    call = _Call(ContextChoice(kubeconfig, context), namespace, queue, config, secrets_namespace, dry_run, output)
     run_async(lambda: _submit(call, jobs))
 
 
@@ -86,12 +91,29 @@ class _Call(msgspec.Struct, frozen=True):
     config: Path | None
     secrets_namespace: str
     dry_run: bool
+    output: Form
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a dry run says of one job: printed as it comes, unless it is for a document."""
+
+    item: Tree
+    is_printed: bool
+
+    def line(self, text: str) -> None:
+        if self.is_printed:
+            say(text)
+
+    def keep(self, **facts: Any) -> None:
+        self.item.update(facts)
 
 
 async def _submit(call: _Call, jobs: list[Tree]) -> None:
     from multikueue.api.kueue.workload import QUEUE_LABEL
     from multikueue.api.meta import ObjectKey
 
+    items: list[Tree] = []
     async with call.target.connect_in(call.namespace) as (client, where):
         for job in jobs:
             meta = job.setdefault("metadata", {})
@@ -106,9 +128,13 @@ async def _submit(call: _Call, jobs: list[Tree]) -> None:
             async with spinner(f"{'checking' if call.dry_run else 'submitting'} {_name(job)}"):
                 await _refuse_unknown(client, there, into)
                 made = await _make(client, job, there, dry_run=call.dry_run)
-            print(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
+            told = _Told({"job": _name(made), "namespace": there, "queue": into}, not is_document(call.output))
+            told.line(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
             if call.dry_run:
-                await _foresee(call, client, made, ObjectKey(there, into))
+                await _foresee(call, client, made, ObjectKey(there, into), told)
+                items.append(told.item)
+        if is_document(call.output):
+            print_document({"items": items}, call.output)
         if not call.dry_run:
             note(f"Where it is: multikueue why -n {there} {_name(made)}")
 
@@ -137,25 +163,28 @@ async def _make(client: Client, job: Tree, namespace: str, *, dry_run: bool) -> 
 # --- dry run ---------------------------------------------------------------------------------------------------------
 
 
-async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey) -> None:
-    """Prints what is known before the job exists: who waits in its queue, its clusters, its quota, and who is too small."""
+async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey, told: _Told) -> None:
+    """Tells what is known before the job exists: who waits in its queue, its clusters, its quota, and who is too small."""
     from multikueue.api.kinds import LOCAL_QUEUES
 
     async with spinner(f"looking at queue {queue.name}"):
         local = await client.get(LOCAL_QUEUES, queue)
         shared, rows, problem = await _behind(client, local)
-    print(f"  {_line(local)}")
+    told.line(f"  {_line(local)}")
     if shared is not None:
-        print(f"  {_line(shared)}")
+        told.line(f"  {_line(shared)}")
     if problem:
         note(problem)  # which is why nothing can be said about its quota either
         return
-    if rows:
+    told.keep(
+        clusters=[dict(zip(("cluster", "connected", "takesNewWork", "message"), row, strict=True)) for row in rows]
+    )
+    if rows and told.is_printed:
         print_table(CLUSTERS, rows, Format.TABLE)
     async with spinner("looking for its quota"):
-        workload = await _foresee_quota(client, job, call.config)
+        workload = await _foresee_quota(client, job, call.config, told)
     if workload is not None:
-        await _foresee_workers(call, client, [row[:2] for row in rows], queue, workload)
+        await _foresee_workers(call, client, [row[:2] for row in rows], queue, workload, told)
 
 
 async def _behind(client: Client, local: LocalQueue) -> tuple[ClusterQueue | None, list[tuple[str, ...]], str]:
@@ -174,8 +203,8 @@ async def _behind(client: Client, local: LocalQueue) -> tuple[ClusterQueue | Non
         return shared, [], f"Not seen: {error.message}"
 
 
-async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> Workload | None:
-    """Prints what the job would wait for, as `why` would once it is there; answers the Workload that it would have, if that
+async def _foresee_quota(client: Client, job: Tree, config: Path | None, told: _Told) -> Workload | None:
+    """Tells what the job would wait for, as `why` would once it is there; answers the Workload that it would have, if that
     is known. None for a kind that settings declare."""
     from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.workload.quota import explained, fetch_objects, in_words
@@ -199,14 +228,16 @@ async def _foresee_quota(client: Client, job: Tree, config: Path | None) -> Work
     found = explained(objects, workload, settings) if not forbidden else None
     if found is not None:
         waits = found.problem or found.behind or found.lacks
-        say(f"  {in_words(found) if waits else f'It would get quota of ClusterQueue {found.cluster_queue} at once.'}")
+        words = in_words(found) if waits else f"It would get quota of ClusterQueue {found.cluster_queue} at once."
+        told.keep(quota=words)
+        told.line(f"  {words}")
     return workload
 
 
 async def _foresee_workers(
-    call: _Call, client: Client, clusters: list[tuple[str, ...]], queue: ObjectKey, workload: Workload
+    call: _Call, client: Client, clusters: list[tuple[str, ...]], queue: ObjectKey, workload: Workload, told: _Told
 ) -> None:
-    """Prints which workers are too small by the quota of their queues, and where the job's pods would be others than those
+    """Tells which workers are too small by the quota of their queues, and where the job's pods would be others than those
     that are counted, as far as the user may read what that depends on."""
     from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.workload.pod_policies import read_policies, unread
@@ -222,16 +253,19 @@ async def _foresee_workers(
     found, unseen = await foresights(client, reach, connected, queue, pod_sets)
     excesses = {name: each.excess for name, each in found.items() if each.excess}
     if excesses and len(excesses) == len(clusters):
-        print("  No worker can ever hold it.")
+        told.line("  No worker can ever hold it.")
     for name, why in excesses.items():
-        print(f"  {name} can never hold it ({why}).")
+        told.line(f"  {name} can never hold it ({why}).")
     devices = engine_of(settings.quota).devices if settings is not None else None
+    differences: list[Tree] = []
     for name, each in found.items():
         count = partial(demand_by, workload=workload, settings=settings)
         for difference in differences_for(workload, ours, each.policies, count, devices):
-            say(f"  On {name}, {difference.subject}: {difference}.")
+            told.line(f"  On {name}, {difference.subject}: {difference}.")
+            differences.append({"cluster": name, **msgspec.structs.asdict(difference)})
         if forbidden := unread(each.policies):
             note(f"Not compared with {name}: {', '.join(forbidden)}, because the account may not list them there")
+    told.keep(neverOn=excesses, differences=differences)
     if forbidden := unread(ours):
         note(f"Not compared: {', '.join(forbidden)}, because you may not list them on the manager")
     if unseen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -185,6 +186,30 @@ def test_a_dry_run_tells_what_runs_on_a_worker_beside_what_is_counted(ready: Wor
         " begin; create it there.",
     ]
     assert (done.code, done.err) == (0, "")
+
+    (item,) = json.loads(cli("submit", "-f", str(path), "-q", "batch", "-n", "a", "--dry-run", "-o", "json").out)[
+        "items"
+    ]
+    assert [(each["cluster"], each["subject"], each["manager"], each["worker"]) for each in item["differences"]] == [
+        ("worker", "LimitRanges of a", "1", "2"),
+        ("worker", "PriorityClass high", "there", "missing"),
+    ]
+    assert item | {"differences": [], "job": ""} == {
+        "job": "",
+        "namespace": "a",
+        "queue": "batch",
+        "clusters": [{"cluster": "worker", "connected": "True", "takesNewWork": "yes", "message": ""}],
+        "quota": "It would get quota of ClusterQueue shared at once.",
+        "neverOn": {},
+        "differences": [],
+    }
+
+
+def test_a_document_is_of_a_dry_run(ready: World, cli: Run, file: str) -> None:
+    ended = cli("submit", "-f", file, "-q", "batch", "-n", "a", "-o", "yaml")
+
+    assert (ended.code, ended.out, ready.manager.sent) == (2, "", [])
+    assert "give --dry-run" in ended.err
 
 
 @pytest.mark.usefixtures("terminal")
