@@ -128,7 +128,7 @@ async def test_a_lost_answer_leaves_open_whether_it_was_done(bench: Bench) -> No
     assert len(bench.server.requests) == 1
 
 
-@pytest.mark.parametrize(("state", "arrived"), [(State.HANG, 0), (State.MUTE, 1)], ids=["hang", "mute"])
+@pytest.mark.parametrize(("state", "arrived"), [(State.HANG, 0), (State.NAMELESS, 0), (State.MUTE, 1)], ids=str)
 def test_silence_ends_at_the_deadline(state: State, arrived: int) -> None:
     @on_bench
     async def body(bench: Bench) -> None:
@@ -309,6 +309,24 @@ async def test_lines_wait_while_the_link_hangs_and_come_when_it_is_up(bench: Ben
         assert waited.cancelled_caught
         bench.link.become(State.UP)
         assert await stream.line() == b"1\n"
+
+
+@on_bench
+async def test_a_watch_goes_on_though_nobody_looks_up_the_name_of_its_server(bench: Bench) -> None:
+    async with bench.stream() as stream:
+        bench.link.become(State.NAMELESS)
+        bench.server.watch.feed(b"1\n")
+        assert await stream.line() == b"1\n"
+
+
+@on_bench
+async def test_a_server_may_take_its_time_for_some_requests(bench: Bench) -> None:
+    bench.host.delays.append(lambda request: 2.0 if request.method == "POST" else 0.0)
+    async with bench.client() as client:
+        await client.request("GET", "/api")
+        assert anyio.current_time() < 1
+        await client.request("POST", "/api", body={})
+        assert anyio.current_time() >= 2
 
 
 @on_bench

@@ -13,7 +13,7 @@ __all__ = ["Fate", "Link", "State", "Weather"]
 
 
 class State(Enum):
-    """The state of a link. A fault breaks the open watches, except HANG and MUTE, which only silence them."""
+    """The state of a link. A fault breaks the open watches, except HANG and MUTE, which only silence them, and NAMELESS."""
 
     UP = "up"
     REFUSE = "refuse"
@@ -23,6 +23,8 @@ class State(Enum):
     HANG = "hang"
     """No request arrives and no answer returns. When the link is up again, requests whose client still waits arrive,
     late."""
+    NAMELESS = "nameless"
+    """The name of the server is looked up, and nobody answers: a request waits as in HANG, and open streams go on."""
     MUTE = "mute"
     """Requests arrive and are carried out; answers return when the link is up again, to clients that still wait."""
 
@@ -83,7 +85,7 @@ class Link:
     @property
     def deaf(self) -> bool:
         """Whether no request arrives now."""
-        return self.state is State.HANG
+        return self.state in (State.HANG, State.NAMELESS)
 
     @property
     def silent(self) -> bool:

@@ -54,10 +54,12 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Host:
-    """An API server and its users by Authorization header. Without users every client is the administrator."""
+    """An API server and its users by Authorization header. Without users every client is the administrator. `delays` say
+    how many seconds the server takes to answer a request."""
 
     api: Handler
     users: dict[str, User] = field(default_factory=dict)
+    delays: list[Callable[[Request], float]] = field(default_factory=list)
 
     def user(self, authorization: str) -> User | None:
         return self.users.get(authorization) if self.users else User()
@@ -231,7 +233,8 @@ class _Flight:
         if fate.arrives:
             self._answer = self._carried_out()
         if not line.dead:
-            self._after(fate.back, self._return)
+            delays = line.network.hosts[self._host].delays
+            self._after(fate.back + sum(delay(self._request) for delay in delays), self._return)
 
     def _return(self) -> None:
         if self.link.silent and not self.answered.done():
