@@ -42,10 +42,12 @@ async def write_condition(
 
 async def write_status(context: ReconcileContext, kind: Kind[Any], cache: Cache[S], obj: S, status: Value) -> None:
     """Writes the status of an object, for the version that was seen, and caches the answer. Raises NotKept if the server
-    changed the object, and not as written: that would go on for ever."""
+    changed the object, and not as written: that would go on for ever. And if it keeps no condition: each release has those,
+    so what drops them may go, and no news would have them written then. Other fields wait for the next news."""
     patch = difference(obj.status, status)
     if patch:
         answer = await context.manager.merge_patch(kind, obj.key, status_patch(obj, patch), subresource="status")
         cache.upsert(answer)
+        lost = difference(answer.status, status)
         is_settled = answer.metadata.resource_version == obj.metadata.resource_version
-        report_lost_fields(context, kind, obj, difference(answer.status, status), is_harmless=is_settled)
+        report_lost_fields(context, kind, obj, lost, is_harmless=is_settled and "conditions" not in lost)

@@ -11,6 +11,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey, encode
+from multikueue.controllers.workers.admission_checks import Checks
 from multikueue.errors import NotKept
 from multikueue.settings import BESIDE_KUEUE
 from tests.controllers.kueue_core import Core
@@ -131,3 +132,18 @@ async def test_a_check_that_is_not_kept_is_told() -> None:
     await world.settle()
     assert world.manager.calls.count("patch admissionchecks/status") < 10
     assert ["status.conditions" in words for words in told(world)] == [True]
+
+
+async def test_a_condition_is_written_until_it_is_kept() -> None:
+    """A policy that drops it may go, and nothing else would have it written then."""
+    world = table()
+    merge, key = world.manager.merge_patch, ObjectKey("", "mk")
+    strips(world, "admissionchecks", "conditions")
+    world.manager.change(kinds.ADMISSION_CHECKS, key, {"status": {"conditions": None}})
+    await world.settle()
+    for _ in range(3):
+        with pytest.raises(NotKept):
+            await Checks(world.world).reconcile("mk")
+    world.manager.merge_patch = merge  # type: ignore[method-assign]
+    await Checks(world.world).reconcile("mk")
+    assert world.store.checks.get(key).status.conditions  # type: ignore[union-attr]
