@@ -331,7 +331,7 @@ async def _sweep(context: ReconcileContext) -> None:
         with anyio.move_on_after(interval or inf):
             await context.settings.changed()  # among them perhaps the interval
             continue
-        context.metrics.sweeps.inc()
+        context.metrics.guarded("sweeps", lambda: context.metrics.sweeps.inc())()
         for worker in tuple(context.store.workers.values()):
             if context.store.clusters.get(ObjectKey("", worker.name)) is None:
                 context.queues.clusters.add(worker.name)

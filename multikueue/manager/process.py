@@ -90,7 +90,7 @@ async def run(loaded: Loaded) -> None:
 
     def begun(mandate: Mandate, metrics: Metrics) -> None:
         settle_memory()
-        tasks.start_soon(measure_event_loop_lag, metrics.turned)
+        tasks.start_soon(measure_event_loop_lag, metrics.guarded("lag", metrics.turned))
         tasks.start_soon(look_at_all_garbage)
         tasks.start_soon(_stop_on_signal, stop)
         tasks.start_soon(Reload(loaded, in_force).run)

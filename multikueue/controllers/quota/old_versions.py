@@ -98,7 +98,8 @@ class OldVersions:
         if old and old != self._told:
             log.warning("kueue.old_versions_served", versions=old, advice=_about_the_cluster(old))
         self._told = old
-        self.context.metrics.lost_fields.set(len(found))
+        metrics = self.context.metrics
+        metrics.guarded("old versions", lambda: metrics.lost_fields.set(len(found)))()
         for kind, key, fields in found:
             self._tell(kind, key, fields)
         return True
