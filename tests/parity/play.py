@@ -32,6 +32,7 @@ from multikueue.manager.engine import engine_of
 from multikueue.quota.workload import lifecycle, transitions
 from multikueue.quota.workload.lifecycle import Facts
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
+from multikueue_simulator.simulation.faults.partial_injector import Logs
 from multikueue_simulator.simulation.runs.recorder import Trace, logs_heard
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world.processes import ManagerProcess
@@ -106,7 +107,7 @@ async def _play(story: Story, outcome: Outcome) -> None:
     manager = world.add_manager("manager", InForce(settings(story.config, story.release)))
     errors: list[str] = []
     pods = Pods()
-    with logs_heard(Trace(), errors.append), pods.in_place_of_ours():
+    with logs_heard(Trace(), Logs(), errors.append), pods.in_place_of_ours():
         async with anyio.create_task_group() as tasks:
             await manager.begin(tasks).wait()
             stage = Stage(world.manager, manager, pods, errors)

@@ -33,13 +33,23 @@ from multikueue.api.values import foreign, quantity
 from multikueue.api.values.quantity import NANO
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.controllers.workers.connection import identities, outbox, proofs
-from multikueue.controllers.workloads import jobs, workloads
+from multikueue.controllers.workloads import jobs, status_writes, workloads
 from multikueue.dispatch import decide
 from multikueue.dispatch.copies import plan
 from multikueue.dispatch.group import group, phases
 from multikueue.dispatch.group.group import Group, Remote
-from multikueue.dispatch.handlers import evicting, finishing, nominating, outcome, removal, retrying, waiting, winning
-from multikueue.errors import InvalidObject
+from multikueue.dispatch.handlers import (
+    doubts,
+    evicting,
+    finishing,
+    nominating,
+    outcome,
+    removal,
+    retrying,
+    waiting,
+    winning,
+)
+from multikueue.errors import InvalidObject, NotKept
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.kinds.batch_job.adapter import BatchJob
 from multikueue.jobs.reconciler import case, ensure_workload
@@ -49,7 +59,7 @@ from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine
 from multikueue.registration import plan as plans
-from multikueue.runtime import DONE, WorkQueue
+from multikueue.runtime import AGAIN, DONE, WorkQueue
 from multikueue.runtime.controller import queue
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.groups import Groups
@@ -58,6 +68,8 @@ from multikueue.store.state import State
 from multikueue.store.store import Store
 from multikueue.store.workers import worker
 from multikueue.store.workers.worker import WorkerView
+from multikueue.telemetry.metrics import Metrics
+from multikueue.telemetry.sink import LogSink
 from multikueue.web import admission, door
 from multikueue_simulator.simulation.plan.draw import drawn
 from multikueue_simulator.simulation.runs.batch import alike
@@ -140,7 +152,7 @@ def losers_are_not_deleted() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=2, within=5)
+@bug(caught_by=10, within=11)
 def the_winner_is_not_sticky() -> Iterator[None]:
     """Whoever admitted first wins, whatever was recorded."""
 
@@ -187,7 +199,7 @@ def what_a_standby_missed_counts_as_a_loss() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=2, within=3)
+@bug(caught_by=3, within=4)
 def a_recorded_loss_is_read_again_and_again() -> Iterator[None]:
     """A later loss counts from the beginning of one that is over."""
 
@@ -252,7 +264,7 @@ def a_worker_counts_as_lost_at_once() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=18, within=38)
+@bug(caught_by=7, within=8)
 def a_lost_worker_is_waited_for_for_ever() -> Iterator[None]:
     with replaced(Remote, "is_lost", lambda _real: lambda self, now, timeout: False):
         yield
@@ -281,7 +293,7 @@ def _handlers() -> Iterator[None]:
 # --- what is done on workers -------------------------------------------------------------------------------------------
 
 
-@bug(caught_by=18, within=38)
+@bug(caught_by=43, within=44)
 def deleted_workloads_are_not_cleaned_up() -> Iterator[None]:
     def make(_real: Any) -> Any:
         def gone(world: Any, key: Any) -> Any:
@@ -298,6 +310,78 @@ def deleted_workloads_are_not_cleaned_up() -> Iterator[None]:
 def nobody_looks_at_what_workers_hold() -> Iterator[None]:
     """Neither a new leader nor the sweep asks for copies of workloads that are no more."""
     with replaced(worker.WorkerView, "held", lambda _real: lambda self: set()):
+        yield
+
+
+# --- what the simulation could not show: part of a server, of another manager's work, or of many workers ---------------------
+
+
+@bug(caught_by=325, within=326)
+def what_another_manager_made_is_known_by_its_clock_alone() -> Iterator[None]:
+    """An object without a mark is of the attempt only if its worker's clock has it made after the reservation."""
+    with (
+        replaced(plan, "is_taken_over", lambda _real: lambda *_: False),
+        replaced(jobs, "is_taken_over", lambda _real: lambda *_: False),
+        replaced(group, "is_taken_over", lambda _real: lambda *_: False),
+    ):
+        yield
+
+
+@bug(caught_by=517, within=518)
+def what_the_server_does_not_keep_is_written_at_once_again() -> Iterator[None]:
+    def make(real: Any) -> Any:
+        async def reconcile(self: Any, key: Any) -> Any:
+            try:
+                return await real(self, key)
+            except NotKept:
+                return AGAIN
+
+        return reconcile
+
+    with replaced(workloads.Workloads, "reconcile", make), replaced(workloads.Dispatches, "reconcile", make):
+        yield
+
+
+@bug(caught_by=49, within=50)
+def whom_nobody_could_name_wins_without_a_name() -> Iterator[None]:
+    """Beside Kueue, the 21st worker of a MultiKueueConfig."""
+    with replaced(winning, "_is_named", lambda _real: lambda _v: True):
+        yield
+
+
+@bug(caught_by=2, within=3)
+def what_a_person_owns_too_is_left_out_and_stays() -> Iterator[None]:
+    """Beside Kueue: a field goes only where nobody else has applied it."""
+    with replaced(status_writes, "_CLEARED", lambda _real: {}):
+        yield
+
+
+@bug(caught_by=31, within=32)
+def who_says_neither_yes_nor_no_keeps_the_job() -> Iterator[None]:
+    """Each try begins anew to wait for an answer, and nobody reads whether the job was made."""
+    with (
+        replaced(outbox, "_is_of_webhook", lambda _real: lambda _error: False),
+        replaced(doubts, "ASKED_FOR", lambda _real: timedelta(days=1)),
+    ):
+        yield
+
+
+@bug(caught_by=30, within=31)
+def a_log_line_is_written_by_who_logs() -> Iterator[None]:
+    def make(_real: Any) -> Any:
+        def write(self: LogSink, line: bytes) -> int:
+            self._write_one(line)
+            return len(line)
+
+        return write
+
+    with replaced(LogSink, "write", make):
+        yield
+
+
+@bug(caught_by=419, within=420)
+def who_counts_may_fail_who_works() -> Iterator[None]:
+    with replaced(Metrics, "guarded", lambda _real: lambda _self, _what, look: look):
         yield
 
 

@@ -18,6 +18,7 @@ from multikueue.kube.client import Client
 from multikueue.manager.process import ProcessEnvironment, manage
 from multikueue.runtime import Clock, Mandate
 from multikueue.settings import InForce
+from multikueue.telemetry.metrics import Metrics
 from multikueue_simulator.time import process
 from multikueue_simulator.workers.jobs.jobs import JobRunner, Lives
 from multikueue_simulator.workers.kueue.behaviour import PROMPT, Behaviour
@@ -177,6 +178,7 @@ class ManagerProcess(Process):
         super().__init__(name, network, observer, ended)
         self.in_force, self.clock, self.on_decision = in_force, clock, on_decision
         self.mandate: Mandate | None = None
+        self.metrics: Metrics | None = None
         self.begun: list[float] = []
         """The times of all starts, in seconds of the loop."""
         self._stop = anyio.Event()
@@ -197,8 +199,8 @@ class ManagerProcess(Process):
     async def _work(self, started: anyio.Event) -> None:
         self._stop, self.mandate = anyio.Event(), None
 
-        def begun(mandate: Mandate, _metrics: object) -> None:
-            self.mandate = mandate
+        def begun(mandate: Mandate, metrics: Metrics) -> None:
+            self.mandate, self.metrics = mandate, metrics
             self.begun.append(anyio.current_time())
             started.set()
 

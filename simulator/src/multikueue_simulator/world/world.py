@@ -35,10 +35,12 @@ from multikueue.settings import InForce
 from multikueue_simulator import definitions
 from multikueue_simulator.workers.jobs.jobs import Lives
 from multikueue_simulator.workers.jobs.logs import PodLogs
+from multikueue_simulator.workers.kueue import webhooks
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.processes import MANAGER, Kueue, ManagerProcess, Process, Runner
 
 __all__ = [
+    "ADMISSION",
     "MANAGER",
     "NAMESPACE",
     "PLACEMENT",
@@ -52,6 +54,9 @@ __all__ = [
 
 NAMESPACE = "default"
 """The namespace of the jobs."""
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+"""Where the configurations of webhooks are."""
 
 PLACEMENT = "placement"
 """The name of the Placement, if there is one, in the namespace of the jobs."""
@@ -78,6 +83,8 @@ class Layout:
     """The workers in the decision of an OCM Placement; empty: no Placement."""
     core: bool = False
     """Whether a Kueue on the manager cluster owns jobs and quota."""
+    is_reviewed: bool = False
+    """Whether that Kueue's webhooks review what is written there."""
     pods: bool = False
     """Whether the pods of jobs are objects with logs, for people to look at."""
 
@@ -204,6 +211,10 @@ class World:
             make(kinds.PLACEMENTS, objects.placement(PLACEMENT, NAMESPACE))
             make(kinds.PLACEMENT_DECISIONS, objects.placement_decision(PLACEMENT, NAMESPACE))
             self.decide(self.layout.placement)
+        if self.layout.is_reviewed:
+            self.manager.cluster.admission.local[webhooks.HOST] = webhooks.review
+            configuration = webhooks.configuration()
+            self.manager.call("POST", f"{ADMISSION}/validatingwebhookconfigurations", configuration)
 
     def queue_body(self, name: str, *, cpu: int | None = None) -> Object:
         """A ClusterQueue of the manager as planned, or with another quota of its own flavor."""

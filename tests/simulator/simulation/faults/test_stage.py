@@ -13,6 +13,7 @@ from fakekube.network.link import State
 from multikueue.settings import InForce
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
+from multikueue_simulator.simulation.faults.partial_injector import Logs, PartialInjector
 from multikueue_simulator.simulation.faults.stage import Stage
 from multikueue_simulator.simulation.plan.plan import Break, Crash, Cut, DeleteJob, Event, Freeze, JobPlan, Plan, Stop
 from multikueue_simulator.simulation.runs.life import settings_of
@@ -58,6 +59,7 @@ def played(
                     plan,
                     injector,
                     adversary_injector,
+                    PartialInjector(world, injector, Logs()),
                     lambda text: told.append((round(anyio.current_time(), 1), text)),
                 )
                 world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])), ended=stage.ended)

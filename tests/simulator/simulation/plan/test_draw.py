@@ -55,7 +55,8 @@ def test_some_jobs_fit_the_queue_and_no_worker_until_one_grows_after_all_trouble
 def test_a_plan_is_in_order_and_every_job_fits_somewhere(seed: int) -> None:
     plan = drawn(seed)
     assert [event.at for event in plan.events] == sorted(event.at for event in plan.events)
-    smallest = min(share.cpu for share in (*plan.layout.workers, *plan.layout.queues))
+    workers = plan.layout.workers if len(plan.workers) < 20 else plan.layout.workers[-1:]  # of many only one has room
+    smallest = min(share.cpu for share in (*workers, *plan.layout.queues))
     assert all(job.total <= smallest for job in plan.jobs if not job.room)
     assert {job.queue for job in plan.jobs} <= {queue.name for queue in plan.layout.queues}
     assert plan.ends >= max(job.at for job in plan.jobs)

@@ -10,6 +10,7 @@ import structlog
 from multikueue.dispatch.decide import decide
 from multikueue.dispatch.group.group import Group
 from multikueue.testing import NOW, workload
+from multikueue_simulator.simulation.faults.partial_injector import Logs
 from multikueue_simulator.simulation.plan.plan import Compact, JobPlan, Plan
 from multikueue_simulator.simulation.runs.life import live
 from multikueue_simulator.simulation.runs.recorder import Changes, Phases, Trace, logs_heard
@@ -55,7 +56,7 @@ def test_what_is_logged_as_an_error_is_a_crash(level: str) -> None:
 
     async def main() -> None:
         trace = Trace(is_told=True)
-        with logs_heard(trace, crashes.append):
+        with logs_heard(trace, Logs(), crashes.append):
             getattr(structlog.get_logger(), level)("reconcile.crashed", key="x", exc_info=ValueError("no"))
         assert [text for _, text in trace.lines] == ["log: reconcile.crashed (key=x)"]
 

@@ -65,6 +65,12 @@ class FaultInjector:
     """MultiKueueClusters in the MultiKueueConfig besides those of the plan."""
     aliases: dict[str, str] = field(default_factory=dict)
     """The worker behind each second name, now or last."""
+    taken_over: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By the UID of a job on a worker that another manager made, as it seems: the local job, and the mark of its attempt."""
+    dropped: dict[str, float] = field(default_factory=dict)
+    """The fields that the manager cluster does not keep, or did not until then, in seconds of the world."""
+    shared: set[str] = field(default_factory=set)
+    """The jobs whose workload has a field that a person owns as well."""
     _links: dict[tuple[str, str], State] = field(default_factory=dict)
     _dark: list[str] = field(default_factory=list)
     _outside: list[str] = field(default_factory=list)
@@ -109,7 +115,7 @@ class FaultInjector:
         return self.aliases.get(cluster, cluster)
 
     def _worker_of(self, job: str) -> str:
-        local = self._workload(job)
+        local = self.workload(job)
         if local is not None and (winner := (local.get("status") or {}).get("clusterName")):
             return self.host_of(winner)
         names = (name for name in self.plan.workers if self._copy(name, job) is not None)
@@ -127,6 +133,11 @@ class FaultInjector:
     def fault(self, host: str) -> Undo:
         """Excuse managers from knowledge of a cluster's state, until the returned function is called."""
         return partial(self._past, self._fault(EVERYBODY, host, deaf=False, told=True))
+
+    def fault_of_a_part(self, host: str, *, mutes: bool) -> Undo:
+        """Note that a cluster answers but for one thing, until the returned function is called. With `mutes` it is one that
+        managers need for saying what they wait for."""
+        return partial(self._past, self._fault(EVERYBODY, host, deaf=False, partial=not mutes))
 
     # Links.
 
@@ -184,8 +195,8 @@ class FaultInjector:
         state = State.REFUSE if host in self._dark else self._links.get((source, host), State.UP)
         self.world.network.link(source, host).become(state)
 
-    def _fault(self, source: str, host: str, *, deaf: bool = True, told: bool = False) -> Fault:
-        return self.faults.begin(source, host, the_loop().time(), deaf=deaf, told=told)
+    def _fault(self, source: str, host: str, *, deaf: bool = True, told: bool = False, partial: bool = False) -> Fault:
+        return self.faults.begin(source, host, the_loop().time(), deaf=deaf, told=told, partial=partial)
 
     def _past(self, fault: Fault) -> None:
         fault.end = the_loop().time()
@@ -217,7 +228,7 @@ class FaultInjector:
 
         return undo
 
-    def _remembered(self, host: str, mend: Undo) -> Undo:
+    def remembered(self, host: str, mend: Undo) -> Undo:
         """The end of a change in a cluster, recorded so that a restore from an older backup repeats it."""
 
         def undo() -> None:
@@ -244,7 +255,7 @@ class FaultInjector:
             site.patch(kinds.CLUSTER_QUEUES, ObjectKey("", name), {"spec": {"resourceGroups": groups}})
 
         become(event.cpu)
-        return self._remembered(event.host, lambda: become(planned))  # not the previous value, which may be odd too
+        return self.remembered(event.host, lambda: become(planned))  # not the previous value, which may be odd too
 
     @do.register
     def _stop_queue(self, event: plans.StopQueue) -> Undo:
@@ -256,7 +267,7 @@ class FaultInjector:
             site.patch(kinds.CLUSTER_QUEUES, key, {"spec": {"stopPolicy": policy}})
 
         become(event.policy)
-        return self._remembered(event.host, lambda: become("None"))
+        return self.remembered(event.host, lambda: become("None"))
 
     def _cluster_queue(self, host: str) -> str:
         return self.plan.layout.queues[0].name if host == MANAGER else host
@@ -311,7 +322,7 @@ class FaultInjector:
                 body = objects.local_queue(queue["metadata"]["name"], NAMESPACE, cluster_queue=event.worker)
                 attempted(partial(site.create, kinds.LOCAL_QUEUES, body))
 
-        return self._remembered(event.worker, undo)
+        return self.remembered(event.worker, undo)
 
     @do.register
     def _leave_config(self, event: plans.LeaveConfig) -> Undo | None:
@@ -435,14 +446,14 @@ class FaultInjector:
             if found is not None and found["metadata"]["uid"] == made["metadata"]["uid"]:
                 site.delete(kind, seen.key(made))
 
-        return self._remembered(event.worker, undo)
+        return self.remembered(event.worker, undo)
 
     def _foreign_body(self, event: plans.Foreign) -> Object | None:
         body = objects.job(event.job, NAMESPACE, queue=None, seconds=1000, managed=False)
         body["spec"]["suspend"] = False
         if event.what == "job":
             return body
-        local = self._workload(event.job)
+        local = self.workload(event.job)
         if local is None:
             return None
         pod_set = {"name": "main", "count": 1, "template": body["spec"]["template"]}
@@ -451,13 +462,13 @@ class FaultInjector:
         kind = kinds.WORKLOADS
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
-    def _workload(self, job: str) -> Object | None:
+    def workload(self, job: str) -> Object | None:
         """The local workload of a job; the newest of several."""
         found = [w for w in self.world.manager.all(kinds.WORKLOADS, NAMESPACE) if seen.owner(w) == job]
         return max(found, key=lambda w: int(w["metadata"]["resourceVersion"]), default=None)
 
     def _copy(self, worker: str, job: str) -> Object | None:
-        local = self._workload(job)
+        local = self.workload(job)
         site = self.world.workers[worker].site
         found = attempted(lambda: site.find(kinds.WORKLOADS, seen.key(local))) if local else None
         return found if found is not None and seen.is_ours(found) else None
@@ -498,14 +509,14 @@ class FaultInjector:
 
     @do.register
     def _delete_workload(self, event: plans.DeleteWorkload) -> None:
-        found = self._workload(event.job)
+        found = self.workload(event.job)
         if found is not None:
             self.disturbed.add(event.job)
             self.world.manager.delete(kinds.WORKLOADS, seen.key(found))
 
     @do.register
     def _deactivate(self, event: plans.Deactivate) -> Undo | None:
-        found = self._workload(event.job)
+        found = self.workload(event.job)
         if found is None:
             return None
         self.disturbed.add(event.job)

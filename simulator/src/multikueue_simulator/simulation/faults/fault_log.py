@@ -15,7 +15,8 @@ class Fault:
     """A fault between a replica (or EVERYBODY) and a host, in seconds of the world; `end` is None while it lasts.
 
     A `deaf` fault may cut the manager off completely; any other one only delays calls, or makes some fail. One whose end
-    is `told` by an object of the manager cluster lasts, for a manager, until it has seen that.
+    is `told` by an object of the manager cluster lasts, for a manager, until it has seen that. With a `partial` one the host
+    answers but for one thing: it is not away.
     """
 
     source: str
@@ -24,6 +25,7 @@ class Fault:
     end: float | None = None
     deaf: bool = True
     told: bool = False
+    partial: bool = False
 
     def touches(self, begin: float, end: float) -> bool:
         return self.begin <= end and (self.end is None or self.end >= begin)
@@ -38,14 +40,16 @@ class FaultLog:
     naps: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """The times in which a replica was frozen."""
 
-    def begin(self, source: str, host: str, now: float, *, deaf: bool = True, told: bool = False) -> Fault:
-        made = Fault(source, host, now, deaf=deaf, told=told)
+    def begin(
+        self, source: str, host: str, now: float, *, deaf: bool = True, told: bool = False, partial: bool = False
+    ) -> Fault:
+        made = Fault(source, host, now, deaf=deaf, told=told, partial=partial)
         self.all.append(made)
         return made
 
-    def between(self, host: str, begin: float, end: float) -> bool:
-        """Whether any process had a fault with a host in that time."""
-        return any(fault.touches(begin, end) for fault in self._of(host))
+    def between(self, host: str, begin: float, end: float, *, partial: bool = True) -> bool:
+        """Whether any process had a fault with a host in that time, counting `partial` ones or not."""
+        return any(fault.touches(begin, end) for fault in self._of(host) if partial or not fault.partial)
 
     def away_since(self, host: str, now: float, *, gap: float, news: str = "") -> float | None:
         """The time since when some manager may have been without the host, up to now. Ignored are short returns of up
@@ -57,6 +61,8 @@ class FaultLog:
         since: float | None = None
         until = -gap
         for fault in self._of(host):
+            if fault.partial:
+                continue
             if fault.begin - self._asleep(until, fault.begin) > until + gap:
                 since = fault.begin
             until = max(until, self._end(fault, now, gap, news))
@@ -69,7 +75,7 @@ class FaultLog:
         since: float | None = None
         until = -gap
         for fault in self._of(host):
-            if fault.source not in (EVERYBODY, replica):
+            if fault.partial or fault.source not in (EVERYBODY, replica):
                 continue
             if fault.begin - _within(self.naps.get(replica, ()), until, fault.begin) > until + gap:
                 since = fault.begin

@@ -10,8 +10,10 @@ from fakekube.model.wire import Request
 from fakekube.network.transport import is_write
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector, Undo, attempted
+from multikueue_simulator.simulation.faults.partial_injector import PartialInjector
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import MixUp
+from multikueue_simulator.simulation.plan.partial import Partial, TakenOver
 from multikueue_simulator.simulation.plan.plan import Adversity, Event, JobPlan, Plan
 from multikueue_simulator.time import the_loop
 from multikueue_simulator.world.processes import ManagerProcess
@@ -42,6 +44,7 @@ class Stage:
     plan: Plan
     injector: FaultInjector
     adversary_injector: AdversaryInjector
+    partial_injector: PartialInjector
     describe: Tell
     _armed: list[_Armed] = field(default_factory=list)
     _undo: dict[int, tuple[Event, Undo]] = field(default_factory=dict)
@@ -146,6 +149,16 @@ class Stage:
     @_do.register
     def _misdeed(self, event: Adversity) -> Undo | None:
         return self.adversary_injector.do(event)
+
+    @_do.register
+    def _part_fails(self, event: Partial) -> Undo | None:
+        return self.partial_injector.do(event)
+
+    @_do.register
+    def _taken_over(self, event: TakenOver) -> None:
+        for replica in self.plan.replicas:
+            self._kill(replica.name, event.down)
+        self.partial_injector.do(event)
 
     @_do.register
     def _mix_up(self, event: MixUp) -> Undo | None:

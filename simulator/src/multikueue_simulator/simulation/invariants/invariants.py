@@ -6,6 +6,7 @@ news that could not arrive) follows from the faults of the world, not from what 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +50,9 @@ SLACK = 10.0
 
 LEAST = 2.0
 """Seconds by which a loss may be counted early: times in objects are whole seconds, and a silence begins with a call."""
+
+PACE, MOST_AT_A_PACE = 5.0, 100
+"""Seconds, and the number of requests that are the same but for their body, from which on these are a loop without a pause."""
 
 LOSS = re.compile(r'(?:Admitting|Reserving) remote lost(?:: worker cluster "([^"]+)")?')
 """How the message of a check begins whose winner is lost, by the release that is followed; and the winner, which need not be
@@ -140,6 +144,7 @@ class Invariants:
     _over: dict[str, float] = field(default_factory=dict)
     _winners: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _ends: defaultdict[str, list[_End]] = field(default_factory=lambda: defaultdict(list))
+    _paces: dict[tuple[str, str, str, str, bool], tuple[float, int]] = field(default_factory=dict)
     _turns: dict[str, tuple[float, str]] = field(default_factory=dict)
     _away: defaultdict[str, list[tuple[float, float | None]]] = field(default_factory=lambda: defaultdict(list))
     """By MultiKueueCluster: when it was written, and since when it says that its worker is away."""
@@ -183,10 +188,25 @@ class Invariants:
             text = f"{request.method} {request.path} of {mine} arrives at {host} {now - since:.1f} s after {holder} took over"
             self.broken("leads", now, text)
 
+    def asked(self, by: str, host: str, request: Request, now: float) -> None:
+        """Check the pace of any request of a manager: the same is not made again and again without a pause."""
+        if ROGUE in request.path:
+            return
+        same = by, host, request.method, request.path, "watch" in request.query
+        began, times = self._paces.get(same, (now, 0))
+        self._paces[same] = (began, times + 1) if now < began + PACE else (now, 1)
+        if times + 1 == MOST_AT_A_PACE and now < began + PACE:
+            self.broken(
+                "paced", now, f"{by} makes {times} requests {request.method} {request.path} of {host} in {PACE:g} s"
+            )
+
     def invalid(self, by: str, request: Request, answer: Response, now: float) -> None:
         """Check a write of a manager that the manager cluster refused as invalid. Permitted are objects of the hostile
         tenant, which may be odd, and patches refused for their UID, as the object was recreated meanwhile."""
-        if f"/namespaces/{ROGUE}/" not in request.path and b"metadata.uid" not in answer.body:
+        is_shared = (
+            bool(self.injector.shared) and b"clusterName" in answer.body
+        )  # what a person owns as well is cleared then
+        if f"/namespaces/{ROGUE}/" not in request.path and b"metadata.uid" not in answer.body and not is_shared:
             text = f"{request.method} {request.path} of {by} is refused: {answer.body[:300].decode(errors='replace')}"
             self.broken("valid", now, text)
 
@@ -238,7 +258,7 @@ class Invariants:
         name, before = new.get("clusterName"), old.get("clusterName")
         if name and new.get("nominatedClusterNames"):
             self.broken("I2", write.at, f"{_name(write)} has a winner and nominations: {name}")
-        if not name or name == before:
+        if not name or name == before or self._is_dropped(write.at, "nominations", "winner"):
             return
         if before:
             self.broken("I2", write.at, f"{_name(write)} moved from {before} to {name} in one step")
@@ -341,13 +361,15 @@ class Invariants:
     def _win(self, write: Write, attempt: str) -> None:
         check, before = _check(write.new), _check(write.old)
         if check.get("state") == "Retry" and before.get("state") != "Retry":
+            self._stays(write, check)
             self._loss(write, attempt, check.get("message") or "")
         if check.get("state") != "Ready" or before.get("state") == "Ready":
             return
         winner, known = self._winner(write.new), self._attempts[attempt]
         self._winners[seen.owner(write.new)].add(winner)
         if not winner:
-            self.broken("I3", write.at, f"{_name(write)} is Ready and nobody has won it")
+            if not self._is_dropped(write.at, "winner"):
+                self.broken("I3", write.at, f"{_name(write)} is Ready and nobody has won it")
         elif winner not in known.admitted:
             self.broken("I3", write.at, f"{_name(write)} is Ready on {winner}, which never admitted this attempt")
         elif (
@@ -355,9 +377,18 @@ class Invariants:
         ):  # its Kueue may know of jobs of earlier attempts
             self.broken("I4", write.at, f"{_name(write)} is Ready on {winner}, which never had the job of this attempt")
 
+    def _is_dropped(self, now: float, *fields: str) -> bool:
+        """Whether the manager cluster does not keep one of these fields, or did not lately."""
+        return any(self.injector.dropped.get(field, -math.inf) > now - RELEARNING for field in fields)
+
     def _winner(self, workload: Object | None) -> str:
         """The worker that won a workload; empty without a winner."""
         return self.injector.host_of(_cluster(workload))
+
+    def _stays(self, write: Write, check: Object) -> None:
+        """What another manager dispatched goes on: nothing else happens in such a run."""
+        if any(job == seen.owner(write.new) for job, _ in self.injector.taken_over.values()):
+            self.broken("stays", write.at, f"{_name(write)} was taken over, and is tried again: {check.get('message')}")
 
     def _loss(self, write: Write, attempt: str, message: str) -> None:
         lost = LOSS.match(message)
@@ -452,7 +483,8 @@ class Invariants:
         if old is None or not seen.is_running(old) or seen.is_leaving(old):
             return
         local = self.world.manager.stored(kinds.WORKLOADS, seen.workload_key(old))
-        if local is None or seen.is_leaving(local) or not seen.is_active(local) or _mark(local) != seen.attempt(old):
+        attempt = seen.attempt(old) or self.injector.taken_over.get(old["metadata"]["uid"], ("", ""))[1]
+        if local is None or seen.is_leaving(local) or not seen.is_active(local) or _mark(local) != attempt:
             return
         is_over = seen.is_true(local, EVICTED) or seen.is_true(local, FINISHED)
         if not is_over and self._winner(local) == write.host:
@@ -580,7 +612,7 @@ def held_up(plan: Plan, courses: Mapping[str, Course], without: Mapping[str, Cou
         if job.name in courses and job.name in without:
             here, there = courses[job.name], without[job.name]
             took, would = here.ended - max(job.at, _kept_waiting(plan, job, courses, without)), there.ended - job.at
-            if took > 2 * would + SLACK:
+            if took > 2 * would + SLACK + sum(act.patience for act in plan.adversaries):
                 return Violation(
                     "beside", here.ended, f"{job.name} took {took:.1f} s, and {would:.1f} s without adversaries"
                 )

@@ -18,6 +18,7 @@ from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import PASSWORD, ROGUE
+from multikueue_simulator.simulation.invariants.silence import Silence
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import Choose, Impersonate, decided
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan
@@ -55,7 +56,11 @@ class StateInvariants:
     _led_since: float = 0.0
     """Since when the same managers act, without a restart or a take-over."""
     _ready_since: dict[str, float] = field(default_factory=dict)
+    _silence: Silence = field(init=False)
     _since: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._silence = Silence(self.world, self.plan, self.injector, self.broken)
 
     # --- from time to time ---
 
@@ -70,6 +75,8 @@ class StateInvariants:
             self._acting, self._led_since = acting, now
         workloads = self.world.manager.all(kinds.WORKLOADS, NAMESPACE)
         self._remember_ready(workloads, now)
+        if acting and not self.plan.layout.core:
+            self._silence.look(now, self._led_since)
         if self._is_calm(MANAGER, now):
             for workload in workloads:
                 self._no_losers(workload, now)

@@ -15,6 +15,7 @@ from fakekube.network.link import State, Weather
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.adversaries import beset
 from multikueue_simulator.simulation.plan.failovers import with_failovers
+from multikueue_simulator.simulation.plan.partial import with_partial_faults
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan, Replica, Timing
 from multikueue_simulator.simulation.plan.when import When
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, PLACEMENT, Layout, Share
@@ -46,7 +47,7 @@ JOBS_WITHIN = 30.0
 
 def drawn(seed: int) -> Plan:
     """The plan of a seed, always the same."""
-    return _with_waves(_with_what_fits_nowhere(beset(_Draft(seed).plan())))
+    return with_partial_faults(_with_waves(_with_what_fits_nowhere(beset(_Draft(seed).plan()))))
 
 
 def _with_waves(plan: Plan) -> Plan:

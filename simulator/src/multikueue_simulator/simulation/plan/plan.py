@@ -124,6 +124,11 @@ class Adversity(Event):
         """Faults that may cost other tenants as much as this event; None if its cost is unknown."""
         return ()
 
+    @property
+    def patience(self) -> float:
+        """Seconds by which it may delay a job beyond that."""
+        return 0.0
+
 
 # --- managers ----------------------------------------------------------------------------------------------------------
 

@@ -29,10 +29,12 @@ from multikueue.settings import (
 )
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
+from multikueue_simulator.simulation.faults.partial_injector import Logs, PartialInjector
 from multikueue_simulator.simulation.faults.stage import Stage
 from multikueue_simulator.simulation.invariants.invariants import Course, Invariants, Violation, held_up
 from multikueue_simulator.simulation.invariants.state_invariants import StateInvariants
 from multikueue_simulator.simulation.plan.adversaries import control
+from multikueue_simulator.simulation.plan.partial import FillLog, Partial
 from multikueue_simulator.simulation.plan.plan import Plan, Replica
 from multikueue_simulator.simulation.runs.recorder import Changes, Phases, RunRecorder, Trace, logs_heard
 from multikueue_simulator.time import NothingLeft, VirtualClock, run
@@ -105,7 +107,8 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
         crashed(f"{context.get('message')}: {context.get('exception')!r}")
 
     asyncio.get_running_loop().set_exception_handler(stumbled)
-    with logs_heard(outcome.trace, crashed):
+    logs = Logs(is_written=any(isinstance(act, FillLog) for act in plan.adversaries))
+    with logs_heard(outcome.trace, logs, crashed):
         async with anyio.create_task_group() as tasks:
             await world.start(tasks)
             injector = FaultInjector(world, plan, tasks)
@@ -114,7 +117,8 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
             )
             if plan.adversaries:
                 adversary_injector.apply_fixtures()
-            stage = Stage(world, plan, injector, adversary_injector, outcome.trace)
+            partial_injector = PartialInjector(world, injector, logs)
+            stage = Stage(world, plan, injector, adversary_injector, partial_injector, outcome.trace)
             invariants = Invariants(world, plan, injector, on_violation=over.set)
             recorder = RunRecorder(world, stage, invariants, outcome.trace)
             recorder.attend()
@@ -164,7 +168,9 @@ async def _course(plan: Plan, stage: Stage, states: StateInvariants, recorder: R
     stage.heal()
     healed = anyio.current_time()
     await _wait_until(healed + CALM + 2 * plan.timing.heartbeat, states)
-    while (problem := states.unsettled(anyio.current_time())) or anyio.current_time() < recorder.last + CALM:
+    at_home = [act.lasts for act in plan.adversaries if isinstance(act, Partial) and act.is_at_home]
+    calm = CALM + 3 * max(at_home, default=0.0)  # what failed for so long is tried again after a pause
+    while (problem := states.unsettled(anyio.current_time())) or anyio.current_time() < recorder.last + calm:
         if anyio.current_time() > healed + SETTLING:
             states.broken("settles", anyio.current_time(), problem or "it writes and writes")
             return

@@ -18,6 +18,7 @@ from fakekube.network.transport import Line, is_write
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.decide import Decision
 from multikueue.dispatch.group.group import Group
+from multikueue_simulator.simulation.faults.partial_injector import Logs
 from multikueue_simulator.simulation.faults.stage import Stage
 from multikueue_simulator.simulation.invariants.invariants import Invariants, Write
 from multikueue_simulator.world.world import MANAGER, World
@@ -89,6 +90,7 @@ class RunRecorder:
             self._by = line.source
 
     def arrived(self, line: Line, host: str, request: Request, answer: Response | Watch) -> None:
+        self.invariants.asked(line.source, host, request, asyncio.get_running_loop().time())
         if not is_write(request):
             return
         self._by = ""
@@ -101,7 +103,8 @@ class RunRecorder:
         self.last = asyncio.get_running_loop().time()
         self.invariants.sent(line.source, host, request, self.last)
         status = answer.status if isinstance(answer, Response) else 200
-        if isinstance(answer, Response) and status == 422 and host == MANAGER:
+        is_invalid = status == 422 or (status == 403 and self.world.layout.is_reviewed)
+        if isinstance(answer, Response) and is_invalid and host == MANAGER:
             self.invariants.invalid(line.source, request, answer, self.last)
         if self.trace.is_told:
             self.trace(f"{line.source} to {host}: {request.method} {request.path} -> {status}")
@@ -117,14 +120,16 @@ class RunRecorder:
 
 
 @contextmanager
-def logs_heard(trace: Trace, on_crash: Callable[[str], None]) -> Iterator[None]:
+def logs_heard(trace: Trace, logs: Logs, on_crash: Callable[[str], None]) -> Iterator[None]:
     """Copy the managers' logs to the trace. A record of level error is reported as a crash, except those in
-    `NO_CRASH`."""
+    `NO_CRASH`, and those that the logs expect."""
 
     def take(_logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
         facts = ", ".join(f"{key}={value}" for key, value in event.items() if key not in ("event", "exc_info"))
         text = f"{event['event']} ({facts})" if facts else str(event["event"])
-        if method in ("error", "critical", "exception") and event["event"] not in NO_CRASH:
+        logs.write(event)
+        is_error = method in ("error", "critical", "exception")
+        if is_error and event["event"] not in NO_CRASH and event["event"] not in logs.expected:
             error = event.get("exc_info")
             on_crash(f"{text}: {error!r}")
         trace(f"log: {text}")
@@ -133,7 +138,7 @@ def logs_heard(trace: Trace, on_crash: Callable[[str], None]) -> Iterator[None]:
     configured = structlog.get_config()
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, take],
-        wrapper_class=structlog.make_filtering_bound_logger("debug" if trace.is_told else "error"),
+        wrapper_class=structlog.make_filtering_bound_logger("debug" if trace.is_told or logs.is_written else "error"),
         logger_factory=structlog.ReturnLoggerFactory(),
         cache_logger_on_first_use=False,
     )

@@ -100,13 +100,16 @@ class Behaviour:
     - `refusal`: the reason to refuse available quota; empty: no refusal;
     - `preempted_after`: time from admission until the workload is preempted; None: never;
     - `checks`: answers of the controllers of admission checks, by the controller's name; these checks become active
-      too. Checks of other controllers are left to them.
+      too. Checks of other controllers are left to them;
+    - `cannot_clear`: fields of a Workload's status that somebody else applies as well, so that leaving them out clears
+      nothing.
     """
 
     admission_delay: Delay = _at_once
     refusal: Callable[[Workload], str] = _admits
     preempted_after: Callable[[Workload], timedelta | None] = _never
     checks: Mapping[str, CheckRule] = field(default_factory=dict)
+    cannot_clear: frozenset[str] = frozenset()
 
 
 PROMPT = Behaviour()

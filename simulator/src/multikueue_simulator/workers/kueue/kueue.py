@@ -229,7 +229,12 @@ class SimulatedKueue:
         )
 
     async def _write_status(self, seen: Workload, status: WorkloadStatus) -> None:
-        patch = difference(seen.status, status)
+        shared = self._behaviour.cannot_clear
+        patch = {
+            name: value
+            for name, value in difference(seen.status, status).items()
+            if value is not None or name not in shared
+        }
         if not patch:
             return
         body = status_patch(seen, patch)
