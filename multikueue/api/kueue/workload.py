@@ -257,6 +257,17 @@ def workload_spec(workload: Workload) -> WorkloadSpec:
 _SPECS = Decoded(WorkloadSpec, most=1024, most_bytes=2**21)
 
 
+def fewer_pods(workload: Workload) -> dict[str, int]:
+    """How many pods got quota, by pod set, where that is fewer than asked for: partial admission, which a pod set allows
+    by its `minCount`."""
+    admission = workload.status.admission
+    if admission is None or b'"minCount"' not in bytes(workload.spec):
+        return {}
+    counts = {each.name: each.count for each in admission.pod_set_assignments if each.count is not None}
+    sets = ((each, counts.get(each.name, each.count)) for each in workload_spec(workload).pod_sets)
+    return {each.name: count for each, count in sets if each.min_count is not None and count < each.count}
+
+
 def prebuilt_workload(meta: ObjectMeta) -> str:
     """The Workload that was made for a job, and is named on it; empty if none. As in Kueue, the annotation goes first."""
     return meta.annotations.get(PREBUILT_ANNOTATION) or meta.labels.get(PREBUILT_LABEL, "")

@@ -14,7 +14,7 @@ from multikueue.errors import InvalidObject
 
 __all__ = ["QUANTITIES", "canonical", "terse"]
 
-QUANTITIES = ("requests", "limits")
+QUANTITIES = ("requests", "limits", "overhead")
 """The fields whose values are quantities."""
 
 

@@ -123,6 +123,11 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
         return self.settings.dispatch.origin
 
     @property
+    def has_jobs(self) -> bool:
+        """Whether the Workloads of jobs are ours to make and to compare; beside Kueue they are its."""
+        return "jobs" in self.settings.settings.roles
+
+    @property
     def lost_after(self) -> timedelta:
         return self.settings.dispatch.worker_lost_timeout
 

@@ -16,9 +16,10 @@ from multikueue.api.kueue.workload import (
     JOB_UID_LABEL,
     ORIGIN_LABEL,
     Workload,
+    fewer_pods,
     workload_spec,
 )
-from multikueue.api.meta import LONGEST_MESSAGE, render_time
+from multikueue.api.meta import LONGEST_MESSAGE, encode, render_time
 from multikueue.api.values.canonical import terse
 from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.copies import preemption_gates
@@ -28,11 +29,12 @@ _COMPARED_FIELDS = ("podSets", "queueName", "maximumExecutionTimeSeconds")
 
 
 def copy_body(local: Workload, *, origin: str, attempt: str, is_gated: bool = False) -> dict[str, Any]:
-    """The Workload to create on a worker: our labels and marks, and the spec byte for byte, or behind our gate.
+    """The Workload to create on a worker: our labels and marks, and the spec byte for byte, or behind our gate; after partial
+    admission with the counts that got quota, or a worker might admit more.
 
     The owner's UID label is left out: no such owner exists on the worker.
     """
-    labels = {k: v for k, v in local.metadata.labels.items() if k != JOB_UID_LABEL}
+    labels, spec = {k: v for k, v in local.metadata.labels.items() if k != JOB_UID_LABEL}, _counted_spec(local)
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Workload",
@@ -42,8 +44,18 @@ def copy_body(local: Workload, *, origin: str, attempt: str, is_gated: bool = Fa
             "labels": labels | {ORIGIN_LABEL: origin},
             "annotations": local.metadata.annotations | {ATTEMPT_ANNOTATION: attempt},
         },
-        "spec": preemption_gates.gated(local.spec) if is_gated else local.spec,
+        "spec": preemption_gates.gated(spec) if is_gated else spec,
     }
+
+
+def _counted_spec(local: Workload) -> msgspec.Raw:
+    """The spec with the numbers of pods that got quota."""
+    fewer = fewer_pods(local)
+    if not fewer:
+        return local.spec
+    spec = msgspec.json.decode(local.spec)
+    pod_sets = [each | {"count": fewer.get(each["name"], each["count"])} for each in spec["podSets"]]
+    return msgspec.Raw(encode(spec | {"podSets": pod_sets}))
 
 
 def drift(local: Workload, remote: Workload) -> frozenset[str]:
@@ -52,9 +64,10 @@ def drift(local: Workload, remote: Workload) -> frozenset[str]:
     Fields that one side does not know or sets by itself (preemption gates, `active`) are not compared. The worker's
     Kueue writes the spec in its own form: without zero values, quantities in their shortest form.
     """
-    if bytes(local.spec) == bytes(remote.spec):
+    spec = _counted_spec(local)
+    if bytes(spec) == bytes(remote.spec):
         return frozenset()
-    ours = msgspec.json.decode(local.spec)
+    ours = msgspec.json.decode(spec)
     theirs: Any = answer_or(lambda: msgspec.json.decode(remote.spec), otherwise=None)
     theirs = theirs if isinstance(theirs, dict) else {}
     fields = (*_PRIORITY_FIELDS, *_COMPARED_FIELDS)

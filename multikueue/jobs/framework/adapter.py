@@ -153,6 +153,11 @@ class Adapter(Admitting, Protocol):
         """Whether the Workload describes the job's present spec (quota-engine 6.3)."""
         ...
 
+    def as_counted(self, job: AnyJob, workload: Workload) -> AnyJob | None:
+        """The job to copy to a worker: with as many pods as its Workload counts, where that is fewer than it has now. None
+        if it asks for anything that the Workload does not count. Looked at as the copy is made (contract 1.6)."""
+        ...
+
     def resized(self, job: AnyJob, remote: AnyJob, *, pods: int) -> dict[str, Any] | None:
         """The merge patch of a running copy's spec that gives it the local job's size; empty if it has that, or if the
         local job has another number of pods: then a later slice may be about to be admitted. None if jobs of the kind

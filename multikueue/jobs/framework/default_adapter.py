@@ -85,6 +85,9 @@ class DefaultAdapter(Adapter):
             for own, seen in zip(ours, spec.pod_sets, strict=True)
         )
 
+    def as_counted(self, job: AnyJob, workload: Workload) -> AnyJob | None:
+        return job if self.is_equivalent(job, workload) else None
+
     def remote_body(
         self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
     ) -> Tree:

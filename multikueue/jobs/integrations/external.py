@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob, is_different
 from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.trees import paths
@@ -29,6 +30,9 @@ class ExternalJob(DeclaredJob):
     @property
     def pod_set_info(self) -> None:
         return None
+
+    def as_counted(self, job: AnyJob, workload: Workload) -> AnyJob:  # noqa: ARG002  # its pods are the other's to count
+        return job
 
     def _remote_spec(self, spec: msgspec.Raw) -> Any:
         return paths.without(spec, ("managedBy",))

@@ -14,8 +14,10 @@ from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.queues import ResourceFlavor
 from multikueue.api.kueue.workload import FAILED, FINISHED, SUCCEEDED, Workload
 from multikueue.api.meta import Condition
+from multikueue.api.values.foreign import answer_or
 from multikueue.jobs.framework.actions import Action, DeleteJob, JobDecision, PatchJob, PatchJobStatus
 from multikueue.jobs.framework.adapter import MANAGED, Adapter
+from multikueue.jobs.framework.difference import difference
 from multikueue.jobs.framework.nesting import Nested, is_whole
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import is_owned
@@ -184,6 +186,10 @@ class Case(msgspec.Struct, frozen=True):
         owned = [w for w in self.view.workloads if is_owned(w, self.view.job)]
         matching = (w for w in owned if self.adapter.is_equivalent(self.view.job, w))
         return next(matching, owned[0] if len(owned) == 1 else None)
+
+    def difference(self, workload: Workload) -> str:
+        """In which field the job differs from a Workload, in words; empty if that cannot be told."""
+        return answer_or(lambda: difference(self.adapter, self.view.job, workload), otherwise="")
 
     def is_held(self) -> bool:
         """Whether the job is suspended and has only what its user wrote."""

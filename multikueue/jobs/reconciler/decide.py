@@ -41,7 +41,15 @@ from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case, 
 from multikueue.jobs.reconciler.elastic import decide_elastic
 from multikueue.jobs.reconciler.ensure_workload import choose, decide_own
 from multikueue.jobs.reconciler.run import decide_run
-from multikueue.jobs.reconciler.updates import adoption, annotated_update, conditions_patch, delete, joined, let_go
+from multikueue.jobs.reconciler.updates import (
+    adoption,
+    annotated_update,
+    conditions_patch,
+    delete,
+    joined,
+    let_go,
+    with_difference,
+)
 
 __all__ = ["Decide", "JobView", "Priority", "decide", "mirror", "resolve_priority"]
 
@@ -154,7 +162,8 @@ def _decide_prebuilt(case: Case) -> JobDecision:
     if owner is None and workload.metadata.deletion_timestamp is None:
         return JobDecision(actions=(adoption(workload, case.adapter.kind, job.metadata),))
     if not case.adapter.is_equivalent(job, workload):
-        return _unusable(case, f"Prebuilt Workload {name} is out of sync with the job")
+        why = f"Prebuilt Workload {name} is out of sync with the job"
+        return _unusable(case, with_difference(why, case.difference(workload)))
     return decide_run(case, workload)
 
 

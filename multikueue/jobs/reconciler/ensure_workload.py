@@ -24,7 +24,7 @@ from multikueue.jobs.kinds.batch_job import slices
 from multikueue.jobs.reconciler import labels
 from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case
 from multikueue.jobs.reconciler.run import decide_run
-from multikueue.jobs.reconciler.updates import annotated_update, delete, joined, let_go, spec_update
+from multikueue.jobs.reconciler.updates import annotated_update, delete, joined, let_go, spec_update, with_difference
 
 LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
 """A new priority class wakes workloads, not a job that still has none (`store.event_handlers.triggers`)."""
@@ -67,7 +67,7 @@ def _decide_missing(case: Case, others: tuple[Workload, ...]) -> JobDecision:
     if others:
         stopped = case.stop("No matching Workload")
         leaving = let_go(case, others) if not stopped.actions else NOTHING
-        return joined(stopped, delete(others, "Deleted not matching Workload"), leaving)
+        return joined(stopped, delete(others, "Deleted not matching Workload", case.difference), leaving)
     stopped = case.settle("Missing Workload")
     # The new Workload waits until the pods of the last run are gone; the status of a job managed by us is reset once
     # nothing runs.
@@ -122,7 +122,10 @@ def _rewrite(case: Case, workload: Workload) -> JobDecision:
         priority = Priority(spec.priority, spec.priority_class_ref)
     optional: dict[str, Any] = {"maximumExecutionTimeSeconds": None, "priorityClassRef": None}
     spec_body = optional | case.adapter.workload_body(case.view.job, priority=priority)["spec"]
-    event = Event("Normal", "UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
+    told = with_difference(
+        f"Updated not matching Workload for suspended job: {workload.key}", case.difference(workload)
+    )
+    event = Event("Normal", "UpdatedWorkload", told)
     marks = _class_marks(priority, workload)
     return JobDecision(actions=(annotated_update(workload, spec_body, marks),), events=(event,))
 

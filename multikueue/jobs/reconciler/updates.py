@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,12 +26,20 @@ LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)
 """A worker that comes back, or is lost by time, wakes its workloads, but no job (`store.event_handlers.triggers`)."""
 
 
-def delete(workloads: tuple[Workload, ...], why: str) -> JobDecision:
+def delete(
+    workloads: tuple[Workload, ...], why: str, difference: Callable[[Workload], str] | None = None
+) -> JobDecision:
+    """Deletes them, with an event each, which names in which field the Workload differs from the job if that is the reason."""
     doomed = tuple(w for w in workloads if w.metadata.deletion_timestamp is None)
+    told = (with_difference(f"{why}: {w.key}", difference(w) if difference else "") for w in doomed)
     return JobDecision(
         actions=tuple(DeleteWorkload(w.key, w.metadata.uid) for w in doomed),
-        events=tuple(Event("Normal", "DeletedWorkload", f"{why}: {w.key}") for w in doomed),
+        events=tuple(Event("Normal", "DeletedWorkload", words) for words in told),
     )
+
+
+def with_difference(words: str, difference: str) -> str:
+    return f"{words}: {difference}" if difference else words
 
 
 def let_go(case: Case, workloads: tuple[Workload, ...]) -> JobDecision:

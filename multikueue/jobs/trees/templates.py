@@ -13,6 +13,7 @@ from multikueue.api.values.canonical import canonical
 from multikueue.jobs.trees.canonical import is_pruned_copy
 
 __all__ = [
+    "ASKED",
     "comparable",
     "in_workload",
     "is_same_template",
@@ -125,13 +126,28 @@ class _Template(msgspec.Struct, frozen=True, gc=False):
 
 _template: Callable[[bytes], _Template] = decoder(_Template)
 
+ASKED: Mapping[str, Any] = {
+    "containers": [],
+    "initContainers": [],
+    "resources": {},
+    "overhead": {},
+    "runtimeClassName": "",
+    "resourceClaims": [],
+}
+"""The fields of a pod's spec that say what it asks for, and how each looks where it is absent. All known definitions of
+Workloads have them."""
+
 _MOST_ANSWERS = 4096
 _answers: dict[tuple[bytes, bytes, bool], bool] = {}
 """Cached by digest: the templates may be large, and of jobs that are long gone."""
 
 
 def is_same_template(job: bytes, workload: bytes, should_ignore_tolerations: bool) -> bool:
-    """Whether two templates, as JSON, have the same containers, and the same tolerations unless ignored.
+    """Whether two templates, as JSON, have the same containers and ask for the same besides (`ASKED`), and have the same
+    tolerations unless ignored.
+
+    Kueue compares containers only. But of the kinds whose objects may change while they wait, a pod's overhead, its
+    resources as a whole or its claims may change too, and then more would run than was counted.
 
     Cached: the same few pairs are compared again and again.
     """
@@ -141,16 +157,17 @@ def is_same_template(job: bytes, workload: bytes, should_ignore_tolerations: boo
     if answer is None:
         if len(_answers) >= _MOST_ANSWERS:
             _answers.clear()
-        answer = _answers[key] = _has_same_containers(ours, theirs, should_ignore_tolerations=should_ignore_tolerations)
+        answer = _answers[key] = _asks_for_the_same(ours, theirs, should_ignore_tolerations=should_ignore_tolerations)
     return answer
 
 
-def _has_same_containers(job: msgspec.Raw, workload: msgspec.Raw, *, should_ignore_tolerations: bool) -> bool:
+def _asks_for_the_same(job: msgspec.Raw, workload: msgspec.Raw, *, should_ignore_tolerations: bool) -> bool:
     ours = canonical(_with_defaults(with_single_entries(_pod_spec(job))))
     theirs = canonical(_with_defaults(_pod_spec(workload)))
     if not should_ignore_tolerations and ours.get("tolerations") != theirs.get("tolerations"):
         return False
-    return all(is_pruned_copy(theirs.get(key, []), ours.get(key, [])) for key in ("containers", "initContainers"))
+    pairs = (({key: theirs.get(key, empty)}, {key: ours.get(key, empty)}) for key, empty in ASKED.items())
+    return all(is_pruned_copy(counted, asked) for counted, asked in pairs)
 
 
 def comparable(template: bytes) -> Tree:

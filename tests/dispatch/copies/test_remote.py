@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import Admission, PodSetAssignment, Workload, WorkloadStatus
 from multikueue.api.meta import encode
-from multikueue.dispatch.copies.remote import drift
+from multikueue.dispatch.copies.remote import copy_body, drift
 
 
 def of(container: dict[str, Any], **template: Any) -> Workload:
@@ -42,3 +43,17 @@ def test_a_copy_that_the_workers_kueue_wrote_anew_is_in_step(ours: Workload, the
 
 def test_a_copy_that_asks_for_something_else_is_not() -> None:
     assert drift(of({"image": "a"}), of({"image": "b"})) == {"podSets"}
+
+
+def test_a_copy_asks_for_as_many_pods_as_got_quota() -> None:
+    asked: dict[str, Any] = {"podSets": [{"name": name, "count": 5, "minCount": 2, "template": {}} for name in ("a", "b")]}
+    admission = Admission(
+        cluster_queue="cq",
+        pod_set_assignments=(PodSetAssignment(name="a", count=3), PodSetAssignment(name="b", count=5)),
+    )
+    local = Workload(spec=msgspec.Raw(encode(asked)), status=WorkloadStatus(admission=admission))
+    spec = copy_body(local, origin="mk", attempt="1")["spec"]
+    copied = Workload(spec=msgspec.Raw(bytes(spec)))
+    assert [each["count"] for each in msgspec.json.decode(spec)["podSets"]] == [3, 5]
+    assert drift(local, copied) == frozenset()
+    assert drift(local, replace(local, status=WorkloadStatus())) == {"podSets"}

@@ -25,6 +25,10 @@ CASES: dict[str, tuple[Any, str]] = {
     "another image": (changed(container={"image": "mirror/x"}), 'containers[0].image is "mirror/x"'),
     "another variable": (changed(container={"env": [{"name": "A", "value": "1"}]}), "containers[0].env is "),
     "a sidecar": (changed(initContainers=[{"name": "s", "image": "y"}]), "initContainers has 1 item"),
+    "an overhead": (changed(overhead={"cpu": "4"}), "overhead.cpu is 4, and missing in its Workload"),
+    "another amount": (changed(container={"resources": {"requests": {"cpu": "2500m"}}}), "requests.cpu is 2500m, and "),
+    "another resource": (changed(container={"resources": {"limits": {"gpu": 1}}}), "resources"),
+    "a runtime class": (changed(runtimeClassName="kata"), 'runtimeClassName is "kata"'),
     "more pods": (with_spec(ours().build(), parallelism=7, completions=7), "count is 7"),
 }
 

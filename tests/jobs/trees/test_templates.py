@@ -3,6 +3,8 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
+import pytest
+
 from multikueue.api.meta import encode
 from multikueue.jobs.trees.templates import in_workload, is_same_template, with_single_entries
 
@@ -26,6 +28,22 @@ def test_templates_differ_by_their_containers() -> None:
     assert same(template(), template())
     assert not same(template(), template(container={"image": "y"}))
     assert not same(template(), {"spec": {}})
+
+
+ASKING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "an overhead": ({"overhead": {"cpu": "250m"}}, {"overhead": {"cpu": "0.25"}}),
+    "resources of the pod": ({"resources": {"limits": {"cpu": "4"}}}, {"resources": {"limits": {"cpu": "4000m"}}}),
+    "a runtime class": ({"runtimeClassName": "kata"}, {"runtimeClassName": "kata"}),
+    "a claim": ({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]},) * 2,
+    "a sidecar": ({"initContainers": [{"name": "s", "restartPolicy": "Always"}]},) * 2,
+}
+
+
+@pytest.mark.parametrize(("asking", "as_written"), ASKING.values(), ids=ASKING)
+def test_templates_differ_by_all_that_decides_about_amounts(asking: dict[str, Any], as_written: dict[str, Any]) -> None:
+    assert same(template(**asking), template(**as_written))
+    assert not same(template(**asking), template())
+    assert not same(template(), template(**asking))
 
 
 def test_tolerations_count_unless_they_are_ignored() -> None:

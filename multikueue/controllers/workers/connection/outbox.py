@@ -281,6 +281,7 @@ class Outbox:
         """The irreversible step. Between request and answer the worker may hold the job: `Asked` records that."""
         local = self.context.store.workloads.get(key)
         job = self.context.store.local_job(local) if local else None
+        job = self._as_counted(job, local) if local is not None and job is not None else None
         if local is None or job is None:
             return
         before, now = self.worker.expectations.asked(key), self.context.now()
@@ -305,6 +306,17 @@ class Outbox:
         self.worker.expectations.answered(key)
         if not self._is_told_by_its_job(key):
             self.context.queues.workloads.add(key)
+
+    def _as_counted(self, job: AnyJob, local: Workload) -> AnyJob | None:
+        """The job to send. None if it asks for what its Workload does not count: it has changed since its quota was reserved,
+        and its own reconcile starts anew. Beside Kueue that decides what is a difference, and sees it on the worker, too."""
+        store = self.context.store
+        counted = store.adapters.of(job).as_counted(store.runtimes.completed(job), local)
+        if counted is None and not self.context.has_jobs:
+            return job
+        if counted is None:
+            log.info("remote.uncounted", cluster=self.worker.name, workload=str(local.key))
+        return counted
 
     async def _create_part(self, part: AnyJob, key: ObjectKey, local: Workload, attempt: str) -> None:
         """Creates the job, or one object of a job that is made of several."""

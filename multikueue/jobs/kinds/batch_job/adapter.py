@@ -8,12 +8,23 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob, Job, job_spec, job_status
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import JOBS
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.api.kueue.workload import FAILED, SUCCEEDED, Finish, ReclaimablePod, Workload, workload_spec
+from multikueue.api.kueue.slices import is_elastic
+from multikueue.api.kueue.workload import (
+    FAILED,
+    SUCCEEDED,
+    Finish,
+    PodSet,
+    ReclaimablePod,
+    Workload,
+    fewer_pods,
+    workload_spec,
+)
 from multikueue.api.meta import Condition, decoder, encode
 from multikueue.jobs.framework import webhook, workloads
 from multikueue.jobs.framework.adapter import MANAGED
@@ -21,7 +32,7 @@ from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.kinds.batch_job import status as batch_status
 from multikueue.jobs.kinds.batch_job.indexes import count_indexes
-from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO, is_partially_admitted
+from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO, is_partially_admitted, of_size
 from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count, resized
 from multikueue.jobs.kinds.batch_job.template import is_same_pod_set, pod_set, remote_spec
 from multikueue.jobs.trees.canonical import merge_patch
@@ -98,15 +109,25 @@ class BatchJob(DefaultAdapter):
 
         A start adds to the template only tolerations and a smaller number of pods among these.
         """
-        spec = workload_spec(workload)
-        if not workloads.may_be_of(workload, spec, job):
-            return False
-        if len(spec.pod_sets) != 1:
-            return False
-        theirs = spec.pod_sets[0]
-        if pods_count(job) != theirs.count and not is_partially_admitted(job, workload):
+        theirs = _pod_set_of(job, workload)
+        if theirs is None or (pods_count(job) != theirs.count and not is_partially_admitted(job, workload)):
             return False
         return is_same_pod_set(job, theirs, should_ignore_tolerations=workload.has("Admitted"))
+
+    def as_counted(self, job: AnyJob, workload: Workload) -> AnyJob | None:
+        """Fewer pods after partial admission, and of an elastic job that has grown: a later slice counts the others."""
+        theirs = _pod_set_of(job, workload)
+        if theirs is None or (pods_count(job) != theirs.count and not is_elastic(workload)):
+            return None
+        if not is_same_pod_set(job, theirs, should_ignore_tolerations=workload.has("Admitted")):
+            return None
+        counted = fewer_pods(workload).get(theirs.name, theirs.count)
+        if counted >= pods_count(job):
+            return job
+        change = of_size(job, counted)
+        if is_elastic(workload) and _is_elastic_index(job):
+            change |= {"completions": counted}
+        return replace(job, spec=msgspec.Raw(encode(tree_of(job.spec) | change)))
 
     # --- the status --------------------------------------------------------------------------------------------------
 
@@ -241,6 +262,12 @@ class HeldBatchJob(BatchJob):
 
 
 HELD_BATCH_JOB = HeldBatchJob()
+
+
+def _pod_set_of(job: AnyJob, workload: Workload) -> PodSet | None:
+    """The pod set of a Workload that may be the job's; None if it cannot be."""
+    spec = workload_spec(workload)
+    return spec.pod_sets[0] if workloads.may_be_of(workload, spec, job) and len(spec.pod_sets) == 1 else None
 
 
 def _is_stopping(job: AnyJob) -> bool:

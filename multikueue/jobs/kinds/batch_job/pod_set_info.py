@@ -19,7 +19,7 @@ from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import tree_of
 
-__all__ = ["BATCH_POD_SET_INFO", "BatchPodSetInfoWriter", "is_partially_admitted"]
+__all__ = ["BATCH_POD_SET_INFO", "BatchPodSetInfoWriter", "is_partially_admitted", "of_size"]
 
 Tree = dict[str, Any]
 
@@ -39,7 +39,7 @@ class BatchPodSetInfoWriter:
         if place is None:
             return patch
         change = merge_patch(template, placed(template, place))
-        fewer = _sized(job, place.count) if fewest_pods(job) is not None and place.count < pods_count(job) else {}
+        fewer = of_size(job, place.count) if fewest_pods(job) is not None and place.count < pods_count(job) else {}
         return patch | {"spec": patch.get("spec", {}) | fewer | ({"template": change} if change else {})}
 
     def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:  # noqa: ARG002
@@ -78,7 +78,8 @@ def is_partially_admitted(job: AnyJob, workload: Workload) -> bool:
     return pod_set.min_count <= pods_count(job) < pod_set.count
 
 
-def _sized(job: AnyJob, count: int) -> Tree:
+def of_size(job: AnyJob, count: int) -> Tree:
+    """The change of the spec that gives the job this number of pods after partial admission."""
     follows = job.metadata.annotations.get(COMPLETIONS_ANNOTATION) in TRUE
     return {"parallelism": count} | ({"completions": count} if follows else {})
 
@@ -87,4 +88,4 @@ def _grown(job: AnyJob, workload: Workload | None) -> Tree:
     """The change back to the full number of pods, unless its user chose another number meanwhile."""
     if workload is None or not is_partially_admitted(job, workload):
         return {}
-    return _sized(job, workload_spec(workload).pod_sets[0].count)
+    return of_size(job, workload_spec(workload).pod_sets[0].count)

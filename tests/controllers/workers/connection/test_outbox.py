@@ -374,3 +374,41 @@ async def test_a_job_is_started_on_a_look_of_its_own(meanwhile: str, monkeypatch
     monkeypatch.setattr(cluster, "get", while_it_is_read)
     await world.outboxes["w1"].reconcile(key)
     assert world.runs_on() == (["w1"] if meanwhile == "nothing" else [])
+
+
+# What is sent is what was counted.
+
+
+async def test_a_job_that_has_changed_since_it_was_counted_is_not_sent() -> None:
+    world = table()
+    world.submit(pods=2)
+    await world.settle()
+    world.admit("w1")
+    before, local = world.workload()["metadata"]["uid"], world.store.workloads.get(world.key())
+    assert local is not None
+    run = Running(cluster="w1", why="first to admit")
+    world.store.plans.put(local.key, Plan(local=local, attempt=attempt_of(local), at=world.now(), desired=(run,)))
+    world.manager.change(kinds.JOBS, JOB, {"spec": {"parallelism": 3, "completions": 3}})
+    await world.outboxes["w1"].reconcile(world.key())
+    assert world.runs_on() == []
+    await world.settle()
+    assert world.workload()["metadata"]["uid"] != before
+    told = [message for reason, message in world.said() if reason == "DeletedWorkload"]
+    assert [message.partition(": pod set main: ")[2] for message in told] == ["count is 3, and 2 in its Workload"]
+    world.admit("w1")
+    await world.settle()
+    assert world.runs_on() == ["w1"]
+
+
+async def test_a_job_with_quota_for_fewer_pods_asks_for_no_more_on_its_worker() -> None:
+    world = table(quota=3)
+    body = job_body("job", pods=5)
+    body["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "2"}
+    world.manager.put(kinds.JOBS, body)
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    copy = world.workers["w1"].find(kinds.WORKLOADS, world.key()) or {}
+    job = world.workers["w1"].find(kinds.JOBS, JOB) or {}
+    assert world.status()["admission"]["podSetAssignments"][0]["count"] == 3
+    assert (copy["spec"]["podSets"][0]["count"], job["spec"]["parallelism"]) == (3, 3)

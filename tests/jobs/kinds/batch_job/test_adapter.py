@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
+    ELASTIC_ANNOTATION,
     PREBUILT_ANNOTATION,
     PREBUILT_LABEL,
     Finish,
@@ -24,6 +25,7 @@ from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
 from multikueue.testing import NOW, job
 from tests.jobs.builders import Tree, become, ours, plain, tree, with_spec, with_status, workload_of
+from tests.jobs.places import admitted
 
 UID = "uid-job-default-j"
 STARTED = "2026-01-01T12:00:00Z"
@@ -70,6 +72,36 @@ def remote_of(job: Job, **how: Any) -> Tree:
 )
 def test_why_a_job_cannot_be_dispatched(built: Job, reason: str | None) -> None:
     assert BATCH_JOB.unmanaged_reason(built) == reason
+
+
+# --- what its copy asks for -------------------------------------------------------------------------------------------
+
+
+def grown(index: bool = False, *, to: int) -> Job:
+    built = ours().parallelism(to).completions(to if index else 99).annotations({ELASTIC_ANNOTATION: "true"}).build()
+    return with_spec(built, completionMode="Indexed") if index else built
+
+
+SOME = ours().parallelism(5).completions(9).annotations({"kueue.x-k8s.io/job-min-parallelism": "2"})
+FEWER = admitted(workload_of(SOME.build()), 3)
+SLICE = become(workload_of(grown(to=3)), lambda w: w.annotations({ELASTIC_ANNOTATION: "true"}))
+INDEXED = become(workload_of(grown(True, to=3)), lambda w: w.annotations({ELASTIC_ANNOTATION: "true"}))
+COUNTED: dict[str, tuple[Job, Workload, tuple[int, int] | None]] = {
+    "all of it": (SOME.build(), workload_of(SOME.build()), (5, 9)),
+    "fewer pods after partial admission": (SOME.build(), FEWER, (3, 9)),
+    "nothing, as it has more pods by now": (SOME.parallelism(6).build(), FEWER, None),
+    "nothing, as it has fewer pods by now": (SOME.parallelism(4).build(), FEWER, None),
+    "the pods of its slice, as an elastic one that has grown": (grown(to=7), SLICE, (3, 99)),
+    "the indexes of its slice": (grown(True, to=7), INDEXED, (3, 3)),
+    "its present pods, as an elastic one that has shrunk": (grown(to=2), SLICE, (2, 99)),
+}
+
+
+@pytest.mark.parametrize(("seen", "workload", "sent"), COUNTED.values(), ids=COUNTED)
+def test_its_copy_asks_for(seen: Job, workload: Workload, sent: tuple[int, int] | None) -> None:
+    found = BATCH_JOB.as_counted(seen, workload)
+    spec = remote_of(found)["spec"] if isinstance(found, Job) else None
+    assert (spec and (spec["parallelism"], spec["completions"])) == sent
 
 
 # --- the Workload ----------------------------------------------------------------------------------------------------
