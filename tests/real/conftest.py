@@ -13,6 +13,7 @@ from testbed.bed import MANAGER, Plan, Testbed
 from testbed.contexts import ContextBed, InUse, Missing, load
 from testbed.controllers import GARBAGE
 from testbed.sandbox import SandboxBed
+from tests.real.accounts import balanced
 from tests.real.chronicle import Chronicle, chronicle
 from tests.real.fresh_stories import Told
 from tests.real.fresh_stories import begun as fresh_stories_begun
@@ -92,11 +93,13 @@ def calm(manager: Manager) -> Iterator[None]:
 
 @pytest.fixture
 async def crew(bed: Testbed, manager: Manager) -> AsyncIterator[Team]:
-    """A team whose workers are all connected."""
+    """A team whose workers are all connected. At the end of each scenario the accounts have to be right."""
     try:
         async with team(bed) as members:
             await members.all_active(manager)
             yield members
+            if manager.alive:
+                await balanced(members)
     except BaseException as error:
         error.add_note(f"the manager's log ends with:\n{manager.tail()}")
         raise
