@@ -223,6 +223,10 @@ class Engine:
 
     # --- workloads ---
 
+    def surplus(self, workload: Workload, template: msgspec.Raw) -> str:
+        """As `Counting.surplus`."""
+        return self._queues.counting.surplus(workload, template)
+
     def _workload_changed(self, seen: Workload, new: Workload | None, now: datetime) -> Concerned:
         """Steps that may raise come first: a failed event changes nothing (quota-engine 4.4 end)."""
         if new is None:

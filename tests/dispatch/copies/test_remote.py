@@ -46,7 +46,9 @@ def test_a_copy_that_asks_for_something_else_is_not() -> None:
 
 
 def test_a_copy_asks_for_as_many_pods_as_got_quota() -> None:
-    asked: dict[str, Any] = {"podSets": [{"name": name, "count": 5, "minCount": 2, "template": {}} for name in ("a", "b")]}
+    asked: dict[str, Any] = {
+        "podSets": [{"name": name, "count": 5, "minCount": 2, "template": {}} for name in ("a", "b")]
+    }
     admission = Admission(
         cluster_queue="cq",
         pod_set_assignments=(PodSetAssignment(name="a", count=3), PodSetAssignment(name="b", count=5)),

@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob, JobKey
-from multikueue.api.jobs.pod import PodGroup
+from multikueue.api.jobs.pod import PodGroup, is_of_stateful_set
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import PODS, WORKLOADS
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LABEL, Workload, workload_spec
@@ -50,6 +50,7 @@ from multikueue.errors import (
     Conflict,
     Forbidden,
     Invalid,
+    InvalidObject,
     MultiKueueError,
     NotFound,
     ServerError,
@@ -316,7 +317,18 @@ class Outbox:
             return job
         if counted is None:
             log.info("remote.uncounted", cluster=self.worker.name, workload=str(local.key))
+        elif is_of_stateful_set(counted):
+            self._refuse_surplus(counted, local)
         return counted
+
+    def _refuse_surplus(self, group: AnyJob, local: Workload) -> None:
+        """Raises InvalidObject for a Pod of a StatefulSet that asks for more than the Workload counts, which is made of the
+        StatefulSet's template: a webhook has added a container, or somebody has made the Pod who may."""
+        for member in members_of(group):
+            template = msgspec.Raw(encode({"spec": member.spec}))
+            if surplus := self.context.store.engine.surplus(local, template):
+                name = f"Pod {member.metadata.name}"
+                raise InvalidObject(name, "spec", "no more than its Workload counts", surplus)
 
     async def _create_part(self, part: AnyJob, key: ObjectKey, local: Workload, attempt: str) -> None:
         """Creates the job, or one object of a job that is made of several."""

@@ -1,4 +1,4 @@
-"""One worker's outbox: what a call without an answer costs, and what is made of answers that are none.
+"""One worker's outbox, one file with all that may go wrong: calls without an answer, answers that are none, changes meanwhile.
 
 In virtual time: how long others wait is measured in the time of the loop.
 """
@@ -17,15 +17,21 @@ import pytest
 
 from fakekube.model.wire import Request
 from multikueue.api import kinds
+from multikueue.api.jobs.pod import GROUP_FAST_ANNOTATION, PARENT_ANNOTATION, ROLE_HASH_ANNOTATION
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.copies.plan import Found, Plan, Running
 from multikueue.dispatch.group.group import Asked, attempt_of
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError
+from multikueue.jobs.framework.priority import Priority
+from multikueue.jobs.kinds.pods.group import POD_GROUP
 from multikueue.runtime import run_controller
+from multikueue.settings import Integrations
 from multikueue_simulator.time import VirtualLoop
 from tests.cluster import Cluster
 from tests.controllers.table import NAMESPACE, Table, job_body, table
+from tests.jobs.builders import stored
+from tests.jobs.kinds.pods.builders import group, member
 
 pytestmark = pytest.mark.anyio
 
@@ -412,3 +418,15 @@ async def test_a_job_with_quota_for_fewer_pods_asks_for_no_more_on_its_worker() 
     job = world.workers["w1"].find(kinds.JOBS, JOB) or {}
     assert world.status()["admission"]["podSetAssignments"][0]["count"] == 3
     assert (copy["spec"]["podSets"][0]["count"], job["spec"]["parallelism"]) == (3, 3)
+
+
+async def test_a_pod_that_asks_for_more_than_its_stateful_set_counts_is_not_sent() -> None:
+    """Anybody may make one who may make Pods, in the place of one that the StatefulSet's controller has not made yet."""
+    world = table(integrations=Integrations(frameworks=("pod", "statefulset")))
+    marks = {PARENT_ANNOTATION: "statefulset", ROLE_HASH_ANNOTATION: "main", GROUP_FAST_ANNOTATION: "true"}
+    large: dict[str, Any] = {"containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1000"}}}]}
+    honest, hostile = member("web-0", annotations=marks), member("web-1", annotations=marks, **large)
+    local = stored(POD_GROUP.workload_body(group(honest), priority=Priority()))
+    assert world.outboxes["w1"]._as_counted(group(honest), local) == group(honest)
+    with pytest.raises(InvalidObject, match="Pod web-1: spec: expected no more than its Workload counts, got 'cpu 1k"):
+        world.outboxes["w1"]._as_counted(group(honest, hostile), local)
