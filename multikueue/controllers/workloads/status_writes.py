@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_part, shared_part
 from multikueue.api.kueue.workload import Workload, WorkloadStatus
@@ -77,7 +79,8 @@ async def _applied(
     cleared = tuple(field for field in _CLEARED if field in patch and patch[field] is None)
 
     async def send(local: Workload) -> Workload:
-        body = applied(local, part)
+        stored = await _stored(context, local) if manager == KUEUE_ADMISSION else None
+        body = applied(local, part, stored)
         answer = await context.manager.apply(
             WORKLOADS, local.key, body, manager=manager, force=True, subresource="status"
         )
@@ -98,6 +101,15 @@ async def _applied(
                 raise
             return await send(await clear(local))
         return await clear(answer) if any(getattr(answer.status, _CLEARED[field]) for field in cleared) else answer
+
+
+async def _stored(context: ReconcileContext, local: Workload) -> dict[str, Any]:
+    """The whole object, which no cache keeps; a newer version makes the apply a Conflict. By a list, since beside Kueue the
+    manager may list Workloads and need not get them."""
+    path, params = WORKLOADS.collection(local.key.namespace), {"fieldSelector": f"metadata.name={local.key.name}"}
+    found = msgspec.json.decode(await context.manager.request("GET", path, params=params))["items"]
+    stored: dict[str, Any] = found[0] if found else {"metadata": {}}
+    return stored
 
 
 @contextmanager

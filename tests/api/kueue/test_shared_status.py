@@ -94,3 +94,80 @@ def test_what_we_only_carry_comes_along_byte_for_byte() -> None:
     }}"""
     read = decoder(Workload)(body)
     assert sent(shared_part(read.status)) == msgspec.json.decode(body)["status"]
+
+
+# --- what a newer Kueue has -------------------------------------------------------------------------------------------
+
+NEW: dict[str, Any] = {
+    "newField": {"deep": [1, 2]},
+    "newAtomic": ["a", "b"],
+    "conditions": [
+        {"type": "QuotaReserved", "status": "True", "newInCondition": "x"},
+        {"type": "NewCondition", "status": "True", "reason": "New", "message": ""},
+        {"type": "SomebodyElses", "status": "True", "reason": "Other", "message": ""},
+    ],
+    "admissionChecks": [
+        {"name": "mk", "state": "Ready", "newInCheck": 7},
+        {"name": "removed", "state": "Ready", "newInCheck": 8},
+    ],
+    "requeueState": {"count": 2, "newInState": True},
+    "others": {"ours": 1, "theirs": 2},
+    "elses": "not Kueue's",
+}
+HELD: dict[str, Any] = {
+    "f:newField": {"f:deep": {}},
+    "f:newAtomic": {},
+    "f:conditions": {
+        'k:{"type":"QuotaReserved"}': {".": {}, "f:type": {}, "f:status": {}, "f:newInCondition": {}},
+        'k:{"type":"NewCondition"}': {".": {}, "f:type": {}, "f:status": {}, "f:reason": {}, "f:message": {}},
+    },
+    "f:admissionChecks": {
+        'k:{"name":"mk"}': {".": {}, "f:name": {}, "f:state": {}, "f:newInCheck": {}},
+        'k:{"name":"removed"}': {".": {}, "f:name": {}, "f:state": {}, "f:newInCheck": {}},
+    },
+    "f:requeueState": {"f:count": {}, "f:newInState": {}},
+    "f:others": {"f:ours": {}},
+}
+
+
+def stored(owned: dict[str, Any], **author: str) -> dict[str, Any]:
+    entry = {"manager": "kueue-admission", "operation": "Apply", "subresource": "status"} | author
+    return {"metadata": {"managedFields": [{**entry, "fieldsV1": {"f:status": owned}}]}, "status": NEW}
+
+
+def with_new(status: WorkloadStatus, body: dict[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.json.decode(encode(applied(reserved().build(), shared_part(status), body)))[
+        "status"
+    ]
+    return shown
+
+
+def test_what_kueue_holds_and_we_do_not_know_goes_along_also_within_what_we_know() -> None:
+    before = sent(shared_part(status_of(reserved().requeue_state(2, at=NOW))))
+    shown = with_new(status_of(reserved().requeue_state(2, at=NOW)), stored(HELD))
+    assert (shown["newField"], shown["newAtomic"]) == (NEW["newField"], NEW["newAtomic"])
+    assert shown["others"] == {"ours": 1}, "what others own stays theirs"
+    assert "elses" not in shown
+    conditions = {each["type"]: each for each in shown["conditions"]}
+    assert conditions.keys() == {each["type"] for each in before["conditions"]} | {"NewCondition"}
+    assert conditions["QuotaReserved"]["newInCondition"] == "x"
+    checks = {each["name"]: each for each in shown["admissionChecks"]}
+    assert checks.keys() == {"mk", "other"}, "a check that was removed does not come back"
+    assert checks["mk"] == {**before["admissionChecks"][0], "newInCheck": 7}, "what we know is as we decided"
+    assert shown["requeueState"] == {**before["requeueState"], "newInState": True}
+
+
+def test_what_is_cleared_does_not_come_back_with_what_is_new_in_it() -> None:
+    shown = with_new(status_of(reserved()), stored(HELD))
+    assert "requeueState" not in shown
+
+
+@pytest.mark.parametrize("author", [{"manager": "somebody"}, {"operation": "Update"}, {"subresource": ""}], ids=str)
+def test_what_others_hold_is_left_to_them(author: dict[str, str]) -> None:
+    assert with_new(status_of(reserved()), stored(HELD, **author)) == sent(shared_part(status_of(reserved())))
+
+
+def test_without_news_the_body_is_the_same() -> None:
+    status = status_of(reserved().nominated("w1").requeue_state(2, at=NOW))
+    bare = {"metadata": {"managedFields": None}, "status": {}}
+    assert with_new(status, bare) == sent(shared_part(status))

@@ -19,7 +19,7 @@ from multikueue.kube.cluster_client import FIELD_MANAGER, ClusterClient
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, Role, StrategyChoice
 from tests.cluster import Cluster
 from tests.controllers.kueue_core import Core
-from tests.controllers.table import CHECK, NAMESPACE, Table, table
+from tests.controllers.table import CHECK, NAMESPACE, Body, Table, table
 from tests.kube.test_definitions import PLAIN, documents
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +66,26 @@ async def test_a_job_runs_through() -> None:
     assert core.job()["status"]["succeeded"] == 1
     assert world.condition("Finished") is not None
     assert (world.copies(), world.runs_on()) == ([], [])
+
+
+async def test_what_a_newer_kueue_has_applied_stays_there() -> None:
+    """An apply in its name that left it out would remove it."""
+    world, core = beside()
+    world.submit()
+    core.make()
+    core.reserve()
+
+    def change(status: Body) -> None:
+        status["conditions"].append(core.made("OfNewerKueue"))
+
+    core.apply("job", change)
+    assert core.owners("conditions", "OfNewerKueue") == {KUEUE_ADMISSION}
+    await world.settle()
+    world.admit("w1")
+    await world.settle()
+    assert world.status()["clusterName"] == "w1"
+    assert world.condition("OfNewerKueue") is not None
+    assert core.owners("conditions", "OfNewerKueue") == {KUEUE_ADMISSION}
 
 
 async def test_the_writes_are_few_and_of_two_kinds() -> None:
