@@ -54,7 +54,7 @@ from multikueue.store.caches.cache import Cache
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
 
-__all__ = ["DEPLOYMENTS", "Loop", "Runnables", "Task", "Watch", "adapters_of", "compose"]
+__all__ = ["DEPLOYMENTS", "Loop", "Runnables", "Task", "Watch", "adapters_of", "compose", "submitted_kinds"]
 
 FIRST_CONTACT_TIMEOUT = timedelta(seconds=3)
 """The time for the workers to connect before the first decision. An unreachable worker must not hold up the others."""
@@ -150,6 +150,17 @@ def adapters_of(settings: Settings) -> Adapters:
         )
     except ValueError as error:
         raise ConfigurationError(f"integrations: {error}") from None
+
+
+def submitted_kinds(settings: Settings, adapters: Adapters) -> list[Kind[Any]]:
+    """The kinds of jobs that the admission webhook looks at, templates aside.
+
+    Beside Kueue none that only a gate holds: its own webhook gives it, and refuses the Pods of a StatefulSet that ours
+    makes members of their group.
+    """
+    gated = () if settings.roles == STANDALONE else [FRAMEWORKS[name].kind for name in GATED]
+    known = (each.kind for each in adapters if not each.is_external and each not in adapters.templates)
+    return [kind for kind in known if kind not in gated]
 
 
 def _followed(settings: Settings) -> Compatibility:

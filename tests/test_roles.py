@@ -14,7 +14,7 @@ from multikueue.api.kueue.compatibility import Release
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.kinds.pods.pod import PlainPod
-from multikueue.roles import DEPLOYMENTS, Runnables, adapters_of
+from multikueue.roles import DEPLOYMENTS, Runnables, adapters_of, submitted_kinds
 from multikueue.runtime import WorkQueue
 from multikueue.settings import (
     BESIDE_KUEUE,
@@ -232,6 +232,17 @@ def test_pods_are_ours_too_where_kueue_beside_us_is_known_to_hold_them() -> None
     integrations = Integrations(frameworks=("batch/job", "pod", "statefulset"), kueue_holds_pods=True)
     found = adapters_of(Settings(roles=BESIDE_KUEUE, integrations=integrations))
     assert [adapter.kind.kind for adapter in found] == ["Job", "Pod", "StatefulSet"]
+
+
+@pytest.mark.parametrize(
+    ("roles", "looked_at"),
+    [(STANDALONE, ["Job", "Pod"]), (BESIDE_KUEUE, ["Job"])],
+    ids=["standalone", "beside Kueue, whose webhook gives them their gate"],
+)
+def test_pods_are_submitted_to_one_webhook_alone(roles: frozenset[Role], looked_at: list[str]) -> None:
+    integrations = Integrations(frameworks=("batch/job", "pod", "statefulset"), kueue_holds_pods=True)
+    chosen = Settings(roles=roles, integrations=integrations)
+    assert [kind.kind for kind in submitted_kinds(chosen, adapters_of(chosen))] == looked_at
 
 
 @pytest.mark.parametrize(

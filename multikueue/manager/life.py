@@ -39,7 +39,7 @@ from multikueue.kube.transport.session import USER_AGENT, Transport, open_sessio
 from multikueue.manager.engine import engine_of
 from multikueue.manager.readiness import DispatchProgress, Readiness
 from multikueue.manager.reflector_group import ReflectorGroup
-from multikueue.roles import Runnables, adapters_of, compose
+from multikueue.roles import Runnables, adapters_of, compose, submitted_kinds
 from multikueue.runtime import Backoff, Clock, SystemClock, WorkQueue, first
 from multikueue.settings import (
     EXTERNAL_DISPATCHER,
@@ -250,7 +250,7 @@ class Manager:
             port=settings.port,
             client_ca=await anyio.to_thread.run_sync(authority, settings.client_ca_file),
             failure_policy=settings.failure_policy,
-            kinds=[each.kind for each in adapters if not each.is_external and each not in adapters.templates],
+            kinds=submitted_kinds(self.settings, adapters),
             templates=[template.kind for template in adapters.templates],
             defaulting=defaults.take if defaults is not None else tuple,
         )

@@ -27,7 +27,7 @@ pytestmark = [
 
 STATEFUL_SET = Kind("apps/v1", "StatefulSet")
 ORIGIN, PREBUILT = "kueue.x-k8s.io/multikueue-origin", "kueue.x-k8s.io/prebuilt-workload-name"
-ATTEMPT = "multikueue.dev/attempt"
+ATTEMPT, ORIGIN_UID = "multikueue.dev/attempt", "kueue.x-k8s.io/multikueue-origin-uid"
 NAME = "web"
 
 
@@ -131,7 +131,7 @@ async def test_it_runs_on_one_worker_and_its_pods_stay_held_at_home(crew: Team) 
     assert copy["spec"] == local["spec"]
     added = {ORIGIN: "multikueue", PREBUILT: workload["metadata"]["name"]}
     assert copy["metadata"]["labels"] == local["metadata"]["labels"] | added
-    assert set(copy["metadata"]["annotations"]) == {ATTEMPT}
+    assert set(copy["metadata"]["annotations"]) == {ATTEMPT, ORIGIN_UID}
     for each in await crew.manager.list(POD, crew.namespace):
         assert gates(each) == GATES
         assert each["metadata"]["labels"][GROUP] == workload["metadata"]["name"]

@@ -25,6 +25,7 @@ from multikueue.api.meta import (
 from multikueue.api.values.decoded import Decoded
 
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
+ORIGIN_UID_ANNOTATION = "kueue.x-k8s.io/multikueue-origin-uid"
 PREBUILT_LABEL = PREBUILT_ANNOTATION = "kueue.x-k8s.io/prebuilt-workload-name"
 """On a job, the name of a Workload that was made for it: Kueue writes it as an annotation from 0.18 on, as a label before."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

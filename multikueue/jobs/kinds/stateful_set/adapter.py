@@ -21,6 +21,7 @@ from multikueue.api.kinds import STATEFUL_SETS
 from multikueue.api.kueue.workload import (
     JOB_OWNER_GVK_ANNOTATION,
     JOB_OWNER_NAME_ANNOTATION,
+    ORIGIN_UID_ANNOTATION,
     QUEUE_LABEL,
     Finish,
 )
@@ -87,6 +88,17 @@ class StatefulSets(DefaultAdapter):
             JOB_OWNER_NAME_ANNOTATION: job.metadata.name,
         }
         return body
+
+    def remote_body(
+        self, job: AnyJob, *, workload_name: str, origin: str, attempt: str, queue: str | None = None
+    ) -> Tree:
+        """With the UID of the local one: from it a worker's Kueue (0.17) makes the name of the Workload of its Pods, as
+        the Kueue of the manager cluster did. It tries the name that we make next."""
+        copy = DefaultAdapter.remote_body(
+            self, job, workload_name=workload_name, origin=origin, attempt=attempt, queue=queue
+        )
+        copy["metadata"]["annotations"] |= {ORIGIN_UID_ANNOTATION: job.metadata.uid}
+        return copy
 
     def pod_sets(self, job: AnyJob) -> list[Tree]:
         own = stateful_set_spec(job)

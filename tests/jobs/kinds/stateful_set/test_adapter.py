@@ -191,10 +191,17 @@ def test_its_copy_is_the_object_and_says_nothing_at_home() -> None:
         "name": "web",
         "namespace": "default",
         "labels": {QUEUE_LABEL: "b", "kueue.x-k8s.io/multikueue-origin": "mk", PREBUILT_LABEL: "wl"},
-        "annotations": {"multikueue.dev/attempt": "now"},
+        "annotations": {"multikueue.dev/attempt": "now", "kueue.x-k8s.io/multikueue-origin-uid": "uid-web"},
     }
     remote = with_status(made(), {"readyReplicas": 2})
     assert actions(made(), admitted(made()), remote=remote) == ()
+
+
+def test_its_copy_names_the_local_uid_whatever_its_user_wrote() -> None:
+    """By it a worker's Kueue finds a Workload that the Kueue of the manager cluster has named."""
+    mine = made(annotations=MARK | {"kueue.x-k8s.io/multikueue-origin-uid": "another"})
+    copy = plain(STATEFUL_SET.remote_body(mine, workload_name="wl", origin="mk", attempt="now"))
+    assert copy["metadata"]["annotations"]["kueue.x-k8s.io/multikueue-origin-uid"] == "uid-web"
 
 
 # --- its Pods at home ---
