@@ -74,6 +74,8 @@ class Views(msgspec.Struct, frozen=True):
     ) -> Group:
         """The input of the decision on one workload. `local` may be ahead of the cache by the write to come.
         `may_others_evict`: a Kueue beside us does."""
+        if self.store.slices is not None and local is not None:
+            local = self.store.slices.as_asked(local)
         check = self.store.multikueue_check(local) if local else None
         job = self.store.local_job(local) if local else None
         attempt = attempt_of(local) if local else ""

@@ -66,6 +66,21 @@ def elastic(bed: Testbed) -> Iterator[Testbed]:
         yield bed
 
 
+@asynccontextmanager
+async def elsewhere(members: Team) -> AsyncIterator[None]:
+    """The flavors of the workers lead to other nodes than that of the manager cluster: a slice that is made of a job that runs
+    has the latter's demands."""
+    places = [(members.manager, "at-home"), *((client, "on-the-worker") for client in members.clients.values())]
+    try:
+        for client, pool in places:
+            await client.patch(objects.RESOURCE_FLAVOR, "default", {"spec": {"nodeLabels": {"example.com/pool": pool}}})
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            for client, _ in places:
+                await client.patch(objects.RESOURCE_FLAVOR, "default", {"spec": {"nodeLabels": None}})
+
+
 @pytest.fixture(params=["standalone", "beside Kueue"])
 async def crew(elastic: Testbed, request: pytest.FixtureRequest) -> AsyncIterator[Team]:
     async with AsyncExitStack() as stack:
@@ -80,7 +95,8 @@ async def crew(elastic: Testbed, request: pytest.FixtureRequest) -> AsyncIterato
         try:
             members = await stack.enter_async_context(team(home))  # type: ignore[arg-type]  # all that a team needs
             await members.all_active(manager)
-            yield members
+            async with elsewhere(members):
+                yield members
         except BaseException as error:
             error.add_note(f"the manager's log ends with:\n{manager.tail()}")
             raise

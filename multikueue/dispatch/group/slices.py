@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import REPLACES_ANNOTATION, Workload
+from multikueue.api.meta import encode
 from multikueue.api.values.canonical import terse
 
-__all__ = ["NO_SLICE", "Slice", "scale_down_patch"]
+__all__ = ["NO_SLICE", "Slice", "scale_down_patch", "with_templates_of"]
 
 Tree = dict[str, Any]
 
@@ -48,6 +50,21 @@ def scale_down_patch(local: Workload, remote: Workload) -> Tree | None:
         "metadata": {"resourceVersion": meta.resource_version, "annotations": {REPLACES_ANNOTATION: mark}},
         "spec": {"podSets": list(_with_counts(theirs, ours))},
     }
+
+
+def with_templates_of(first: Workload, later: Workload) -> Workload:
+    """A later slice with the pod templates of the first one.
+
+    Beside Kueue it is made of a job that runs, whose templates have the demands of the manager cluster's flavors by then:
+    no worker with other flavors would admit a copy with these. Slices of one job differ in their counts alone. Raises as
+    decoding does if one of them is malformed.
+    """
+    asked = {each["name"]: each["template"] for each in _pod_sets(first)}
+    pod_sets = [each | {"template": asked.get(each["name"], each["template"])} for each in _pod_sets(later)]
+    if pod_sets == _pod_sets(later):
+        return later
+    spec = msgspec.json.decode(later.spec) | {"podSets": pod_sets}
+    return replace(later, spec=msgspec.Raw(encode(spec)))
 
 
 def _pod_sets(workload: Workload) -> list[Tree]:

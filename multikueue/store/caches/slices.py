@@ -9,7 +9,8 @@ import msgspec
 from multikueue.api.kueue.slices import is_elastic, is_past, job_of, replaced_key
 from multikueue.api.kueue.workload import EVICTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.slices import NO_SLICE, Slice
+from multikueue.api.values.foreign import answer_or
+from multikueue.dispatch.group.slices import NO_SLICE, Slice, with_templates_of
 from multikueue.store.caches.cache import Cache
 
 __all__ = ["Slices", "replaced"]
@@ -55,6 +56,16 @@ class Slices(msgspec.Struct, frozen=True):
         key = replaced_key(workload)
         found = self.workloads.get(key) if key is not None else None
         return found if found is not None and _is_of_same_job(found, workload) else None
+
+    def as_asked(self, workload: Workload) -> Workload:
+        """The workload with the pods that its user asked for: a later slice with the templates of the first one there is."""
+        first, met = workload, {workload.key}
+        while (before := self.replaced_by(first)) is not None and before.key not in met:
+            met.add(before.key)
+            first = before
+        if first is workload:
+            return workload
+        return answer_or(lambda: with_templates_of(first, workload), otherwise=workload)
 
     def replacement(self, key: ObjectKey) -> Workload | None:
         """The slice that goes on after the slice of that key: the first unfinished one among its replacements. An

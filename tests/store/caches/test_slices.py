@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, Workload
@@ -10,7 +11,7 @@ from multikueue.dispatch.group.slices import NO_SLICE, Slice
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.slices import Slices, replaced
 from multikueue.testing import workload
-from multikueue.testing.workloads import WorkloadBuilder
+from multikueue.testing.workloads import WorkloadBuilder, pod_set
 
 
 def of_job(name: str, *, replaces: str = "", job: str = "job") -> WorkloadBuilder:
@@ -173,3 +174,43 @@ def test_the_successor_is_the_one_that_has_quota() -> None:
     assert slices(OLD, NEW).successor(OLD.build()) is None
     assert slices(OLD, holding(NEW)).successor(OLD.build()) == holding(NEW).build()
     assert slices(OLD, placed(NEW).finished()).successor(OLD.build()) is None
+
+
+def asking(builder: WorkloadBuilder, pool: str, count: int) -> WorkloadBuilder:
+    pods = pod_set(count=count)
+    return builder.pod_sets(pods.node_selector(pool=pool) if pool else pods)
+
+
+@pytest.mark.parametrize(
+    ("seen", "later", "pool"),
+    [
+        ((asking(OLD, "", 1),), asking(NEW, "home", 2), None),
+        ((asking(OLD, "mine", 1),), asking(NEW, "home", 2), "mine"),
+        ((asking(OLD, "", 1), asking(NEW, "home", 2)), asking(THIRD, "home", 3), None),
+        ((asking(NEW, "", 2),), asking(THIRD, "home", 3), None),
+        ((), asking(NEW, "home", 2), "home"),
+        ((asking(of_job("old", job="another"), "", 1),), asking(NEW, "home", 2), "home"),
+        ((asking(of_job("old", replaces="new"), "", 1),), asking(NEW, "home", 2), None),
+    ],
+    ids=[
+        "the demands of the flavors at home are not its user's",
+        "its user's own demands stay",
+        "the second after it goes by the first, too",
+        "or by the first that is still there",
+        "where none is, it is as it is",
+        "that of another job is none",
+        "two that name one another end somewhere",
+    ],
+)
+def test_a_later_slice_asks_for_what_the_first_one_asked(
+    seen: tuple[WorkloadBuilder, ...], later: WorkloadBuilder, pool: str | None
+) -> None:
+    asked = msgspec.json.decode(slices(*seen, later).as_asked(later.build()).spec)["podSets"]
+    assert [(each["count"], each["template"]["spec"].get("nodeSelector", {}).get("pool")) for each in asked] == [
+        (msgspec.json.decode(later.build().spec)["podSets"][0]["count"], pool)
+    ]
+
+
+def test_a_later_slice_that_asks_for_the_same_stays_the_same_value() -> None:
+    later = asking(NEW, "", 2).build()
+    assert slices(asking(OLD, "", 1)).as_asked(later) is later
