@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from testbed.chaos.schedule import CLUSTERS
@@ -101,15 +101,17 @@ def glimpse(at: float, cluster: str, kind: str, change: str, body: Object) -> Gl
 def judge(story: Iterable[Glimpse], closed: Sequence[Closed], terms: Sequence[Term], *, lost_after: float) -> Judgement:
     """What was wrong in a run. `lost_after` is `dispatch.worker_lost_timeout` in seconds."""
     result = Judgement()
-    lives: defaultdict[str, _Life] = defaultdict(_Life)
+
+    def reached(worker: str, at: float) -> list[str]:
+        return _in_reach(worker, at, closed, terms, lost_after)
+
+    lives: defaultdict[str, _Life] = defaultdict(lambda: _Life(reached))
     for seen in sorted(story, key=lambda each: each.revision):
         life = lives[seen.name]
         if seen.cluster != MANAGER:
             said = life.remote(seen)
         elif seen.kind == "Workload":
             said = life.local(seen, result.evictions)
-            if life.lost and life.lost[-1].revision == seen.revision:
-                said += _in_reach(life.lost[-1], closed, terms, lost_after)
         else:
             said = []
             if seen.finished:
@@ -129,20 +131,16 @@ class _Start:
     is_over: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Loss:
-    revision: int
-    at: float
-    worker: str
-
-
 @dataclass(slots=True)
 class _Life:
-    """One job on all clusters."""
+    """One job on all clusters. `reached` says whether a leader could reach a worker shortly before a second of the run."""
 
+    reached: Callable[[str, float], list[str]]
     starts: dict[str, _Start] = field(default_factory=dict)
     evicted: list[int] = field(default_factory=list)
-    lost: list[_Loss] = field(default_factory=list)
+    released: list[tuple[int, float]] = field(default_factory=list)
+    """When quota was given back, which waits for what runs: revision and second. Until then the winner stays recorded."""
+    winner: str = ""
     evictions: int = 0
     is_over: bool = False
 
@@ -151,13 +149,16 @@ class _Life:
         if seen.evictions > self.evictions:
             self.evicted.append(seen.revision)
             if found := LOST.search(seen.message):
-                causes["its worker was lost"] += 1
-                self.lost.append(_Loss(seen.revision, seen.at, found[1]))
+                causes["with a lost worker"] += 1
+                said += self.reached(found[1], seen.at)
             elif seen.reason == PREEMPTED:
                 causes["preempted"] += 1
             else:
                 causes["without need"] += 1
                 said.append(f"evicted without need: {seen.reason}: {seen.message}")
+        if self.winner and not seen.winner:
+            self.released.append((seen.revision, seen.at))
+        self.winner = seen.winner
         self.evictions = max(self.evictions, seen.evictions)
         self.is_over |= seen.finished and not seen.gone
         return said
@@ -179,13 +180,18 @@ class _Life:
         for other in self.starts.values():
             if not any(revision > other.revision for revision in self.evicted):
                 said.append(f"started on {seen.cluster}, and was not evicted since its start on {other.worker}")
-            elif any(loss.revision > other.revision and loss.worker == other.worker for loss in self.lost):
+            elif self._was_lost(other):
                 continue  # it may run twice: the price of `worker_lost_timeout`
             elif other.is_over:
                 said.append(f"started on {seen.cluster} after it had finished on {other.worker}")
             elif other.is_there:
                 said.append(f"started on {seen.cluster} while it ran on {other.worker}")
         return said
+
+    def _was_lost(self, start: _Start) -> bool:
+        """Whether its worker was lost when quota was given back, whatever the eviction was for."""
+        later = [at for revision, at in self.released if revision > start.revision]
+        return bool(later) and not self.reached(start.worker, later[0])
 
     def _removed(self, start: _Start, seen: Glimpse) -> list[str]:
         start.is_there = False
@@ -194,23 +200,23 @@ class _Life:
         return [f"removed from {seen.cluster} while it ran there, and was not evicted"]
 
 
-def _in_reach(loss: _Loss, closed: Sequence[Closed], terms: Sequence[Term], lost_after: float) -> list[str]:
-    """Whether a leader could reach a worker shortly before it gave that up as lost.
+def _in_reach(worker: str, at: float, closed: Sequence[Closed], terms: Sequence[Term], lost_after: float) -> list[str]:
+    """Whether a leader could reach a worker shortly before that second, in which it counted as lost.
 
     The present leader, in all the time that counts; the one before, until the present one took over, for that one counts
     the loss from then on if nothing was written down.
     """
-    past = [term for term in terms if term.since <= loss.at]
+    past = [term for term in terms if term.since <= at]
     if not past:
         return []
     now, before = past[-1], past[-2] if len(past) > 1 else None
-    spans = [(now.replica, max(loss.at - lost_after, now.since), loss.at)]
-    if before is not None and now.since > loss.at - lost_after:
+    spans = [(now.replica, max(at - lost_after, now.since), at)]
+    if before is not None and now.since > at - lost_after:
         spans.append((before.replica, max(now.since - GRACE_SECONDS - 1, before.since), now.since))
     return [
-        f"{loss.worker} was given up as lost, which {replica} could reach from {way[0]:.1f} to {way[1]:.1f} s"
+        f"{worker} was given up as lost, which {replica} could reach from {way[0]:.1f} to {way[1]:.1f} s"
         for replica, since, until in spans
-        if (way := longest_way(closed, replica, loss.worker, since, until))[1] - way[0] >= GRACE_SECONDS
+        if (way := longest_way(closed, replica, worker, since, until))[1] - way[0] >= GRACE_SECONDS
     ]
 
 
