@@ -9,9 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job
+from multikueue.api.kueue.preemption_gates import BLOCKED
 from multikueue.api.kueue.workload import Workload, WorkloadStatus
+from multikueue.api.meta import encode, render_time
 from multikueue.dispatch.copies.actions import Action
 from multikueue.dispatch.copies.effects import effects
+from multikueue.dispatch.copies.preemption_gates import GATE
 from multikueue.dispatch.decide import Decision, decide, plan
 from multikueue.dispatch.group.group import Asked, Fleet, Group, JobState, Link, Reach, Remote, Unfit, attempt_of
 from multikueue.dispatch.group.phases import choose
@@ -95,6 +98,18 @@ B = TypeVar("B", WorkloadBuilder, JobBuilder)
 
 def _of(worker: str, builder: B) -> B:
     return builder.uid(f"{builder.build().metadata.uid}-on-{worker}")
+
+
+def at_gate(name: str, *, since: datetime = NOW, opened: datetime | None = None) -> Remote:
+    """A worker whose copy would have to preempt."""
+    built = copy().uid(f"copy-on-{name}").condition(BLOCKED, "True", reason="PreemptionGated", at=since).build()
+    gates = [{"name": GATE, "position": "Open", "lastTransitionTime": render_time(opened)}] if opened else []
+    return worker(name, with_gates(built, gates) if gates else built)
+
+
+def with_gates(built: Workload, gates: object) -> Workload:
+    status = msgspec.structs.replace(built.status, preemption_gates=msgspec.Raw(encode(gates)))
+    return msgspec.structs.replace(built, status=status)
 
 
 def away(remote: Remote, *, since: datetime = NOW, reach: Reach = Reach.ISOLATED) -> Remote:

@@ -27,7 +27,7 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkItem, WorkResult
 
 from tests.mutation.guards import EQUIVALENT, GUARDS, guards_in
-from tests.mutation.judge import MUTANTS, Mutants, Verdict
+from tests.mutation.judge import MUTANTS, Mutants, Verdict, can_be_planted
 from tests.mutation.operators import Guards
 from tests.test_layout import ROOT, expected_test
 
@@ -136,7 +136,7 @@ def _judge(module: str, only_guards: bool, only_near: bool) -> Judged:
         items = {each.job_id: each for each in kills.work_items if _is_wanted(each, only_guards)}
         known = {job for job, _ in kills.results}
         left = {job: _mutated(text, item) for job, item in items.items() if job not in known}
-        left = {job: mutated for job, mutated in left.items() if not _is_equivalent(module, text, mutated)}
+        left = {job: mutated for job, mutated in left.items() if _is_a_fault(module, text, mutated)}
         judged = len(left) + len(known & set(items))
         for tests in _judges(module)[: NEAR if only_near else None]:
             for verdict in _verdicts(tests, Mutants(module, left)) if left else ():
@@ -193,9 +193,9 @@ def _survivor(module: str, text: str, mutated: str, item: WorkItem) -> Survivor:
     return Survivor("\n    ".join((where, *_changed(text, mutated))), is_guard)
 
 
-def _is_equivalent(module: str, text: str, mutated: str) -> bool:
+def _is_a_fault(module: str, text: str, mutated: str) -> bool:
     added = [line[1:].strip() for line in _changed(text, mutated) if line.startswith("+")]
-    return (module, " ".join(added)) in EQUIVALENT
+    return (module, " ".join(added)) not in EQUIVALENT and can_be_planted(text, mutated)
 
 
 def _changed(text: str, mutated: str) -> list[str]:

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from _pytest.main import pytest_runtestloop as run_all
 
-__all__ = ["MUTANTS", "Mutants", "Verdict", "plant"]
+__all__ = ["MUTANTS", "Mutants", "Verdict", "can_be_planted", "plant"]
 
 MUTANTS = "MULTIKUEUE_TEST_MUTANTS"
 """The environment variable that names the file with them. The verdicts come beside it, as `.verdicts`, a line each."""
@@ -97,6 +97,11 @@ def plant(module: str, text: str) -> None:
             found = new.get(old[code.co_qualname, code.co_firstlineno], code)
             if found.co_freevars == code.co_freevars:
                 function.__code__ = found
+
+
+def can_be_planted(text: str, mutated: str) -> bool:
+    """Whether some function has other code: the default of a parameter is not in it."""
+    return _codes(text, "") != _codes(mutated, "")
 
 
 def _codes(text: str, path: str) -> dict[tuple[str, int], CodeType]:

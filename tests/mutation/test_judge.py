@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.mutation.judge import plant
+from tests.mutation.judge import can_be_planted, plant
 
 TEXT = """
 from functools import singledispatch
@@ -74,3 +74,9 @@ def test_a_function_gets_the_code_of_the_mutant(
 def test_the_text_itself_changes_nothing(path: Path, module: ModuleType) -> None:
     plant(str(path), TEXT)
     assert (module.Gate().is_open, module.kind(1), module.kind(""), module.outer(1)) == (True, "number", "object", [0])
+
+
+@pytest.mark.parametrize(("old", "new", "can"), [("a: int = 1", "a: int = 2", False), ("return a", "return -a", True)])
+def test_the_default_of_a_parameter_cannot_be_planted(old: str, new: str, can: bool) -> None:
+    text = "def f(a: int = 1) -> int:\n    return a\n"
+    assert can_be_planted(text, text.replace(old, new)) is can

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from msgspec.structs import replace
 
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import DEACTIVATION_TARGET, Workload
 from multikueue.dispatch.copies.effects import effects
-from multikueue.dispatch.copies.plan import Absent, Copied, Desired, Found, InStep, Plan, Running, Stopped
+from multikueue.dispatch.copies.plan import (
+    Absent,
+    Alone,
+    Copied,
+    Desired,
+    Found,
+    InStep,
+    Plan,
+    Running,
+    Scaled,
+    Stopped,
+    Ungated,
+)
 from multikueue.dispatch.group.group import Remote
+from multikueue.dispatch.group.slices import Slice
 from multikueue.testing import NOW
 from tests.dispatch.builders import (
     ATTEMPT,
     EARLIER,
     admitted_copy,
+    at_gate,
     away,
     but,
     copy,
@@ -27,6 +43,8 @@ COPIED = Copied(cluster="w1", why="nominated")
 RUNNING = Running(cluster="w1", why="first to admit")
 STOPPED = Stopped(cluster="w1", why="evicted")
 IN_STEP = InStep(cluster="w1", why="it runs there")
+SCALED = Scaled(cluster="w1", why="the elastic job was scaled")
+UNGATED = Ungated(cluster="w1", why="it may preempt")
 FOUND = Found(cluster="w1", why="no answer came")
 
 
@@ -66,9 +84,42 @@ TABLE = {
     "no job beside one that is there": (RUNNING, BOTH, []),
     "no job beside one of an earlier attempt": (RUNNING, worker("w1", admitted_copy(), remote_job(EARLIER)), []),
     "what misses a part is made whole": (RUNNING, but(BOTH, is_incomplete=True), ["CreateJob"]),
+    "what misses a part is not made whole for another attempt": (
+        RUNNING,
+        worker("w1", admitted_copy(), remote_job(EARLIER), is_incomplete=True),
+        [],
+    ),
+    "a job gets its size": (SCALED, but(BOTH, patch={"spec": {}}), ["PatchJob"]),
+    "a job that has it gets none": (SCALED, BOTH, []),
+    "no size for a job that is not there": (SCALED, worker("w1", admitted_copy(), patch={"spec": {}}), []),
+    "a gate is opened": (UNGATED, worker("w1", copy()), ["PatchStatus"]),
+    "no gate is opened for an earlier attempt": (UNGATED, worker("w1", copy(EARLIER)), []),
+    "no gate is opened twice": (UNGATED, at_gate("w1", opened=NOW), []),
+    "what runs of an earlier attempt goes": (
+        STOPPED,
+        worker("w1", admitted_copy(EARLIER), remote_job(EARLIER).running()),
+        ["DeleteJob", "DeleteWorkload"],
+    ),
+    "who is evicted already is not asked to stop": (
+        STOPPED,
+        worker("w1", admitted_copy().evicted(), remote_job().running()),
+        [],
+    ),
+    "who was asked to stop is not asked again": (
+        STOPPED,
+        worker("w1", admitted_copy().condition(DEACTIVATION_TARGET, "True"), remote_job().running()),
+        [],
+    ),
+    "a job that was to be taken over goes": (
+        STOPPED,
+        but(worker("w1", admitted_copy(), remote_job().running()), is_inherited=True),
+        ["DeleteJob", "DeleteWorkload"],
+    ),
+    "who does not run is not asked to stop": (STOPPED, worker("w1", copy(), remote_job()), []),
     "what runs is asked to stop": (STOPPED, worker("w1", admitted_copy(), remote_job().running()), ["PatchStatus"]),
     "what does not run goes": (STOPPED, worker("w1", copy()), ["DeleteWorkload"]),
     "a job is looked for as long as there is no word": (FOUND, worker("w1", asked=ATTEMPT), ["FindJob"]),
+    "a job that is there is read once more": (FOUND, but(BOTH, read_at=NOW - timedelta(seconds=1)), ["FindJob"]),
     "it is looked for once": (FOUND, worker("w1", asked=ATTEMPT, read_at=NOW), []),
     "nothing is looked for once there is word": (FOUND, worker("w1"), []),
     "out of reach nothing is done": (absent(BOTH), away(BOTH), []),
@@ -78,6 +129,33 @@ TABLE = {
 @pytest.mark.parametrize(("desired", "remote", "actions"), TABLE.values(), ids=TABLE.keys())
 def test_what_is_left_to_do(desired: Desired, remote: Remote, actions: list[str]) -> None:
     assert left(desired, remote) == actions
+
+
+@pytest.mark.parametrize(
+    ("remote", "actions"),
+    [
+        pytest.param(worker("w2", copy()), ["DeleteWorkload"], id="a copy that comes too late goes"),
+        pytest.param(worker("w2", copy(), remote_job()), [], id="not beside a job, which the next decision sees"),
+        pytest.param(worker("w1", copy()), [], id="the winner's stays"),
+        pytest.param(worker("w2"), [], id="nothing goes where nothing is"),
+    ],
+)
+def test_who_has_won_is_alone(remote: Remote, actions: list[str]) -> None:
+    assert left(Alone(cluster="w1", why="somebody else won", kept=frozenset()), remote) == actions
+
+
+@pytest.mark.parametrize(
+    ("stays", "is_inherited", "actions"),
+    [
+        pytest.param("w1", True, ["CreateWorkload"], id="the job of the slice before it"),
+        pytest.param("w1", False, ["DeleteJob"], id="a job of its own from an earlier attempt"),
+        pytest.param("w2", True, ["DeleteJob"], id="one of that slice where it does not stay"),
+    ],
+)
+def test_a_copy_is_made_beside_a_job_only_to_take_it_over(stays: str, is_inherited: bool, actions: list[str]) -> None:
+    there = worker("w1", None, remote_job(EARLIER), is_inherited=is_inherited)
+    plan = Plan(local=reserved().build(), attempt=ATTEMPT, at=NOW, desired=(COPIED,), slice=Slice(stays=stays))
+    assert [type(action).__name__ for action in effects(plan, there, NOW)] == actions
 
 
 @pytest.mark.parametrize("ready", [True, False], ids=["it has won", "nobody has won yet"])

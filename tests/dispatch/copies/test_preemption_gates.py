@@ -7,30 +7,16 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.kueue.preemption_gates import BLOCKED
-from multikueue.api.kueue.workload import Workload
-from multikueue.api.meta import encode, render_time
+from multikueue.api.meta import render_time
 from multikueue.dispatch.copies.actions import CreateWorkload, PatchStatus
 from multikueue.dispatch.copies.preemption_gates import GATE
 from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.group.slices import Slice
 from multikueue.testing import NOW
-from tests.dispatch.builders import Decided, copy, decided, reserved, told, worker
+from tests.dispatch.builders import Decided, at_gate, copy, decided, reserved, told, with_gates, worker
 
 LOCAL = reserved().nominated("w1", "w2", "w3")
 MINUTE = timedelta(minutes=1)
-
-
-def at_gate(name: str, *, since: datetime = NOW, opened: datetime | None = None) -> Remote:
-    """A worker whose copy would have to preempt."""
-    built = copy().uid(f"copy-on-{name}").condition(BLOCKED, "True", reason="PreemptionGated", at=since).build()
-    gates = [{"name": GATE, "position": "Open", "lastTransitionTime": render_time(opened)}] if opened else []
-    return worker(name, _with_gates(built, gates) if gates else built)
-
-
-def _with_gates(built: Workload, gates: object) -> Workload:
-    status = msgspec.structs.replace(built.status, preemption_gates=msgspec.Raw(encode(gates)))
-    return msgspec.structs.replace(built, status=status)
 
 
 def decision(*remotes: Remote, now: datetime = NOW, **more: Any) -> Decided:
@@ -87,4 +73,4 @@ def test_where_nobody_would_preempt_no_gate_is_opened() -> None:
 def test_what_a_worker_says_of_its_gates_may_be_anything() -> None:
     built = at_gate("w1").workload
     assert built is not None
-    assert told(decision(worker("w1", _with_gates(built, {"a": 1})))) == ["PatchStatus w1"]
+    assert told(decision(worker("w1", with_gates(built, {"a": 1})))) == ["PatchStatus w1"]
