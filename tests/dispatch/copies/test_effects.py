@@ -173,3 +173,10 @@ def test_a_copy_out_of_step_stays_beside_its_job_for_the_win_may_be_on_its_way()
 
 def test_nothing_is_done_where_nothing_is_desired() -> None:
     assert left(absent(BOTH), replace(BOTH, cluster="w2")) == []
+
+
+def test_an_elastic_copy_that_is_out_of_step_in_more_than_its_size_goes() -> None:
+    elastic = Slice(is_elastic=True)
+    plan = Plan(local=reserved().build(), attempt=ATTEMPT, at=NOW, desired=(COPIED,), slice=elastic)
+    there = worker("w1", copy().queue("other"))
+    assert [type(action).__name__ for action in effects(plan, there, NOW)] == ["DeleteWorkload"]
