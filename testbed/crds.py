@@ -39,6 +39,10 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "trainer": ("github.com/kubeflow/trainer/v2", ("manifests/base/crds/trainer.kubeflow.org_*.yaml",)),
     "ray": ("github.com/ray-project/kuberay/ray-operator", ("config/crd/bases/ray.io_*.yaml",)),
+    "spark": (
+        "github.com/kubeflow/spark-operator/v2",
+        ("config/crd/bases/sparkoperator.k8s.io_sparkapplications.yaml",),
+    ),
     "appwrapper": ("github.com/project-codeflare/appwrapper", ("config/crd/bases/*appwrappers.yaml",)),
     "clusterprofile": ("sigs.k8s.io/cluster-inventory-api", ("config/crd/bases/*_clusterprofiles.yaml",)),
     "ocm": ("open-cluster-management.io/api", ("cluster/*/*.crd.yaml",)),

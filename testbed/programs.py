@@ -91,7 +91,7 @@ WRAPPER = Path(__file__).with_name("edited_compile.py")
 COMMON_FLAGS = ("-trimpath",)
 PLAIN_FLAGS = ("-ldflags=-s -w",)
 
-# Modules whose files we read: CRDs, and Kueue's own configuration and webhooks.
+# Modules whose files we read, where a release has them: CRDs, and Kueue's own configuration and webhooks.
 MODULES = (
     "sigs.k8s.io/kueue",
     "sigs.k8s.io/jobset",
@@ -100,6 +100,7 @@ MODULES = (
     "github.com/kubeflow/mpi-operator",
     "github.com/kubeflow/training-operator",
     "github.com/kubeflow/trainer/v2",
+    "github.com/kubeflow/spark-operator/v2",
     "github.com/project-codeflare/appwrapper",
     "github.com/ray-project/kuberay/ray-operator",
 )
@@ -164,7 +165,10 @@ class Release:
         )
 
     def modules(self) -> dict[str, Path]:
-        return dict.fromkeys(MODULES, self.folder) | dict.fromkeys(OCM_MODULES, OCM)
+        """The modules whose files are read, each with the folder of that which names it."""
+        named = (self.folder / "go.mod").read_text()
+        here = [module for module in MODULES if f"{module} v" in named]
+        return dict.fromkeys(here, self.folder) | dict.fromkeys(OCM_MODULES, OCM)
 
     def _version_flags(self) -> str:
         # Without a version from the linker kube-apiserver calls itself v0.0.0, which Kueue refuses.
@@ -232,7 +236,10 @@ def module_folder(module: str, release: Release | None = None) -> Path:
     note = release.installation() / "modules.json"
     if not note.is_file():
         raise NotInstalledError(f"there is no {note}: run `{_command(release)}`")
-    folder = Path(json.loads(note.read_bytes())[module])
+    noted = json.loads(note.read_bytes())
+    if module not in noted:
+        raise NotInstalledError(f"{module} is not in {note}: run `{_command(release)}`")
+    folder = Path(noted[module])
     if not folder.is_dir():
         raise NotInstalledError(f"{folder} went away (a cleaned Go module cache?): run `{_command(release)}`")
     return folder
@@ -323,15 +330,15 @@ def _edited(build: _Build, workplace: Path) -> tuple[str, ...]:
 
 def _note_modules(release: Release, target: Path) -> None:
     note = target / "modules.json"
-    if _is_current(note):
+    if _is_current(note, release):
         return
     folders = {module: _download(module, folder) for module, folder in release.modules().items()}
     _write_whole(note, json.dumps(folders, indent=1))
 
 
-def _is_current(note: Path) -> bool:
+def _is_current(note: Path, release: Release) -> bool:
     noted: dict[str, str] = json.loads(note.read_bytes()) if note.is_file() else {}
-    return noted.keys() == {*MODULES, *OCM_MODULES} and all(Path(folder).is_dir() for folder in noted.values())
+    return noted.keys() == release.modules().keys() and all(Path(folder).is_dir() for folder in noted.values())
 
 
 def _download(module: str, folder: Path) -> str:

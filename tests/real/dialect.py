@@ -15,6 +15,7 @@ PLAYED = Release("0.16.2")
 
 SINCE = {
     "queue labels on pods": "0.17.0",
+    "every kind": "0.18.0",
     "stateful sets by UID": "0.17.0",
     "annotations are identifiers": "0.18.0",
     "orphans finish": "0.18.0",
@@ -27,6 +28,8 @@ SINCE = {
 }
 """
 - queue labels on pods: the pods of what runs bear the names of their queues (#9348). Ours and the sandbox's do always.
+- every kind: it integrates RayServices, comes with the definitions of SparkApplications and of Trainer 2.2, and its elastic
+  jobs are on by default.
 - stateful sets by UID: the name of their Workload is made of their UID, too (#9091). Ours is made of the name.
 - annotations are identifiers: they name the Workload of a job and the group of a Pod, before labels (#10311).
 - orphans finish: a Workload whose job is deleted is Finished as OwnerNotFound (#11296), where it was evicted or deleted before.

@@ -427,14 +427,24 @@ ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 
 @asynccontextmanager
 async def team(
-    bed: Testbed, *, workers: int | None = None, quota: Mapping[str, str] | None = None
+    bed: Testbed,
+    *,
+    workers: int | None = None,
+    quota: Mapping[str, str] | None = None,
+    tokens: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Team]:
-    """A namespace of its own with everything it needs; afterwards its clusters are taken from the manager again."""
+    """A namespace of its own with everything it needs; afterwards its clusters are taken from the manager again.
+
+    `tokens` are the manager's credentials by worker; it is an administrator of the others.
+    """
     namespace, planes = unique("team"), bed.workers[:workers]
     links = {plane.name: bed.link(plane) for plane in planes}
     amounts = quota or objects.DEFAULT_QUOTA
     await queues.workers_setup(planes, namespace=namespace, quota=amounts)
-    configs = {plane.name: plane.kubeconfig(server=links[plane.name].url) for plane in planes}
+    configs = {
+        plane.name: plane.kubeconfig(server=links[plane.name].url, token=(tokens or {}).get(plane.name))
+        for plane in planes
+    }
     await queues.manager_setup(bed.manager, configs, namespace=namespace, quota=amounts)
     async with bed.manager.client() as manager, anyio.create_task_group():
         clients: dict[str, Client] = {}

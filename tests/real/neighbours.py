@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from testbed import objects
 from testbed.bed import Testbed, unique
@@ -35,12 +36,12 @@ EXTERNAL: Object = {"configuration": {**_CLIENT, "multiKueue": {"dispatcherName"
 """Kueue with its own MultiKueue, and somebody else as its dispatcher."""
 
 
-def held_pods(plane: ControlPlane) -> Object:
+def held_pods(plane: ControlPlane, frameworks: Sequence[str] = ("batch/job", "pod")) -> Object:
     """Kueue with the gate that has it hold Pods of MultiKueue queues, and without its MultiKueue controllers."""
     return {
         "configuration": _CLIENT,
         "feature_gates": {"MultiKueue": True},
-        "frameworks": ("batch/job", "pod"),
+        "frameworks": frameworks,
         "binary": plane.programs.kueue_without_multikueue,
     }
 
@@ -49,12 +50,14 @@ def held_pods(plane: ControlPlane) -> Object:
 class Neighbourhood:
     """What a team and a manager need of a testbed, with another manager cluster in it.
 
-    `arrange` says who runs there: one Kueue, and beside it one manager of ours, or none.
+    `arrange` says who runs there: one Kueue, and beside it one manager of ours, or none; with `access`, a kubeconfig, as
+    another user than the administrator.
     """
 
     bed: Testbed
     manager: ControlPlane
     ours: Manager | None = None
+    access: Mapping[str, Any] | None = None
     _kueue: Object | None = None
     _arranged: tuple[tuple[str, ...], Mapping[str, str]] | None = None
 
@@ -109,7 +112,7 @@ class Neighbourhood:
             "WEBHOOK__URL": "https://127.0.0.1:9443",
             **settings,
         }
-        return Manager(self, **chosen)  # type: ignore[arg-type]  # it is all that a manager needs of a bed
+        return Manager(self, access=self.access, **chosen)  # type: ignore[arg-type]  # all that a manager needs of a bed
 
 
 @asynccontextmanager

@@ -1,4 +1,5 @@
-"""Jobs of declared kinds on real clusters, with their real CRDs: the life of one, and the Workload that Kueue makes."""
+"""Jobs of declared kinds on real clusters, with their real CRDs: the Workload that Kueue makes of each, and kinds that others
+bring. Their lives are in `test_every_kind.py`."""
 
 from __future__ import annotations
 
@@ -11,13 +12,12 @@ import pytest
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
-from multikueue.jobs.trees import paths
 from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
 from testbed.objects import WORKLOAD, Object
-from tests.jobs.all_kinds import RUNTIME, body, drop, leaves, running, succeeded, value
+from tests.jobs.all_kinds import RUNTIME, body, drop, leaves, value
 from tests.jobs.builders import plain
 from tests.real.harness import Team
 from tests.real.skipping import needs_programs
@@ -33,10 +33,6 @@ KNOWN = {name: adapter for name, adapter in FRAMEWORKS.items() if name != "ray.i
 """Those that Kueue 0.16 integrates."""
 DECLARED = {name: adapter for name, adapter in KNOWN.items() if isinstance(adapter, DeclaredJob)}
 EACH = pytest.mark.parametrize("adapter", DECLARED.values(), ids=DECLARED)
-REFUSED = "kubeflow.org/jaxjob"
-"""What Kueue 0.16 does not take from elsewhere."""
-ENDING = {name: adapter for name, adapter in DECLARED.items() if adapter.declared.succeeded and name != REFUSED}
-ENDLESS = {name: adapter for name, adapter in DECLARED.items() if not adapter.declared.succeeded}
 RUNTIME_KIND = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime"}
 STARTED = "2026-01-01T12:00:00Z"
 
@@ -82,101 +78,6 @@ def made(adapter: DeclaredJob, namespace: str, *, managed: bool = True) -> Objec
     whole = body(adapter, managed=managed)
     meta = {"name": "job", "namespace": namespace, "labels": whole["metadata"]["labels"]}
     return {**whole, "metadata": meta}
-
-
-def at_some_time(status: Object) -> Object:
-    """As the API server wants its conditions."""
-    conditions = [{"lastTransitionTime": STARTED, **each} for each in status.get("conditions", ())]
-    return status | ({"conditions": conditions} if conditions else {})
-
-
-def as_stored(status: Object) -> Object:
-    """With all the counts that those must have that count their jobs."""
-    counts = dict.fromkeys(("failed", "succeeded", "suspended", "ready", "active"), 0)
-    counted = {key: status[key] for key in ("replicatedJobsStatus", "jobsStatus") if key in status}
-    return at_some_time(status) | {key: [counts | each for each in jobs] for key, jobs in counted.items()}
-
-
-async def started(crew: Team, adapter: DeclaredJob) -> tuple[str, Object]:
-    """The worker that runs the job, and what it runs."""
-
-    async def there() -> tuple[str, Object] | None:
-        kind = kind_of(adapter)
-        found = {worker: await client.find(kind, "job", crew.namespace) for worker, client in crew.clients.items()}
-        free = [(w, each) for w, each in found.items() if each and not adapter.is_suspended(value(adapter, each))]
-        assert len(free) <= 1
-        return free[0] if free else None
-
-    return await eventually(there, timeout=40)
-
-
-@pytest.mark.parametrize("adapter", ENDING.values(), ids=ENDING)
-async def test_a_job_runs_on_one_worker_and_its_status_comes_home(crew: Team, adapter: DeclaredJob) -> None:
-    kind, namespace = kind_of(adapter), crew.namespace
-    await crew.manager.create(made(adapter, namespace))
-    worker, remote = await started(crew, adapter)
-    client = crew.clients[worker]
-    assert paths.only(remote, adapter.declared.managed_by) in (None, *adapter.declared.managers)
-    assert remote["metadata"]["labels"]["team"] == "a"
-
-    async def at_home(wanted: Object) -> bool:
-        status = (await crew.manager.get(kind, "job", namespace)).get("status") or {}
-        assert wanted.items() <= status.items(), status
-        return True
-
-    for stage in (as_stored(running(adapter)), as_stored(succeeded(adapter))):
-        await client.patch_status(kind, "job", stage, namespace)
-        await eventually(lambda stage=stage: at_home(stage), timeout=40)  # type: ignore[misc]
-
-    async def left() -> bool:
-        assert await client.find(kind, "job", namespace) is None, "the remote job is still there"
-        assert not await client.list(WORKLOAD, namespace), "the copy is still there"
-        (local,) = await crew.manager.list(WORKLOAD, namespace)
-        said = {each["type"]: each for each in local["status"]["conditions"]}
-        assert said["Finished"]["reason"] == "Succeeded"
-        return True
-
-    await eventually(left, timeout=40)
-    await crew.manager.delete(kind, "job", namespace)
-
-
-@pytest.mark.parametrize("adapter", ENDLESS.values(), ids=ENDLESS)
-async def test_what_never_ends_runs_until_it_is_deleted(crew: Team, adapter: DeclaredJob) -> None:
-    kind, namespace = kind_of(adapter), crew.namespace
-    await crew.manager.create(made(adapter, namespace))
-    worker, _ = await started(crew, adapter)
-    client = crew.clients[worker]
-    await client.patch_status(kind, "job", running(adapter), namespace)
-
-    async def at_home() -> bool:
-        local = await crew.manager.get(kind, "job", namespace)
-        assert running(adapter).items() <= (local.get("status") or {}).items()
-        return True
-
-    await eventually(at_home, timeout=40)
-    await crew.manager.delete(kind, "job", namespace)
-
-    async def left() -> bool:
-        for each in (client, crew.manager):
-            assert await each.find(kind, "job", namespace) is None
-            assert not await each.list(WORKLOAD, namespace)
-        return True
-
-    await eventually(left, timeout=40)
-
-
-async def test_what_the_workers_kueue_does_not_take_says_so(crew: Team) -> None:
-    adapter = DECLARED[REFUSED]
-    await crew.manager.create(made(adapter, crew.namespace))
-
-    async def told() -> bool:
-        names = [local["metadata"]["name"] for local in await crew.manager.list(WORKLOAD, crew.namespace)]
-        said = [event["message"] for name in names for event in await crew.told(WORKLOAD, name)]
-        assert any("Is not supported" in message for message in said), said
-        return True
-
-    await eventually(told, timeout=40)
-    await crew.manager.delete(kind_of(adapter), "job", crew.namespace)
 
 
 @EACH
