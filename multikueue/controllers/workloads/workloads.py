@@ -24,6 +24,7 @@ from multikueue.api.kueue.workload import (
     FITS_NO_WORKER,
     OWNER_NOT_FOUND,
     QUOTA_RESERVED,
+    REPLACES_ANNOTATION,
     Finish,
     ReclaimablePod,
     RequeueState,
@@ -405,7 +406,12 @@ def _record_events(context: ReconcileContext, local: Workload, events: Iterable[
 
 
 def _as_written(group: Group, written: Workload) -> Group:
-    return group if written is group.local else replace(group, local=written)
+    """The group with the workload as last written; what the pods of a later slice ask for stays as the group has it."""
+    local = group.local
+    if written is local:
+        return group
+    is_later = local is not None and REPLACES_ANNOTATION in local.metadata.annotations
+    return replace(group, local=replace(written, spec=local.spec) if local is not None and is_later else written)
 
 
 def _keep(context: ReconcileContext, group: Group, decision: Decision) -> None:
