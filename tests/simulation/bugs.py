@@ -237,7 +237,7 @@ def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
         yield
 
 
-@bug(caught_by=2, within=5)
+@bug(caught_by=4, within=5)
 def the_workload_finishes_before_its_job() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda v: real(replace(v, group=replace(v.group, is_job_finished=True)))

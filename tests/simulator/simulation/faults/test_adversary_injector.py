@@ -38,6 +38,7 @@ ACTS: list[Adversity] = [
     acts.MixUp(at=8.0, lasts=30.0, worker="worker2", other="worker1", down=2.0),
     acts.Mislay(at=8.0, lasts=30.0, what="ClusterQueue"),
     acts.Mangle(at=8.0, lasts=30.0, what="quota"),
+    acts.Impersonate(at=0.0, worker="worker2", other="worker1"),
 ]
 
 
