@@ -40,6 +40,13 @@ class Components(msgspec.Struct, frozen=True):
         for index, each in enumerate(found):
             yield each | {"name": f"{name}-{index}".lower()}
 
+    def uncounted(self, job: Tree) -> Iterator[str]:
+        """Sidecars that ask for something. A Workload of an AppWrapper has them as init containers that end, as Kueue makes it
+        and its workers compare it: what they take beside the containers would be nobody's quota."""
+        for place, component in enumerate(paths.found(job, "spec.components[*]")):
+            for each in _templates(component):
+                yield from _sidecars(each["template"]["spec"], f"spec.components[{place}]")
+
     def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:  # noqa: ARG002  # an AppWrapper reports none
         return iter(())
 
@@ -51,6 +58,21 @@ class Components(msgspec.Struct, frozen=True):
 
 
 def _of_component(component: Any) -> Iterator[Tree]:
+    return (each | {"template": completed(each["template"])} for each in _templates(component))
+
+
+def _sidecars(spec: Tree, where: str) -> Iterator[str]:
+    containers = spec.get("initContainers")
+    for index, each in enumerate(containers if isinstance(containers, list) else ()):
+        if isinstance(each, dict) and each.get("restartPolicy") == "Always" and part(each, "resources"):
+            yield (
+                f"{where}: initContainers[{index}].restartPolicy: expected none where it asks for resources, got 'Always': "
+                "Kueue does not count the sidecars of an AppWrapper"
+            )
+
+
+def _templates(component: Any) -> Iterator[Tree]:
+    """The pod sets of a component with their templates as they are there."""
     template = paths.only(component, "template")
     if not isinstance(template, dict):
         return
@@ -59,7 +81,7 @@ def _of_component(component: Any) -> Iterator[Tree]:
     inferred = (each for pods in known for each in pods.pod_sets({"component": component}))
     for each in (_declared(own, template) for own in declared) if declared else inferred:
         if each is not None and isinstance(each["template"].get("spec"), dict):
-            yield each | {"template": completed(each["template"])}
+            yield each
 
 
 def _declared(own: Tree, template: Tree) -> Tree | None:

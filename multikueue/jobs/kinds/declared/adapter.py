@@ -80,6 +80,7 @@ class DeclaredJob(DefaultAdapter):
         found = [problem for rule in self.declared.rules if (problem := rule.problem(tree))]
         sets = [each for pods in self.declared.pods for each in pods.pod_sets(tree)]
         found += _problems_of_pods(sets)
+        found += (problem for pods in self.declared.pods for problem in pods.uncounted(tree))
         names = [each["name"] for each in sets]
         if len(names) > self.compatibility.most_pod_sets:
             most = self.compatibility.most_pod_sets
@@ -107,7 +108,8 @@ class DeclaredJob(DefaultAdapter):
 
     def waits_for(self, job: AnyJob) -> str | None:
         """A change of what no pod of it may have, where no webhook refused that."""
-        return "; ".join(_problems_of_pods(self.pod_sets(job)))
+        uncounted = (problem for pods in self.declared.pods for problem in pods.uncounted(_tree(job)))
+        return "; ".join((*_problems_of_pods(self.pod_sets(job)), *uncounted))
 
     # --- the Workload ------------------------------------------------------------------------------------------------
 

@@ -109,6 +109,10 @@ class PodsOf(Protocol):
         """The templates inside the job, by pod set: mutable parts of the given tree."""
         ...
 
+    def uncounted(self, job: Tree) -> Iterator[str]:
+        """What its pods would take and its pod sets do not say, each with its field: such a job does not queue."""
+        ...
+
     def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]: ...
 
     def paths(self) -> Iterator[str]: ...
@@ -187,6 +191,9 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
             index=self.index,
             groups=(self.group, count) if self.group else None,
         )
+
+    def uncounted(self, job: Tree) -> Iterator[str]:  # noqa: ARG002  # its pod sets have all of a template
+        return iter(())
 
     def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:
         replicas = (

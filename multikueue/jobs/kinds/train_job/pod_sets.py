@@ -35,6 +35,9 @@ class RuntimePods(msgspec.Struct, frozen=True):
     def pod_sets(self, job: Tree) -> Iterator[Tree]:
         return (_pod_set(job, each) for each in _replicated(job))
 
+    def uncounted(self, job: Tree) -> Iterator[str]:  # noqa: ARG002  # its pod sets have all of a template
+        return iter(())
+
     def reclaimed(self, job: Tree) -> Iterator[ReclaimablePod]:
         replicas = ((str(each.get("name")).lower(), _replicas(each), _nodes(job, each)) for each in _replicated(job))
         return reclaimed(replicas, paths.found(job, self.over))

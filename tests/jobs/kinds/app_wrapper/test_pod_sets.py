@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
 from multikueue.jobs.kinds.app_wrapper.pod_sets import Components
+from multikueue.jobs.kinds.declared.adapter import DeclaredJob
+from multikueue.jobs.reconciler.decide import JobView, decide
+from multikueue.testing import NOW
 from tests.jobs.all_kinds import body, ended, template, value
 from tests.jobs.builders import with_status
 
@@ -135,3 +138,47 @@ def test_one_that_failed_is_over_once_nothing_of_it_is_left() -> None:
     failed = {"phase": "Failed"}
     assert adapter.finished(with_status(job, failed | ended("ResourcesDeployed"))) is None
     assert adapter.finished(with_status(job, failed)) is not None
+
+
+# --- sidecars ----------------------------------------------------------------------------------------------------------------
+
+
+def with_init(**fields: Any) -> Tree:
+    made = template("x")
+    made["spec"]["initContainers"] = [{"name": "init", "image": "i"} | fields]
+    return made
+
+
+MUCH = {"requests": {"cpu": "10"}}
+SIDECARS: dict[str, tuple[Tree, bool]] = {
+    "a sidecar that asks for something": (with_init(restartPolicy="Always", resources=MUCH), True),
+    "one that has a limit alone": (with_init(restartPolicy="Always", resources={"limits": MUCH["requests"]}), True),
+    "one that asks for nothing": (with_init(restartPolicy="Always"), False),
+    "a container that ends": (with_init(resources=MUCH), False),
+}
+
+
+@pytest.mark.parametrize(("pod", "is_told"), SIDECARS.values(), ids=SIDECARS)
+@pytest.mark.parametrize("is_declared", [True, False], ids=["declared pod sets", "a kind that is known"])
+def test_what_would_run_beside_the_containers_uncounted_is_told_with_its_field(
+    pod: Tree, *, is_told: bool, is_declared: bool
+) -> None:
+    component = wrapped("batch/v1", "Job", {"template": pod})
+    if is_declared:
+        component["podSets"] = [{"replicas": 1, "path": "template.spec.template"}]
+    told = list(Components().uncounted({"metadata": {"name": "aw"}, "spec": {"components": [{}, component]}}))
+    where = (
+        "spec.components[1]: initContainers[0].restartPolicy: expected none where it asks for resources, got 'Always'"
+    )
+    assert [each.startswith(where) for each in told] == ([True] if is_told else [])
+
+
+def test_such_an_appwrapper_does_not_queue_and_says_why() -> None:
+    adapter = FRAMEWORKS["workload.codeflare.dev/appwrapper"]
+    assert isinstance(adapter, DeclaredJob)
+    made = body(adapter)
+    made["spec"]["components"] = [wrapped("v1", "Pod", with_init(restartPolicy="Always", resources=MUCH)["spec"])]
+    decision = decide(JobView(job=value(adapter, made)), NOW, adapter)
+    assert decision.actions == ()
+    (event,) = decision.events
+    assert "initContainers[0].restartPolicy" in event.message
