@@ -65,7 +65,6 @@ def manager_settings() -> dict[str, str]:
     return {
         "INTEGRATIONS__FRAMEWORKS": ",".join(FRAMEWORKS),
         "INTEGRATIONS__EXTERNAL": "Gadget.v1.example.com",
-        "INTEGRATIONS__ANNOTATED": "true",
     }
 
 
