@@ -144,10 +144,8 @@ def _lives(*, is_sliced: bool) -> dict[str, Life]:
 
 
 ALONE: Mapping[str, Life] = {**_lives(is_sliced=False), **UNTAKEN, **PODS}
-_SLICED = "elastic RayCluster"
-"""Not played beside Kueue yet."""
 BESIDE: Mapping[str, Life] = {
-    **{kind: life for kind, life in _lives(is_sliced=True).items() if kind != _SLICED},
+    **_lives(is_sliced=True),
     **UNTAKEN,
     **UNHELD,
 }
