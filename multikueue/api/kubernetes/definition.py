@@ -1,19 +1,13 @@
-"""CustomResourceDefinition (v1): the fields that say which kind it defines."""
+"""CustomResourceDefinition (v1): the fields that say which versions of a kind it serves."""
 
 from __future__ import annotations
 
 from multikueue.api.meta import Object, Value
 
 
-class Names(Value):
-    plural: str = ""
-    kind: str = ""
-
-
 class Version(Value):
     name: str = ""
     served: bool = False
-    storage: bool = False
 
 
 class Conversion(Value):
@@ -22,8 +16,6 @@ class Conversion(Value):
 
 class DefinitionSpec(Value):
     group: str = ""
-    names: Names = Names()
-    scope: str = ""
     versions: tuple[Version, ...] = ()
     conversion: Conversion = Conversion()
 

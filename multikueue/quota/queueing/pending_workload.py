@@ -25,7 +25,6 @@ class Reason(Enum):
     FAILED_AFTER_NOMINATION = "lost within the cycle, or its reservation could not be written"
     NAMESPACE_MISMATCH = "its namespace is not selected"
     PENDING_PREEMPTION = "others are on their way out for it"
-    OF_ITSELF = "it is held up itself, and others that ask for the same are not"
 
 
 class Progress(msgspec.Struct, frozen=True):

@@ -358,7 +358,7 @@ class Scheduler:
         line = self._queues.lines[decision.head.queue.name]
         if self._cache.compatibility.has_equivalence_classes and decision.has_no_fit:
             current.done.pending += line.park_alike(waiting, verdict)
-        elif decision.reason is not Reason.OF_ITSELF:
+        else:
             current.done.pending += line.mark_inadmissible(waiting, verdict)
 
     def _fill_back(self, current: _Pass, now: datetime) -> None:

@@ -97,10 +97,9 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     """The scheduler's decisions about the workload.
 
     `until`: with the reservation, when it has to be gone. `preemption`: another workload is to get its quota.
-    `misconfiguration`: why no cycle would judge it, whatever
-    the quota. `uncounted`: why it does not even queue: its devices cannot be counted. `is_switched_off`: it was inactive
-    for a moment, in which another one may have got its quota. `required_checks` are those of the present reservation or
-    admission, else those for all flavors.
+    `misconfiguration`: why no cycle would judge it, whatever the quota. `uncounted`: why it does not even queue: its
+    devices cannot be counted. `is_switched_off`: it was inactive for a moment, in which another one may have got its quota.
+    `required_checks` are those of the present reservation or admission, else those for all flavors.
     """
 
     reservation: Admission | None = None

@@ -46,8 +46,8 @@ def namespace(name: str) -> Object:
     return _object(kinds.NAMESPACES, name)
 
 
-def flavor(name: str = FLAVOR) -> Object:
-    return _object(kinds.RESOURCE_FLAVORS, name, spec={})
+def flavor() -> Object:
+    return _object(kinds.RESOURCE_FLAVORS, FLAVOR, spec={})
 
 
 def cluster_queue(
