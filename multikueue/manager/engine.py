@@ -10,9 +10,9 @@ from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.requests.amounts import Accounting, Transformation
 from multikueue.quota.requests.devices import DeviceRules
 from multikueue.quota.workload.reasons import Reasons
-from multikueue.settings import AdmissionSharing, DynamicResources, Quota
+from multikueue.settings import AdmissionSharing, Quota
 
-__all__ = ["engine_of"]
+__all__ = ["device_rules", "engine_of"]
 
 
 def engine_of(quota: Quota, *, has_elastic_jobs: bool = False) -> Engine:
@@ -21,7 +21,7 @@ def engine_of(quota: Quota, *, has_elastic_jobs: bool = False) -> Engine:
     return Engine(
         compatibility=compatibility,
         accounting=_accounting(quota),
-        devices=_devices(quota.dra, compatibility),
+        devices=device_rules(quota),
         fair_sharing=FairPreemption(quota.preemption_strategies) if quota.fair_sharing else None,
         admission_sharing=_decay(quota.admission_fair_sharing, compatibility),
         should_ignore_undeclared=quota.check_strategy == "IgnoreUndeclared",
@@ -46,7 +46,9 @@ def _decay(sharing: AdmissionSharing, compatibility: Compatibility) -> UsageDeca
     )
 
 
-def _devices(dra: DynamicResources, compatibility: Compatibility) -> DeviceRules:
+def device_rules(quota: Quota) -> DeviceRules:
+    """What devices count as, by these settings."""
+    dra, compatibility = quota.dra, Compatibility.of(quota.compatibility)
     return DeviceRules(
         of_class={name: each.name for each in dra.device_class_mappings for name in each.device_class_names},
         is_counting=_told(dra.enabled, compatibility.counts_devices),

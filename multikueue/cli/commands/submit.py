@@ -243,7 +243,7 @@ async def _foresee_workers(
     from multikueue.cli.workload.pod_policies import read_policies, unread
     from multikueue.cli.workload.prospects import foresights
     from multikueue.cli.workload.quota import demand_by, requested
-    from multikueue.manager.engine import engine_of
+    from multikueue.manager.engine import device_rules
     from multikueue.quota.visibility.differences import differences_for
 
     settings, ours = load_settings(call.config), await read_policies(client, (queue.namespace,))
@@ -256,7 +256,7 @@ async def _foresee_workers(
         told.line("  No worker can ever hold it.")
     for name, why in excesses.items():
         told.line(f"  {name} can never hold it ({why}).")
-    devices = engine_of(settings.quota).devices if settings is not None else None
+    devices = device_rules(settings.quota) if settings is not None else None
     differences: list[Tree] = []
     for name, each in found.items():
         count = partial(demand_by, workload=workload, settings=settings)

@@ -60,11 +60,12 @@ def with_templates_of(first: Workload, later: Workload) -> Workload:
     decoding does if one of them is malformed.
     """
     asked = {each["name"]: each["template"] for each in _pod_sets(first)}
-    pod_sets = [each | {"template": asked.get(each["name"], each["template"])} for each in _pod_sets(later)]
-    if pod_sets == _pod_sets(later):
+    spec = msgspec.json.decode(later.spec)
+    known: list[Tree] = spec.get("podSets") or []
+    pod_sets = [each | {"template": asked.get(each["name"], each["template"])} for each in known]
+    if pod_sets == known:
         return later
-    spec = msgspec.json.decode(later.spec) | {"podSets": pod_sets}
-    return replace(later, spec=msgspec.Raw(encode(spec)))
+    return replace(later, spec=msgspec.Raw(encode(spec | {"podSets": pod_sets})))
 
 
 def _pod_sets(workload: Workload) -> list[Tree]:

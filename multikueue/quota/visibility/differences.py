@@ -427,13 +427,13 @@ def _named(workload: Workload, ours: PodPolicies) -> set[str]:
     """The objects that a workload depends on, as the subjects of differences."""
     namespace, spec = workload.metadata.namespace, workload_spec(workload)
     named: set[str] = set()
+    _, default = _default(ours.priority_classes or ())
     if spec.priority_class_ref is not None:
         named.add(f"{spec.priority_class_ref.kind} {spec.priority_class_ref.name}")
     for pod_set in spec.pod_sets:
         pod = decoder(CountedPodTemplate)(pod_set.template).spec
         named.add(f"RuntimeClass {pod.runtime_class_name}")
         priority = decoder(_PriorityTemplate)(pod_set.template).spec.priority_class_name
-        _, default = _default(ours.priority_classes or ())
         named |= {f"PriorityClass {each}" for each in ((priority,) if priority else (NO_CLASS, default))}
         templates = {claim.resource_claim_template_name for claim in pod.resource_claims}
         named |= {f"ResourceClaimTemplate {namespace}/{name}" for name in templates}

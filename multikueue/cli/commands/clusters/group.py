@@ -133,7 +133,11 @@ def check_clusters(
 
     settings = load_settings(config)
     own = settings.integrations.declared if settings is not None else ()
-    devices = inspection.device_rules(settings) if settings is not None else None
+    devices = None
+    if settings is not None:
+        from multikueue.manager.engine import device_rules
+
+        devices = device_rules(settings.quota)
 
     async def work() -> list[Report]:
         async with ContextChoice(kubeconfig, context).connect() as client:

@@ -30,14 +30,13 @@ from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 if TYPE_CHECKING:
     from multikueue.quota.requests.devices import DeviceRules
     from multikueue.quota.visibility.differences import PodPolicies
-    from multikueue.settings import DeclaredKind, Settings
+    from multikueue.settings import DeclaredKind
 
 __all__ = [
     "Report",
     "check_all",
     "check_manager",
     "declared",
-    "device_rules",
     "findings_listing",
     "refuse_narrowing",
     "refuse_removal",
@@ -71,12 +70,6 @@ def findings_listing(reports: Sequence[Report]) -> PrintedList:
         resource=RESOURCE,
         nothing="No clusters found.",
     )
-
-
-def device_rules(settings: Settings) -> DeviceRules:
-    from multikueue.manager.engine import engine_of
-
-    return engine_of(settings.quota).devices
 
 
 def _item(finding: Finding) -> dict[str, Any]:

@@ -91,10 +91,7 @@ class Proofs:
             return False
         if verdict is not None and verdict.reader is reader.route:
             return False
-        before = self._attempts.get(first)
-        if before is None or (before.writer, before.reader) != (client.route, reader.route):
-            return True
-        return self.context.now() >= before.not_before
+        return self.context.now() >= self._failed(first, client, reader).not_before
 
     async def prove(self, first: str, client: WatchingClient) -> None:
         """Asks, if that is due. What it tells is in `is_other` from now on."""
@@ -102,9 +99,7 @@ class Proofs:
         if reader is None or not self.is_due(first, client):
             return
         writer_route, reader_route = client.route, reader.route
-        before = self._attempts.get(first)
-        if before is None or (before.writer, before.reader) != (writer_route, reader_route):
-            before = self._attempts[first] = FailedProofs(writer_route, reader_route)
+        before = self._attempts[first] = self._failed(first, client, reader)
         before.not_before = self.context.now() + RETRIES.longest(before.failed + 1)
         try:
             is_same = await self._ask(first, client, reader)
@@ -121,6 +116,12 @@ class Proofs:
             reader_route,
         ):  # else it was asked through others than those in use
             self._conclude(ProofResult(first, writer_route, reader_route, is_same))
+
+    def _failed(self, first: str, client: WatchingClient, reader: WatchingClient) -> FailedProofs:
+        """The proofs by these connections that told nothing: none yet, where the last ones were by others."""
+        known = self._attempts.get(first)
+        is_by_these = known is not None and (known.writer, known.reader) == (client.route, reader.route)
+        return known if known is not None and is_by_these else FailedProofs(client.route, reader.route)
 
     async def _ask(self, first: str, client: WatchingClient, reader: WatchingClient) -> bool:
         workers, origin = self.context.store.workers, self.context.origin
