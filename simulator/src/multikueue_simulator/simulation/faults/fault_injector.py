@@ -77,7 +77,7 @@ class FaultInjector:
     _tokens: dict[str, str] = field(default_factory=dict)
     _refusing: defaultdict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     _backups: dict[int, tuple[float, Backup]] = field(default_factory=dict)
-    _mended: defaultdict[str, list[tuple[float, Undo]]] = field(default_factory=lambda: defaultdict(list))
+    _ended: defaultdict[str, list[tuple[float, Undo]]] = field(default_factory=lambda: defaultdict(list))
 
     def submit(self, job: JobPlan) -> None:
         body = objects.job(
@@ -221,19 +221,19 @@ class FaultInjector:
             cluster.api.watches.end()
             taken, backup = self._backups[id(event)]
             cluster.storage.restore(backup)
-            for at, mend in tuple(self._mended[event.host]):
+            for at, end in tuple(self._ended[event.host]):
                 if at >= taken:
-                    attempted(mend)
+                    attempted(end)
             up()
 
         return undo
 
-    def remembered(self, host: str, mend: Undo) -> Undo:
+    def remembered(self, host: str, end: Undo) -> Undo:
         """The end of a change in a cluster, recorded so that a restore from an older backup repeats it."""
 
         def undo() -> None:
-            self._mended[host].append((the_loop().time(), mend))
-            mend()
+            self._ended[host].append((the_loop().time(), end))
+            end()
 
         return undo
 
