@@ -82,7 +82,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     tell_suspended_after: timedelta | None = None
 
 
-class Case(msgspec.Struct, frozen=True):
+class JobCase(msgspec.Struct, frozen=True):
     """A view with the adapter of its kind: the questions that several branches share."""
 
     view: JobView

@@ -37,7 +37,7 @@ from multikueue.jobs.framework.workloads import (
 from multikueue.jobs.kinds.batch_job import slices
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler import ensure_workload
-from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case, JobView
+from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, JobCase, JobView
 from multikueue.jobs.reconciler.elastic import decide_elastic
 from multikueue.jobs.reconciler.ensure_workload import choose, decide_own
 from multikueue.jobs.reconciler.run import decide_run
@@ -60,7 +60,7 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
     """The decision for a job. The order of the checks is their precedence."""
     if adapter.is_external:
         return mirror(view, now, adapter)
-    case = Case(_present(view), adapter)
+    case = JobCase(_present(view), adapter)
     decision = _decided(case, now)
     if decision.actions or not adapter.should_tell_suspension:
         return decision
@@ -68,7 +68,7 @@ def decide(view: JobView, now: datetime, adapter: Adapter = BATCH_JOB) -> JobDec
     return joined(decision, told) if told is not NOTHING else decision
 
 
-def _decided(case: Case, now: datetime) -> JobDecision:
+def _decided(case: JobCase, now: datetime) -> JobDecision:
     view, adapter = case.view, case.adapter
     if view.nested is not None and not case.is_over():
         return _decide_nested(case, view.nested)
@@ -93,7 +93,7 @@ def _decided(case: Case, now: datetime) -> JobDecision:
     return decide_elastic(case, now) if view.is_elastic and case.view.workloads else decide_own(case)
 
 
-def _told_suspended(case: Case, now: datetime) -> JobDecision:
+def _told_suspended(case: JobCase, now: datetime) -> JobDecision:
     """Says in the status of a job that has waited for a while that it is suspended. One that is started at once costs no
     such write. While pods of it run, its status is that of the worker."""
     job, after, created = case.view.job, case.view.tell_suspended_after, case.view.job.metadata.creation_timestamp
@@ -115,7 +115,7 @@ def mirror(view: JobView, _now: datetime, adapter: Adapter = BATCH_JOB) -> JobDe
 
     Kueue gives the quota of an evicted job back once its status shows no pods, so the status must get there (CX-22).
     """
-    case = Case(_present(view, is_elastic=any(map(is_elastic, view.workloads))), adapter)
+    case = JobCase(_present(view, is_elastic=any(map(is_elastic, view.workloads))), adapter)
     job = view.job
     if job.metadata.deletion_timestamp is not None or adapter.unmanaged_reason(job) or adapter.finished(job):
         return NOTHING
@@ -150,7 +150,7 @@ def resolve_priority(
 # --- jobs with a Workload made by the user ---------------------------------------------------------------------------
 
 
-def _decide_prebuilt(case: Case) -> JobDecision:
+def _decide_prebuilt(case: JobCase) -> JobDecision:
     """The user made the Workload: adopt it, but never create, change or delete it (quota-engine 6.2)."""
     job, name = case.view.job, prebuilt_name(case.view.job)
     workload = next((w for w in case.view.workloads if w.metadata.name == name), None)
@@ -167,7 +167,7 @@ def _decide_prebuilt(case: Case) -> JobDecision:
     return decide_run(case, workload)
 
 
-def _unusable(case: Case, why: str) -> JobDecision:
+def _unusable(case: JobCase, why: str) -> JobDecision:
     return joined(
         case.settle(why), JobDecision(events=(Event("Warning", "PrebuiltWorkload", f"{why}: the job waits"),))
     )
@@ -176,7 +176,7 @@ def _unusable(case: Case, why: str) -> JobDecision:
 # --- jobs that belong to others --------------------------------------------------------------------------------------
 
 
-def _decide_nested(case: Case, nested: Nested) -> JobDecision:
+def _decide_nested(case: JobCase, nested: Nested) -> JobDecision:
     """Keeps a nested job suspended until its owner is admitted; the owner's controller unsuspends it. A Workload of its
     own, from before it had that owner, is deleted unless it is prebuilt (quota-engine 6.1): the quota of the owner is for
     the pods of all below it, and they would be counted twice."""
@@ -195,7 +195,7 @@ def _decide_nested(case: Case, nested: Nested) -> JobDecision:
 # --- jobs that cannot be dispatched ----------------------------------------------------------------------------------
 
 
-def _decide_undispatchable(case: Case, now: datetime) -> JobDecision:
+def _decide_undispatchable(case: JobCase, now: datetime) -> JobDecision:
     """Keeps a Workload as an explanation, inactive so that it takes no quota from others.
 
     If it has quota already, the dispatcher rejects it (contract 3.1 E4); without a dispatcher, its deactivation takes
@@ -218,7 +218,7 @@ def _decide_undispatchable(case: Case, now: datetime) -> JobDecision:
     return first
 
 
-def _marked_creation(case: Case, why: str, warning: Event) -> JobDecision:
+def _marked_creation(case: JobCase, why: str, warning: Event) -> JobDecision:
     if case.view.workloads or case.adapter.is_active(case.view.job):
         return NOTHING
     priority = case.view.priority if isinstance(case.view.priority, Priority) else Priority()

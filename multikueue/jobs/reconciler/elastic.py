@@ -11,13 +11,13 @@ from multikueue.jobs.framework.actions import JobDecision, PatchWorkloadStatus, 
 from multikueue.jobs.framework.workloads import is_owned
 from multikueue.jobs.kinds.batch_job import slices
 from multikueue.jobs.kinds.batch_job.size import pods_count
-from multikueue.jobs.reconciler.case import NOTHING, Case
+from multikueue.jobs.reconciler.case import NOTHING, JobCase
 from multikueue.jobs.reconciler.ensure_workload import create, decide_own, follow_job
 from multikueue.jobs.reconciler.run import decide_run
 from multikueue.jobs.reconciler.updates import conditions_patch, joined
 
 
-def decide_elastic(case: Case, now: datetime) -> JobDecision:
+def decide_elastic(case: JobCase, now: datetime) -> JobDecision:
     """Follows the size of an elastic job, in its Workload or by another slice (contract 3.5).
 
     There are at most two slices: the running one and its replacement. Any other change starts over, as for other jobs.
@@ -39,7 +39,7 @@ def decide_elastic(case: Case, now: datetime) -> JobDecision:
     return scaled if scaled.actions else joined(update, scaled, decide_run(case, runs))
 
 
-def _scaled(case: Case, last: Workload, *, is_only_slice: bool) -> JobDecision:
+def _scaled(case: JobCase, last: Workload, *, is_only_slice: bool) -> JobDecision:
     """Gives the last slice the job's size if it may change; else adds one slice, if there is only one."""
     job = case.view.job
     if case.adapter.is_equivalent(job, last):

@@ -22,7 +22,7 @@ from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import free_name, is_owned, is_referred_to_by_name, renamed
 from multikueue.jobs.kinds.batch_job import slices
 from multikueue.jobs.reconciler import labels
-from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, Case
+from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, JobCase
 from multikueue.jobs.reconciler.run import decide_run
 from multikueue.jobs.reconciler.updates import annotated_update, delete, joined, let_go, spec_update, with_difference
 
@@ -30,7 +30,7 @@ LOOK_FOR_CLASS_AFTER = timedelta(minutes=1)
 """A new priority class wakes workloads, not a job that still has none (`store.event_handlers.triggers`)."""
 
 
-def decide_own(case: Case) -> JobDecision:
+def decide_own(case: JobCase) -> JobDecision:
     kept, others = choose(case)
     if kept is None:
         return _decide_missing(case, others)
@@ -39,7 +39,7 @@ def decide_own(case: Case) -> JobDecision:
     return joined(surplus, update) if update.actions else joined(surplus, update, decide_run(case, kept))
 
 
-def choose(case: Case) -> tuple[Workload | None, tuple[Workload, ...]]:
+def choose(case: JobCase) -> tuple[Workload | None, tuple[Workload, ...]]:
     """The Workload that matches the job, and the others. Of several: the most progress, then the oldest; to go back to
     another would stop pods that run."""
     owned = sorted((w for w in case.view.workloads if is_owned(w, case.view.job)), key=_progress)
@@ -58,7 +58,7 @@ def _progress(workload: Workload) -> tuple[bool, bool, bool, str, str]:
     )
 
 
-def _decide_missing(case: Case, others: tuple[Workload, ...]) -> JobDecision:
+def _decide_missing(case: JobCase, others: tuple[Workload, ...]) -> JobDecision:
     """No Workload matches the job: rewrite one if that is possible, else start over."""
     job = case.view.job
     candidate = others[0] if others else None
@@ -76,13 +76,13 @@ def _decide_missing(case: Case, others: tuple[Workload, ...]) -> JobDecision:
     return joined(stopped, create(case))
 
 
-def _may_change(case: Case, workload: Workload) -> bool:
+def _may_change(case: JobCase, workload: Workload) -> bool:
     if workload.has(QUOTA_RESERVED) or workload.metadata.deletion_timestamp is not None:
         return False
     return case.adapter.waits_for(case.view.job) == ""
 
 
-def create(case: Case, *, replaces: Workload | None = None) -> JobDecision:
+def create(case: JobCase, *, replaces: Workload | None = None) -> JobDecision:
     priority = case.view.priority
     missing = case.adapter.waits_for(case.view.job)
     if missing is None:
@@ -95,7 +95,7 @@ def create(case: Case, *, replaces: Workload | None = None) -> JobDecision:
     return creation(case, _body(case, priority, replaces=replaces))
 
 
-def creation(case: Case, body: dict[str, Any]) -> JobDecision:
+def creation(case: JobCase, body: dict[str, Any]) -> JobDecision:
     """Creates the Workload, under another name if its own belongs to another Workload."""
     name, is_taken = body["metadata"]["name"], case.view.is_taken
     if not is_taken(name):
@@ -108,13 +108,13 @@ def creation(case: Case, body: dict[str, Any]) -> JobDecision:
     return JobDecision(actions=(CreateWorkload(renamed(body, free)),), events=(told,))
 
 
-def _body(case: Case, priority: Priority, *, replaces: Workload | None = None) -> dict[str, Any]:
+def _body(case: JobCase, priority: Priority, *, replaces: Workload | None = None) -> dict[str, Any]:
     if case.view.is_elastic:
         return case.labelled(slices.slice_body(case.view.job, priority=priority, replaces=replaces))
     return case.labelled(case.adapter.workload_body(case.view.job, priority=priority))
 
 
-def _rewrite(case: Case, workload: Workload) -> JobDecision:
+def _rewrite(case: JobCase, workload: Workload) -> JobDecision:
     """Gives a Workload without quota the job's present spec; `active` stays."""
     priority = case.view.priority
     if isinstance(priority, str):
@@ -136,7 +136,7 @@ def _class_marks(priority: Priority, workload: Workload) -> dict[str, str | None
     return old | priorities.class_marks(priority)
 
 
-def follow_job(case: Case, workload: Workload) -> JobDecision:
+def follow_job(case: JobCase, workload: Workload) -> JobDecision:
     """Follows changes that need no new Workload: queue, priority, and whether the job can be dispatched."""
     if workload.metadata.deletion_timestamp is not None:
         return NOTHING
@@ -159,7 +159,7 @@ def follow_job(case: Case, workload: Workload) -> JobDecision:
     return JobDecision(actions=(spec_update(workload, changes),) if changes else (), events=events)
 
 
-def _gate_changes(case: Case, workload: Workload) -> dict[str, str | None]:
+def _gate_changes(case: JobCase, workload: Workload) -> dict[str, str | None]:
     """The annotation of a gated Workload, as the job has it now. A job that has none at first never gets gates."""
     gates, wanted = admission_gates(workload.metadata), admission_gates(case.view.job.metadata)
     return {ADMISSION_GATED_BY_ANNOTATION: wanted or None} if gates and gates != wanted else {}

@@ -12,7 +12,7 @@ from multikueue.jobs.framework import pod_set_info
 from multikueue.jobs.framework.actions import JobDecision, PatchJob
 from multikueue.jobs.framework.adapter import is_local
 from multikueue.jobs.reconciler import where
-from multikueue.jobs.reconciler.case import NOTHING, Case
+from multikueue.jobs.reconciler.case import NOTHING, JobCase
 from multikueue.jobs.reconciler.updates import let_go
 from multikueue.jobs.trees.templates import tree_of
 
@@ -20,7 +20,7 @@ LOOK_FOR_FLAVOR_AFTER = timedelta(seconds=5)
 """A new flavor wakes queues and their workloads, but no job (`store.event_handlers.triggers`)."""
 
 
-def decide_run(case: Case, workload: Workload) -> JobDecision:
+def decide_run(case: JobCase, workload: Workload) -> JobDecision:
     """Starts and stops a job whose Workload matches, and copies its status (quota-engine 6.4)."""
     if workload.metadata.deletion_timestamp is not None:
         stopped = case.stop("Workload is deleted") if case.may_queue_again() else case.delete_job("Workload is deleted")
@@ -42,7 +42,7 @@ def decide_run(case: Case, workload: Workload) -> JobDecision:
     )
 
 
-def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecision:
+def _started(case: JobCase, workload: Workload, patch: dict[str, Any]) -> JobDecision:
     """Starts the job. Only a job that runs here gets pod set info from us: a dispatched job gets it from its worker's
     Kueue. A job that contradicts its pod set info waits until its Workload is finished."""
     writer = case.adapter.pod_set_info
@@ -58,7 +58,7 @@ def _started(case: Case, workload: Workload, patch: dict[str, Any]) -> JobDecisi
     return JobDecision(actions=(PatchJob(told),))
 
 
-def _is_all(case: Case) -> bool:
+def _is_all(case: JobCase) -> bool:
     """Whether a dispatched job that is started has nothing to copy yet: the next change of the remote job wakes it. Of a
     batch Job nothing is copied before that has started."""
     remote = case.view.remote

@@ -20,7 +20,7 @@ from multikueue.jobs.framework.actions import (
     UpdateWorkloadSpec,
 )
 from multikueue.jobs.framework.workloads import job_uid_labels, owner_reference
-from multikueue.jobs.reconciler.case import NOTHING, Case
+from multikueue.jobs.reconciler.case import NOTHING, JobCase
 
 LOOK_FOR_WORKER_AFTER = timedelta(seconds=5)
 """A worker that comes back, or is lost by time, wakes its workloads, but no job (`store.event_handlers.triggers`)."""
@@ -42,7 +42,7 @@ def with_difference(words: str, difference: str) -> str:
     return f"{words}: {difference}" if difference else words
 
 
-def let_go(case: Case, workloads: tuple[Workload, ...]) -> JobDecision:
+def let_go(case: JobCase, workloads: tuple[Workload, ...]) -> JobDecision:
     """Removes the finalizers of Workloads that are being deleted, once nothing of the job runs."""
     if not case.is_quiet():
         settled = case.settle("Workload is deleted") if case.adapter.is_suspended(case.view.job) else NOTHING
