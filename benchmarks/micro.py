@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from benchmarks.figures import Target, at_least, at_most
 from multikueue.api.kueue.workload import Workload
-from multikueue.dispatch.decide import Decision, decide
-from multikueue.dispatch.group.group import Group, Remote, attempt_of
+from multikueue.dispatch.decide import decide
+from multikueue.dispatch.group.group import Case, Remote, attempt_of
+from multikueue.dispatch.handlers.outcome import Outcome
 from multikueue.dispatch.nomination.request import nomination_request
 from multikueue.dispatch.strategy_call import LoadedStrategy, NominationResult, call_strategy
 from multikueue.kube.decode import change_of
@@ -169,26 +170,24 @@ EVERYWHERE = LoadedStrategy("everywhere", Everywhere())
 
 
 def decisions() -> int:
-    """Decide about the three most frequent states of a group; returns the number of decisions."""
-    groups = _groups()
-    for _ in range(DECISIONS // len(groups)):
-        for group in groups:
-            decided(group)
+    """Decide about the three most frequent states of a workload; returns the number of decisions."""
+    cases = _cases()
+    for _ in range(DECISIONS // len(cases)):
+        for case in cases:
+            decided(replace(case))
     return DECISIONS
 
 
-def decided(group: Group) -> Decision:
+def decided(case: Case) -> Outcome:
     """Decide as a workload's reconcile does, which calls the strategy where there is something to nominate."""
-    request = nomination_request(group, NOW)
+    request = nomination_request(case)
     if request is not None:
         nomination = call_strategy(EVERYWHERE.strategy, request.workload, request.fleet)
-        group = replace(
-            group, nomination_result=NominationResult(request=request, by=EVERYWHERE, nomination=nomination)
-        )
-    return decide(group, NOW)
+        case = replace(case, nomination_result=NominationResult(request=request, by=EVERYWHERE, nomination=nomination))
+    return decide(case)
 
 
-def _groups() -> list[Group]:
+def _cases() -> list[Case]:
     names = ("w1", "w2", "w3")
     reserved = _reserved("wl")
     attempt = attempt_of(reserved.build())
@@ -199,15 +198,15 @@ def _groups() -> list[Group]:
     won = (Remote(cluster="w1", workload=admitted, job=remote_job), Remote(cluster="w2"), Remote(cluster="w3"))
     running = reserved.check(CHECK, "Ready").admitted().cluster_name("w1")
     return [
-        _group(reserved, tuple(Remote(cluster=name) for name in names)),
-        _group(reserved.nominated(*names), waiting),
-        _group(running, won),
+        _case(reserved, tuple(Remote(cluster=name) for name in names)),
+        _case(reserved.nominated(*names), waiting),
+        _case(running, won),
     ]
 
 
-def _group(local: WorkloadBuilder, remotes: tuple[Remote, ...]) -> Group:
+def _case(local: WorkloadBuilder, remotes: tuple[Remote, ...]) -> Case:
     built = local.build()
-    return Group(key=built.key, local=built, check=CHECK, remotes=remotes)
+    return Case(now=NOW, key=built.key, workload=built, check=CHECK, remotes=remotes)
 
 
 def _reserved(name: str) -> WorkloadBuilder:

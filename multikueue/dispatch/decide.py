@@ -7,15 +7,14 @@ phase.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 
 from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import NOMINATED
 from multikueue.api.meta import Condition, find_condition, without_condition
 from multikueue.dispatch.copies.plan import Found, Plan, Running
-from multikueue.dispatch.group.group import Group
-from multikueue.dispatch.group.phases import Phase, View, has_won, phase_of, view
+from multikueue.dispatch.group.group import Case
+from multikueue.dispatch.group.phases import Phase, phase_of
 from multikueue.dispatch.handlers.doubts import with_doubts
 from multikueue.dispatch.handlers.evicting import deleted, evicted
 from multikueue.dispatch.handlers.finishing import completing, finished
@@ -35,72 +34,54 @@ from multikueue.dispatch.handlers.waiting import undispatchable, unreserved, wai
 from multikueue.dispatch.handlers.winning import admitted, readmitted, unrecorded, winner_unreachable
 
 
-class Decision(Outcome, frozen=True, kw_only=True):
-    """An outcome, with the phase that it was decided in."""
-
-    phase: Phase
-
-
-def decide(group: Group, now: datetime) -> Decision:
-    """Decide on a workload's group. Idempotent: another decision on the result changes nothing."""
-    seen = view(group, now)
-    phase = phase_of(seen)
-    outcome = HANDLERS[phase](seen)
-    if phase is not Phase.UNREADABLE and any(remote.asked is not None for remote in group.remotes):
-        outcome = _with_reads(outcome, group, now)
-    return _decision(phase, with_doubts(outcome, group, now))
+def decide(case: Case) -> Outcome:
+    """Decide on a workload. Idempotent: another decision on the result changes nothing."""
+    phase = phase_of(case)
+    outcome = HANDLERS[phase](case)
+    if phase is not Phase.UNREADABLE and any(remote.asked is not None for remote in case.remotes):
+        outcome = _with_reads(outcome, case)
+    return replace(with_doubts(outcome, case), phase=phase)
 
 
-def _decision(phase: Phase, outcome: Outcome) -> Decision:
-    return Decision(
-        phase=phase,
-        status=outcome.status,
-        desired=outcome.desired,
-        again_after=outcome.again_after,
-        events=outcome.events,
-    )
-
-
-def plan(group: Group, decision: Decision, now: datetime) -> Plan:
-    """The plan of a decision whose status is written; `group` has the workload with that status."""
-    local = group.local
-    recorded = local is None or bool(local.status.cluster_name and not group.slice.stays)
+def plan(case: Case, outcome: Outcome) -> Plan:
+    """The plan of an outcome whose status is written; `case` is that after the write."""
+    local = case.workload
+    recorded = local is None or bool(local.status.cluster_name and not case.slice.stays)
     return Plan(
         local=local,
-        attempt=group.attempt,
-        at=now,
-        desired=decision.desired,
-        choice="" if recorded else group.choice,
-        is_ready=has_won(group),
-        slice=group.slice,
-        origin=group.origin,
-        lost=frozenset(r.cluster for r in group.remotes if r.is_lost(now, group.lost_after)),
-        is_gated=group.is_preemption_sequential and not group.slice.stays,
+        attempt=case.attempt,
+        at=case.now,
+        desired=outcome.desired,
+        choice="" if recorded else case.choice,
+        is_ready=case.has_won,
+        slice=case.slice,
+        origin=case.rules.origin,
+        lost=frozenset(r.cluster for r in case.remotes if r.is_lost(case.now, case.rules.lost_after)),
+        is_gated=case.rules.is_preemption_sequential and not case.slice.stays,
     )
 
 
-def nominate(group: Group, now: datetime) -> Decision:
+def nominate(case: Case) -> Outcome:
     """The nomination alone, for Kueue's own MultiKueue, which does the rest (contract 4.3).
 
     Only `nominatedClusterNames` and our own condition with the reason change. An answer `give_back` has no effect:
     Kueue owns the quota there.
     """
-    seen = view(group, now)
-    phase = phase_of(seen)
-    if phase is not Phase.NOMINATING or seen.local.status.cluster_name or _should_give_back(group):
-        return _decision(phase, unchanged(seen))
-    outcome = nominating(replace(seen, group=replace(group, give_back_after=None)))
-    wanted = outcome.status or seen.local.status
+    phase = phase_of(case)
+    if phase is not Phase.NOMINATING or case.local.status.cluster_name or _should_give_back(case):
+        return replace(unchanged(case), phase=phase)
+    outcome = nominating(replace(case, give_back_after=None))
+    wanted = outcome.status or case.local.status
     status = replace(
-        seen.local.status,
+        case.local.status,
         nominated_cluster_names=wanted.nominated_cluster_names,
-        conditions=_with_nominated(seen.local.status.conditions, wanted.conditions),
+        conditions=_with_nominated(case.local.status.conditions, wanted.conditions),
     )
-    return _decision(phase, replace(outcome, status=status, desired=()))
+    return replace(outcome, phase=phase, status=status, desired=())
 
 
-def _should_give_back(group: Group) -> bool:
-    return group.nomination is not None and group.nomination.give_back
+def _should_give_back(case: Case) -> bool:
+    return case.nomination is not None and case.nomination.give_back
 
 
 def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, ...]) -> tuple[Condition, ...]:
@@ -112,14 +93,12 @@ def _with_nominated(conditions: tuple[Condition, ...], wanted: tuple[Condition, 
     return kept if new is None else (*kept, new)
 
 
-def _with_reads(outcome: Outcome, group: Group, now: datetime) -> Outcome:
+def _with_reads(outcome: Outcome, case: Case) -> Outcome:
     """Add a read for each job whose request got no answer, once a read can tell its result; none if `outcome`
     requests the job again, which tells it too."""
     asked_anew = {each.cluster for each in outcome.desired if isinstance(each, Running)}
-    doubtful = [
-        r for r in group.remotes if r.asked and r.is_reachable and r.job is None and r.cluster not in asked_anew
-    ]
-    later = {r.cluster: r.asked.until - now for r in doubtful if r.asked is not None and r.asked.until > now}
+    doubtful = [r for r in case.remotes if r.asked and r.is_reachable and r.job is None and r.cluster not in asked_anew]
+    later = {r.cluster: r.asked.until - case.now for r in doubtful if r.asked is not None and r.asked.until > case.now}
     reads = tuple(
         Found(cluster=r.cluster, why="it was requested, and no answer came") for r in doubtful if r.cluster not in later
     )
@@ -127,7 +106,7 @@ def _with_reads(outcome: Outcome, group: Group, now: datetime) -> Outcome:
     return replace(outcome, desired=(*outcome.desired, *reads), again_after=after)
 
 
-HANDLERS: dict[Phase, Callable[[View], Outcome]] = {
+HANDLERS: dict[Phase, Callable[[Case], Outcome]] = {
     Phase.UNREADABLE: unchanged,
     Phase.GONE: deleted,
     Phase.FINISHED: finished,

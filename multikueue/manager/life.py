@@ -275,7 +275,7 @@ class Manager:
             client=self.client,
             server=server,
             store=context.store,
-            group=context.group,
+            case=context.case,
             now=self.clock.now,
             ready=self._unready,
             namespace=namespace,

@@ -1,4 +1,4 @@
-"""The input of a decision, built from the store: a workload's group, and the fleet as one value for all workloads."""
+"""The input of a decision, built from the store: a workload's case, and the fleet as one value for all workloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.jobs.pod import PodGroup
 from multikueue.api.kinds import POD_GROUPS, PODS
 from multikueue.api.kueue.admission_checks import AdmissionCheck
-from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.slices import is_elastic
 from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind
 from multikueue.api.meta import ObjectKey
@@ -23,12 +22,13 @@ from multikueue.dispatch.group.group import (
     MAX_NOMINATED,
     NO_FLEET,
     NO_JOB,
+    Case,
     Fleet,
-    Group,
     JobState,
     Link,
     Reach,
     Remote,
+    Rules,
     attempt_of,
 )
 from multikueue.dispatch.group.slices import NO_SLICE
@@ -59,55 +59,46 @@ class Views(msgspec.Struct, frozen=True):
 
     store: Store
 
-    def group(
+    def case(
         self,
         key: ObjectKey,
-        local: Workload | None,
+        workload: Workload | None,
+        rules: Rules,
         *,
-        origin: str,
-        lost_after: timedelta,
         copy_retention: timedelta = timedelta(),
-        is_preemption_sequential: bool = False,
-        may_others_evict: bool = False,
-        should_redo_admission: bool = True,
-        compatibility: Compatibility = NEWEST,
-    ) -> Group:
-        """The input of the decision on one workload. `local` may be ahead of the cache by the write to come.
-        `may_others_evict`: a Kueue beside us does."""
-        if self.store.slices is not None and local is not None:
-            local = self.store.slices.as_asked(local)
-        check = self.store.multikueue_check(local) if local else None
-        job = self.store.local_job(local) if local else None
-        attempt = attempt_of(local) if local else ""
-        of = self._of(key, local)
+    ) -> Case:
+        """All that is known of one workload."""
+        store = self.store
+        if store.slices is not None and workload is not None:
+            workload = store.slices.as_asked(workload)
+        check = store.multikueue_check(workload) if workload else None
+        job = store.local_job(workload) if workload else None
+        attempt = attempt_of(workload) if workload else ""
+        of = self._of(key, workload)
         fleet = self._fleet(check, of.job, key.namespace)
-        may_be_anywhere = may_others_evict and local is not None and local.condition(EVICTED) is not None
+        may_be_anywhere = rules.may_others_evict and workload is not None and workload.condition(EVICTED) is not None
         concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere)
         remotes = tuple(self._seen(of, name, fleet) for name in concerned)
-        over = local is not None and local.has(FINISHED)
-        return Group(
+        over = workload is not None and workload.has(FINISHED)
+        return Case(
+            now=store.now(),
             key=key,
-            local=local,
-            is_unreadable=key in self.store.workloads.unreadable,
+            workload=workload,
+            rules=rules,
+            is_unreadable=key in store.workloads.unreadable,
             check=check.metadata.name if check else "",
             remotes=remotes,
             fleet=fleet,
-            problem=self._problem(local, job) if local else "",
+            problem=self._problem(workload, job) if workload else "",
             may_copy_job=job is not None and self._may_be_copied(job, key.name),
-            is_job_finished=local is not None and job is not None and self._is_over(local, job, remotes),
-            choice=self.store.plans.choice(key, attempt),
-            opening=self.store.plans.opening(key, attempt) if is_preemption_sequential else "",
-            slice=self.store.slices.of(key, local, is_job_running=over and self._is_running(job))
-            if self.store.slices is not None
+            is_job_finished=workload is not None and job is not None and self._is_over(workload, job, remotes),
+            choice=store.plans.choice(key, attempt),
+            opening=store.plans.opening(key, attempt) if rules.is_preemption_sequential else "",
+            slice=store.slices.of(key, workload, is_job_running=over and self._is_running(job))
+            if store.slices is not None
             else NO_SLICE,
-            origin=origin,
-            lost_after=lost_after,
-            copy_retention=timedelta() if local is not None and self._is_leaving(local) else copy_retention,
-            is_preemption_sequential=is_preemption_sequential,
+            copy_retention=timedelta() if workload is not None and self._is_leaving(workload) else copy_retention,
             may_be_anywhere=may_be_anywhere,
-            wins_by=self.store.wins_by(),
-            should_redo_admission=should_redo_admission,
-            compatibility=compatibility,
         )
 
     def _is_leaving(self, local: Workload) -> bool:
@@ -115,15 +106,15 @@ class Views(msgspec.Struct, frozen=True):
         winner = self.store.workers.get(local.status.cluster_name or "")
         return winner is not None and bool(winner.leaving)
 
-    def widened(self, group: Group, clusters: Iterable[str]) -> Group:
-        """The group with these clusters of its fleet added."""
-        known, fleet = {remote.cluster for remote in group.remotes}, group.fleet
+    def widened(self, case: Case, clusters: Iterable[str]) -> Case:
+        """The case with these clusters of its fleet added."""
+        known, fleet = {remote.cluster for remote in case.remotes}, case.fleet
         more = [name for name in clusters if name in fleet.order and name not in known]
         if not more:
-            return group
-        of = self._of(group.key, group.local)
-        found = (*group.remotes, *(self._seen(of, name, fleet) for name in more))
-        return replace(group, remotes=tuple(sorted(found, key=lambda remote: fleet.place(remote.cluster))))
+            return case
+        of = self._of(case.key, case.workload)
+        found = (*case.remotes, *(self._seen(of, name, fleet) for name in more))
+        return replace(case, remotes=tuple(sorted(found, key=lambda remote: fleet.place(remote.cluster))))
 
     def shown(self, name: str, kind: str, namespace: str) -> contract.Worker:
         """The strategy's view of a worker, for all jobs of a kind in a namespace."""

@@ -28,7 +28,7 @@ def test_each_workload_gets_quota(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_decisions_are_about_three_stages_of_a_workload() -> None:
-    phases = [micro.decided(group).phase.name for group in micro._groups()]
+    phases = [micro.decided(case).phase.name for case in micro._cases()]
     assert phases == ["NOMINATING", "NOMINATING", "ADMITTED"]
 
 

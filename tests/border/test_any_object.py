@@ -16,6 +16,7 @@ from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.dispatch.decide import decide
+from multikueue.dispatch.group.group import Rules
 from multikueue.kube.decode import list_of
 from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
@@ -233,8 +234,7 @@ def outcome(store: Store) -> tuple[Any, ...]:
         encode(engine.view.local_queue_status(queue.key, NOW))
     for waits in store.workloads:
         encode(engine.scheduler.reservation(waits.key))
-    group = Views(store).group(GOING, store.workloads.get(GOING), origin="multikueue", lost_after=timedelta(minutes=15))
-    decision = decide(group, NOW)
+    decision = decide(Views(store).case(GOING, store.workloads.get(GOING), Rules()))
     return encode(engine.scheduler.reservation(INNOCENT)), decision
 
 

@@ -1,4 +1,4 @@
-"""Groups for the decision tests: a local workload and what its workers hold."""
+"""Cases for the decision tests: a local workload and what its workers hold."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from multikueue.api.meta import encode, render_time
 from multikueue.dispatch.copies.actions import Action
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.copies.preemption_gates import GATE
-from multikueue.dispatch.decide import Decision, decide, plan
-from multikueue.dispatch.group.group import Asked, Fleet, Group, JobState, Link, Reach, Remote, Unfit, attempt_of
-from multikueue.dispatch.group.phases import choose
+from multikueue.dispatch.decide import decide, plan
+from multikueue.dispatch.group.group import Asked, Case, Fleet, JobState, Link, Reach, Remote, Rules, Unfit, attempt_of
+from multikueue.dispatch.handlers.outcome import Outcome
 from multikueue.dispatch.nomination.request import nomination_request
 from multikueue.dispatch.strategy_call import LoadedStrategy, NominationResult, again_at, call_strategy
 from multikueue.errors import StrategyError
@@ -116,12 +116,17 @@ def away(remote: Remote, *, since: datetime = NOW, reach: Reach = Reach.ISOLATED
     return but(remote, reach=reach, since=since)
 
 
-def group(local: WorkloadBuilder | None, *remotes: Remote, **more: Any) -> Group:
-    settings: dict[str, Any] = {"check": CHECK, "lost_after": timedelta(minutes=15)} | more
+def case_of(local: WorkloadBuilder | None, *remotes: Remote, now: datetime = NOW, **more: Any) -> Case:
+    """A case with what is known besides: fields of it, or of its rules."""
+    rules = Rules(**{name: more.pop(name) for name in RULES & more.keys()})
+    known: dict[str, Any] = {"check": CHECK} | more
+    workers = known.get("fleet") or tuple(shown(remote) for remote in remotes if remote.is_configured)
+    known["fleet"] = Fleet(workers)
     built = local.build() if local else None
-    workers = settings.get("fleet") or tuple(shown(remote) for remote in remotes if remote.is_configured)
-    settings["fleet"] = Fleet(workers)
-    return Group(key=pending().build().key, local=built, remotes=remotes, **settings)
+    return Case(now=now, key=pending().build().key, workload=built, remotes=remotes, rules=rules, **known)
+
+
+RULES = set(Rules.__struct_fields__)
 
 
 def shown(remote: Remote) -> ShownWorker:
@@ -133,38 +138,37 @@ def unusable(name: str, why: str) -> ShownWorker:
     return ShownWorker(name=name, usable=not why, why=why)
 
 
-class Decided(Decision, frozen=True, kw_only=True):
-    """A decision with what the outboxes do then, all of them at once."""
+class Decided(Outcome, frozen=True, kw_only=True):
+    """An outcome with what the outboxes do then, all of them at once."""
 
     actions: tuple[Action, ...]
 
 
 def decided(local: WorkloadBuilder | None, *remotes: Remote, now: datetime = NOW, **more: Any) -> Decided:
-    return carried_out(with_nomination(choose(group(local, *remotes, **more)), now), now)
+    return carried_out(with_nomination(case_of(local, *remotes, now=now, **more)))
 
 
-def carried_out(seen: Group, now: datetime) -> Decided:
-    decision = decide(seen, now)
-    written = seen.local
-    if written is not None and decision.status is not None:
-        written = msgspec.structs.replace(written, status=decision.status)
-    made = plan(replace(seen, local=written), decision, now)
-    actions = tuple(action for remote in seen.remotes for action in effects(made, remote, now))
-    return Decided(**{name: getattr(decision, name) for name in decision.__struct_fields__}, actions=actions)
+def carried_out(case: Case) -> Decided:
+    outcome, after = decide(case), case
+    if case.workload is not None and outcome.status is not None:
+        after = case.after(msgspec.structs.replace(case.workload, status=outcome.status))
+    made = plan(after, outcome)
+    actions = tuple(action for remote in case.remotes for action in effects(made, remote, case.now))
+    return Decided(**{name: getattr(outcome, name) for name in outcome.__struct_fields__}, actions=actions)
 
 
 EVERYWHERE = LoadedStrategy("everywhere", Everywhere())
 
 
-def with_nomination(seen: Group, now: datetime = NOW, *, by: LoadedStrategy = EVERYWHERE) -> Group:
-    """The group with the result of its strategy, as the reconcile of the workload has it."""
-    request = nomination_request(seen, now)
+def with_nomination(seen: Case, *, by: LoadedStrategy = EVERYWHERE) -> Case:
+    """The case with the result of its strategy, as the reconcile of the workload has it."""
+    request = nomination_request(seen)
     if request is None:
         return replace(seen, nomination_result=None)
     try:
         nomination = call_strategy(by.strategy, request.workload, request.fleet)
     except StrategyError as error:
-        again = now + timedelta(seconds=30)
+        again = seen.now + timedelta(seconds=30)
         return replace(
             seen,
             nomination_result=NominationResult(request=request, by=by, problem=str(error), failures=1, again_at=again),
@@ -172,7 +176,7 @@ def with_nomination(seen: Group, now: datetime = NOW, *, by: LoadedStrategy = EV
     return replace(
         seen,
         nomination_result=NominationResult(
-            request=request, by=by, nomination=nomination, again_at=again_at(nomination, now)
+            request=request, by=by, nomination=nomination, again_at=again_at(nomination, seen.now)
         ),
     )
 

@@ -21,11 +21,10 @@ from tests.dispatch.builders import (
     admitted_copy,
     away,
     but,
-    carried_out,
+    case_of,
     check_of,
     copy,
     decided,
-    group,
     pending,
     remote_job,
     reserved,
@@ -120,11 +119,6 @@ def test_a_workload_that_cannot_be_read_is_left_as_it_is(local: WorkloadBuilder 
     assert decision.status == (local.build().status if local else None)
 
 
-def test_the_decision_does_not_choose() -> None:
-    decision = carried_out(group(reserved().nominated("w1"), worker("w1", admitted_copy())), NOW)
-    assert (decision.phase, told(decision)) == (Phase.NOMINATING, [])
-
-
 def test_a_job_that_is_not_wanted_any_more_is_looked_for_once_it_cannot_come_any_more() -> None:
     asked = but(worker("w1"), asked=ATTEMPT, until=NOW + timedelta(seconds=70))
     local = reserved().evicted()
@@ -157,7 +151,7 @@ def test_the_decision_taken_is_at_rest(
     first = decided(local, *remotes)
     if local is None or first.status is None:
         return
-    settled = replace(group(local, *remotes), local=with_status(local.build(), first.status))
-    second = decide(with_nomination(settled), NOW)
-    again = decide(with_nomination(replace(settled, local=with_status(settled.local, second.status))), NOW)
+    settled = replace(case_of(local, *remotes), workload=with_status(local.build(), first.status))
+    second = decide(with_nomination(settled))
+    again = decide(with_nomination(replace(settled, workload=with_status(settled.workload, second.status))))
     assert again.status == second.status

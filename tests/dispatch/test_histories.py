@@ -28,9 +28,9 @@ from multikueue.dispatch.copies.actions import (
 )
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.decide import decide, plan
-from multikueue.dispatch.group.group import Asked, Group, Link, Reach, Remote
+from multikueue.dispatch.group.group import Asked, Case, Link, Reach, Remote, Rules
 from multikueue.dispatch.group.group import Fleet as GroupFleet
-from multikueue.dispatch.group.phases import Phase, choose
+from multikueue.dispatch.group.phases import Phase
 from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.dispatch.strategy_call import LoadedStrategy, NominationResult
 from multikueue.strategy import Fleet, Nomination, Strategy
@@ -89,29 +89,28 @@ class World:
 
     # The manager.
 
-    def group(self) -> Group:
+    def case(self) -> Case:
         remotes = tuple(self._remote(name, side) for name, side in self.sides.items())
-        group = Group(
+        case = Case(
             key=pending().build().key,
-            local=self.local,
+            now=self.now,
+            workload=self.local,
+            rules=Rules(lost_after=LOST_AFTER),
             check=CHECK,
             remotes=remotes,
             fleet=GroupFleet(tuple(map(shown, remotes))),
-            lost_after=LOST_AFTER,
         )
-        group = replace(group, is_job_finished=self._is_told(group))
+        case = replace(case, is_job_finished=self._is_told(case))
         attempt, choice = self.choice
         return (
-            replace(group, choice=choice, nomination_result=self.nomination_result)
-            if attempt == group.attempt
-            else group
+            replace(case, choice=choice, nomination_result=self.nomination_result) if attempt == case.attempt else case
         )
 
-    def _is_told(self, group: Group) -> bool:
+    def _is_told(self, case: Case) -> bool:
         """Whether the jobs controller has copied a result: of the winner, or of the job of this attempt."""
         winner = self.local.status.cluster_name if self.local else None
         ended = {name: side for name, side in self.sides.items() if side.finished}
-        return winner in ended or any(group.is_current(side.seen_job) for side in ended.values())
+        return winner in ended or any(case.is_current(side.seen_job) for side in ended.values())
 
     def _remote(self, name: str, side: Side) -> Remote:
         return Remote(
@@ -129,17 +128,18 @@ class World:
 
     def manage(self) -> None:
         """One look: write the status, then perform the actions, of which any may fail or lose its answer."""
-        group = with_nomination(choose(self.group()), self.now, by=self.strategy)
-        self.choice, self.nomination_result = (group.attempt, group.choice), group.nomination_result
-        decision = decide(group, self.now)
+        case = with_nomination(self.case(), by=self.strategy)
+        self.choice, self.nomination_result = (case.attempt, case.chosen), case.nomination_result
+        decision = decide(case)
         self.phases.add((self.phase, decision.phase))
         self.phase = decision.phase
         if decision.again_after is not None and decision.again_after <= timedelta():
             assert decision.status not in (None, self.local and self.local.status), "at once, and nothing changes"
         if self.local is not None and decision.status is not None:
             self.local = msgspec.structs.replace(self.local, status=decision.status)
-        made = plan(replace(group, local=self.local), decision, self.now)
-        for remote in self.group().remotes:
+        after = case.after(self.local) if self.local is not None else case
+        made = plan(after, decision)
+        for remote in self.case().remotes:
             for action in effects(made, remote, self.now):
                 self.perform(action)
 
@@ -218,9 +218,9 @@ class World:
             return
         if not local.has(QUOTA_RESERVED):
             self.reserve()
-        elif local.has(EVICTED) and self.group().is_job_finished:
+        elif local.has(EVICTED) and self.case().is_job_finished:
             self.local = dataclasses.replace(pending(), value=local).finished(at=self.now).build()
-        elif local.has(EVICTED) and not is_holding(self.group(), self.now):
+        elif local.has(EVICTED) and not is_holding(self.case()):
             freed = (
                 dataclasses.replace(pending(), value=local).unreserved(at=self.now).check(CHECK, at=self.now).build()
             )

@@ -9,18 +9,18 @@ import msgspec
 import pytest
 
 from multikueue.api.kueue.workload import NOMINATED, WorkloadStatus
-from multikueue.dispatch.decide import Decision, nominate
+from multikueue.dispatch.decide import nominate
 from multikueue.dispatch.group.group import Reach, Remote
+from multikueue.dispatch.handlers.outcome import Outcome
 from multikueue.dispatch.strategy_call import LoadedStrategy
 from multikueue.strategy import Fleet, Nomination, Workload
-from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
-from tests.dispatch.builders import BOTH, EVERYWHERE, away, group, pending, reserved, with_nomination, won, worker
+from tests.dispatch.builders import BOTH, EVERYWHERE, away, case_of, pending, reserved, with_nomination, won, worker
 
 
-def nominated(local: WorkloadBuilder | None, *remotes: Remote, by: Any = None) -> Decision:
+def nominated(local: WorkloadBuilder | None, *remotes: Remote, by: Any = None) -> Outcome:
     strategy = LoadedStrategy("mine", by) if by else EVERYWHERE
-    return nominate(with_nomination(group(local, *remotes), by=strategy), NOW)
+    return nominate(with_nomination(case_of(local, *remotes), by=strategy))
 
 
 class Says:
@@ -40,7 +40,7 @@ def test_who_is_nominated_is_all_that_changes() -> None:
     assert decision.desired == ()
 
 
-def but_for_names(decision: Decision) -> WorkloadStatus:
+def but_for_names(decision: Outcome) -> WorkloadStatus:
     assert decision.status is not None
     return msgspec.structs.replace(decision.status, nominated_cluster_names=())
 

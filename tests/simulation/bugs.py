@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
-from functools import partial
 from math import ceil
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -37,7 +36,7 @@ from multikueue.controllers.workloads import jobs, status_writes, workloads
 from multikueue.dispatch import decide
 from multikueue.dispatch.copies import plan
 from multikueue.dispatch.group import group, phases
-from multikueue.dispatch.group.group import Group, Remote
+from multikueue.dispatch.group.group import Case, Remote
 from multikueue.dispatch.handlers import (
     doubts,
     evicting,
@@ -157,15 +156,14 @@ def the_winner_is_not_sticky() -> Iterator[None]:
     """Whoever admitted first wins, whatever was recorded."""
 
     def make(real: Any) -> Any:
-        def find_winner(seen: Group) -> Remote | None:
-            admitted = [
-                r for r in seen.remotes if r.is_reachable and r.has_taken(seen.wins_by) and seen.is_current(r.workload)
-            ]
-            return min(admitted, key=partial(phases._taken_at, seen.wins_by), default=None) or real(seen)
+        def winner(seen: Case) -> Remote | None:
+            by, attempt = seen.rules.wins_by, seen.attempt
+            admitted = [r for r in seen.remotes if r.is_reachable and r.has_taken(by) and seen.is_current(r.workload)]
+            return (min(admitted, key=seen._taken_at, default=None) if attempt else None) or real.func(seen)
 
-        return find_winner
+        return property(winner)
 
-    with replaced(phases, "find_winner", make):
+    with replaced(group.Case, "winner", make):
         yield
 
 
@@ -225,7 +223,7 @@ def the_round_is_kept_in_memory() -> Iterator[None]:
 @bug(caught_by=0, within=5)
 def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
     def make(real: Any) -> Any:
-        def admitted(v: phases.View) -> Any:
+        def admitted(v: Case) -> Any:
             decision = real(v)
             if not v.has_won and any(isinstance(each, plan.Running) for each in decision.desired):
                 return replace(decision, status=winning.status_of_win(v))
@@ -240,7 +238,7 @@ def the_check_is_ready_before_the_job_is_there() -> Iterator[None]:
 @bug(caught_by=4, within=5)
 def the_workload_finishes_before_its_job() -> Iterator[None]:
     def make(real: Any) -> Any:
-        return lambda v: real(replace(v, group=replace(v.group, is_job_finished=True)))
+        return lambda v: real(replace(v, is_job_finished=True))
 
     with replaced(finishing, "completing", make), _handlers():
         yield
@@ -393,7 +391,7 @@ def results_are_not_brought_home() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda self, remote: () if self.adapter.finished(remote) is not None else real(self, remote)
 
-    with replaced(case.Case, "copied_status", make):
+    with replaced(case.JobCase, "copied_status", make):
         yield
 
 
@@ -481,8 +479,8 @@ def a_worker_is_quoted_at_any_length() -> Iterator[None]:
 @bug(caught_by=857, within=858, row=6)
 def a_worker_dates_its_word_as_it_likes() -> Iterator[None]:
     def make(_real: Any) -> Any:
-        def stuck(v: phases.View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
-            said = [c for r in v.group.remotes if r.cluster in wanted and (c := nominating._inadmissible(r))]
+        def stuck(v: Case, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
+            said = [c for r in v.remotes if r.cluster in wanted and (c := nominating._inadmissible(r))]
             due = [c.last_transition_time + nominating.STUCK_AFTER for c in said if c.last_transition_time is not None]
             return "", min((at - v.now for at in due if at > v.now), default=None)
 
@@ -560,9 +558,9 @@ def a_server_may_ask_for_any_patience() -> Iterator[None]:
 @bug(caught_by=41, within=42, row=5)
 def a_job_is_removed_when_its_check_is() -> Iterator[None]:
     def make(real: Any) -> Any:
-        return lambda group: real(group) if group.check_state is not None else ""
+        return property(lambda seen: real.func(seen) if seen.check_state is not None else "")
 
-    with replaced(phases, "recorded_winner", make):
+    with replaced(group.Case, "recorded_winner", make):
         yield
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.group import Case, Rules
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import Key, Queue
@@ -83,5 +81,5 @@ def local() -> WorkloadBuilder:
     return workload("wl").queue("main").request(cpu=1).owner_job("job").reserved("cq").check("mk")
 
 
-def grouped(store: Store) -> Group:
-    return Views(store).group(KEY, store.workloads.get(KEY), origin="multikueue", lost_after=timedelta(minutes=15))
+def case_in(store: Store) -> Case:
+    return Views(store).case(KEY, store.workloads.get(KEY), Rules())

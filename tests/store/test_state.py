@@ -22,7 +22,7 @@ from multikueue.testing import (
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.jobs import places
 from tests.jobs.builders import workload_of
-from tests.store.known import KEY, Noted, grouped, local, stored
+from tests.store.known import KEY, Noted, case_in, local, stored
 
 
 def test_a_placement_without_a_namespace_is_one_in_ours() -> None:
@@ -97,7 +97,7 @@ def test_a_job_that_still_says_where_it_ran_is_neither_over_here_nor_copied() ->
         )
         meta = job("job").queue("main").version(version).value.metadata
         store.jobs.upsert(msgspec.structs.replace(marked, metadata=meta))
-        assert grouped(store).may_copy_job is expected
+        assert case_in(store).may_copy_job is expected
 
 
 def test_what_has_ended_is_packed_and_wakes_nobody_when_it_is_seen_again() -> None:

@@ -21,7 +21,7 @@ from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.api.multikueue.ocm import Placement
 from multikueue.api.multikueue.profiles import ClusterProfile
 from multikueue.dispatch.copies.plan import Absent, Plan
-from multikueue.dispatch.group.group import Asked
+from multikueue.dispatch.group.group import Asked, Rules
 from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import Adapters
@@ -54,7 +54,7 @@ from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.builders import with_status
 from tests.jobs.kinds.pods.builders import member
 from tests.quota.builders import claim_template, claiming, device_class, devices
-from tests.store.known import KEY, Noted, grouped, local, not_seen_yet, stored
+from tests.store.known import KEY, Noted, case_in, local, not_seen_yet, stored
 
 
 def noted_by(change: Callable[[Store], None]) -> list[str]:
@@ -220,24 +220,24 @@ def test_a_job_is_copied_once_it_is_stopped_wholly() -> None:
     store, noted = stored()
     submitted = job("job").queue("main").suspended().managed_by()
     store.jobs.upsert(submitted.annotations({STOPPING_ANNOTATION: "true"}).version(2).build())
-    assert not grouped(store).may_copy_job
+    assert not case_in(store).may_copy_job
     noted.keys.clear()
     store.jobs.upsert(submitted.version(3).build())
-    assert grouped(store).may_copy_job
+    assert case_in(store).may_copy_job
     assert noted.keys == ["job job", "workload wl"], "its generation says nothing of that"
 
 
 def test_a_job_that_others_manage_is_a_problem() -> None:
     store, _ = stored()
     store.jobs.upsert(job("job").queue("main").managed_by("example.com/other").version(9).build())
-    assert grouped(store).problem.startswith("The owner is not managed by Kueue: Expecting spec.managedBy to be")
+    assert case_in(store).problem.startswith("The owner is not managed by Kueue: Expecting spec.managedBy to be")
 
 
 def test_an_owner_of_an_unknown_kind_is_a_problem() -> None:
     store, _ = stored()
     stranger = workload("wl").owned_by(api_version="example.com/v1", kind="Thing", name="t", uid="u").check("mk")
     store.workloads.upsert(stranger.version(9).build())
-    assert grouped(store).problem == 'No multikueue adapter found for owner kind "example.com/v1, Kind=Thing"'
+    assert case_in(store).problem == 'No multikueue adapter found for owner kind "example.com/v1, Kind=Thing"'
 
 
 def test_a_remote_job_wakes_its_workload_and_the_local_job() -> None:
@@ -591,7 +591,7 @@ def test_a_group_is_the_job_of_the_workload_that_all_its_members_own() -> None:
     assert known.owner(made) == JobKey("PodGroup", "default", "g")
     assert isinstance(found, PodGroup)
     assert known.owned(found) == (made,)
-    assert Views(known).group(made.key, made, origin="multikueue", lost_after=timedelta(0)).problem == ""
+    assert Views(known).case(made.key, made, Rules()).problem == ""
 
 
 def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
@@ -628,7 +628,7 @@ def test_the_workload_of_a_stateful_set_is_its_own_and_that_of_the_group_of_its_
     assert known.owner(made) == JobKey("StatefulSet.apps", "default", "g")
     assert known.local_job(made) is owner
     assert known.owned(owner) == known.owned(group) == (made,)
-    assert Views(known).group(made.key, made, origin="multikueue", lost_after=timedelta(0)).problem == ""
+    assert Views(known).case(made.key, made, Rules()).problem == ""
     assert [key for key in noted.keys if key.startswith("job")] == ["job g", f"job {made.metadata.name}"]
 
 

@@ -11,13 +11,13 @@ import msgspec
 
 from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.copy_retention import copy_retention
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
-from multikueue.dispatch.decide import Decision
-from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.group import Case, Rules
+from multikueue.dispatch.handlers.outcome import Outcome
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
@@ -73,7 +73,7 @@ class WorkQueues:
         return (*fixed, self.cluster_queues, self.local_queues, self.cohorts)
 
 
-OnDecision = Callable[[Group, Decision], None]
+OnDecision = Callable[[Case, Outcome], None]
 
 
 class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,17 +131,21 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
     def lost_after(self) -> timedelta:
         return self.settings.dispatch.worker_lost_timeout
 
-    def group(self, key: ObjectKey, local: Workload | None) -> Group:
-        """All inputs of the decision on that workload."""
-        retention = copy_retention(local, self.store.local_job, self.settings.retention) if local else timedelta()
-        return self.views.group(
-            key,
-            local,
-            origin=self.origin,
-            lost_after=self.lost_after,
-            copy_retention=retention,
-            is_preemption_sequential=self.settings.dispatch.orchestrated_preemption,
+    @property
+    def rules(self) -> Rules:
+        """The settings that decisions read."""
+        dispatch = self.settings.dispatch
+        return Rules(
+            origin=dispatch.origin,
+            lost_after=dispatch.worker_lost_timeout,
+            wins_by=ADMITTED if dispatch.wait_for_admitted else QUOTA_RESERVED,
+            is_preemption_sequential=dispatch.orchestrated_preemption,
             may_others_evict="quota" not in self.settings.settings.roles,
-            should_redo_admission=self.settings.dispatch.redo_admission,
+            should_redo_admission=dispatch.redo_admission,
             compatibility=Compatibility.of(self.settings.quota.compatibility),
         )
+
+    def case(self, key: ObjectKey, workload: Workload | None) -> Case:
+        """All that is known of that workload."""
+        retention = copy_retention(workload, self.store.local_job, self.settings.retention) if workload else timedelta()
+        return self.views.case(key, workload, self.rules, copy_retention=retention)

@@ -30,7 +30,7 @@ from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.foreign import excerpt
-from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.group import Case
 from multikueue.dispatch.nomination.give_back import give_back_after_of
 from multikueue.dispatch.nomination.request import nomination_request
 from multikueue.dispatch.strategy_call import (
@@ -106,30 +106,30 @@ class Strategies:
     _loaders: dict[str, DeadlinePool[LoadedStrategy | str]] = field(default_factory=dict)
     _loading: dict[tuple[str, str], _Loading] = field(default_factory=dict)
 
-    def with_nomination(self, group: Group, now: datetime) -> Group:
-        """The group with its strategy's nomination, if it needs one. The decision on it must use the same `now`: a
+    def with_nomination(self, case: Case) -> Case:
+        """The case with its strategy's nomination, if it needs one. The decision on it must use the same `now`: a
         moment later the time of the next call may have come, and that call would be missed."""
-        group = self._with_last_result(group)
-        request = nomination_request(group, now)
+        case = self._with_last_result(case)
+        request = nomination_request(case)
         if request is None:
-            self.forget(group.key)
-            return replace(group, nomination_result=None) if group.nomination_result is not None else group
-        assert group.local is not None
+            self.forget(case.key)
+            return replace(case, nomination_result=None) if case.nomination_result is not None else case
+        assert case.workload is not None
         try:
-            by = self._choose(group.local, self.store.checks.get(ObjectKey("", group.check)))
+            by = self._choose(case.workload, self.store.checks.get(ObjectKey("", case.check)))
         except _NotYet as wait:
-            wait.loading.waiting.add(group.key)
-            return group
+            wait.loading.waiting.add(case.key)
+            return case
         except ConfigurationError as error:
-            self._running.pop(group.key, None)
-            return self._record(group, NominationResult(request=request, problem=excerpt(str(error))))
+            self._running.pop(case.key, None)
+            return self._record(case, NominationResult(request=request, problem=excerpt(str(error))))
         if PLACEMENTS in by.reads:
-            request = self._with_placement(request, group.local, by)
-        return self._call(group, request, by)
+            request = self._with_placement(request, case.workload, by)
+        return self._call(case, request, by)
 
-    def ignored_placement(self, group: Group) -> str:
+    def ignored_placement(self, case: Case) -> str:
         """Why the Placement that the workload or its job names has no effect; empty if it has one, or none is named."""
-        by, local = group.nomination_result.by if group.nomination_result is not None else None, group.local
+        by, local = case.nomination_result.by if case.nomination_result is not None else None, case.workload
         if by is None or local is None or PLACEMENTS not in by.reads or self.settings.dispatch.workload_placements:
             return ""
         if not self.store.has_placement(local):
@@ -259,34 +259,34 @@ class Strategies:
 
     # The call.
 
-    def _call(self, group: Group, request: NominationRequest, by: LoadedStrategy) -> Group:
-        last = group.nomination_result
+    def _call(self, case: Case, request: NominationRequest, by: LoadedStrategy) -> Case:
+        last = case.nomination_result
         if last is not None and last.is_valid_for(request, by):
-            return group
+            return case
         if not by.is_ours:
-            self._call_in_thread(group, request, by)
-            return group
-        self._running.pop(group.key, None)
+            self._call_in_thread(case, request, by)
+            return case
+        self._running.pop(case.key, None)
         outcome: Nomination | Exception
         try:
             outcome = call_strategy(by.strategy, request.workload, request.fleet)
         except StrategyError as error:
             outcome = error
-        return self._record(group, self._result_of(request, by, outcome, last))
+        return self._record(case, self._result_of(request, by, outcome, last))
 
-    def _with_last_result(self, group: Group) -> Group:
-        """The group with the last result of its strategy in this attempt."""
-        attempt, result = self._results.get(group.key, ("", None))
-        return self._with_result(group, result) if result is not None and attempt == group.attempt else group
+    def _with_last_result(self, case: Case) -> Case:
+        """The case with the last result of its strategy in this attempt."""
+        attempt, result = self._results.get(case.key, ("", None))
+        return self._with_result(case, result) if result is not None and attempt == case.attempt else case
 
-    def _record(self, group: Group, result: NominationResult) -> Group:
-        self._results[group.key] = group.attempt, result
-        return self._with_result(group, result)
+    def _record(self, case: Case, result: NominationResult) -> Case:
+        self._results[case.key] = case.attempt, result
+        return self._with_result(case, result)
 
-    def _with_result(self, group: Group, result: NominationResult) -> Group:
+    def _with_result(self, case: Case, result: NominationResult) -> Case:
         strategy = result.by.strategy if result.by is not None else None
         return replace(
-            group,
+            case,
             nomination_result=result,
             give_back_after=give_back_after_of(strategy, self.settings.dispatch.give_back_after),
         )
@@ -295,13 +295,13 @@ class Strategies:
         """Drops the result for a workload that needs no nomination."""
         self._results.pop(key, None)
 
-    def _call_in_thread(self, group: Group, request: NominationRequest, by: LoadedStrategy) -> None:
+    def _call_in_thread(self, case: Case, request: NominationRequest, by: LoadedStrategy) -> None:
         """Calls a third-party strategy in a thread, one call at a time per workload. It gets a copy of the request,
         because it may change it.
 
         A result that comes after another strategy was chosen is dropped.
         """
-        key, attempt = group.key, group.attempt
+        key, attempt = case.key, case.attempt
         if self._running.get(key) is by:
             return
         copied = deepcopy(request)

@@ -27,7 +27,7 @@ from multikueue.controllers.serving.certificate import keep_certificate
 from multikueue.controllers.serving.names import MANAGED_BY
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.webhooks import Service, names_of
-from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.group import Case
 from multikueue.dispatch.nomination.prospects import prospects
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
 from multikueue.kube.cluster_client import ClusterClient
@@ -211,13 +211,13 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     """Reconciles the visibility API of one manager cluster, and answers it.
 
     `service` is the Service in front of us; `namespace` holds the Secret with the certificate. `ready` returns why the
-    queues are not known yet, None when they are. `group` returns the group of a workload; `reads` asks workers.
+    queues are not known yet, None when they are. `case` returns the case of a workload; `reads` asks workers.
     """
 
     client: ClusterClient
     server: Server
     store: Store
-    group: Callable[[ObjectKey, Workload], Group]
+    case: Callable[[ObjectKey, Workload], Case]
     now: Callable[[], datetime]
     ready: Callable[[], str | None]
     namespace: str
@@ -291,7 +291,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         workload = self._workload(request)
         found = explain(self.store.engine.view, request.key, self.now())
         waits = workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and not workload.has(FINISHED)
-        return explanation(request, found, prospects(self.group(request.key, workload)) if waits else ())
+        return explanation(request, found, prospects(self.case(request.key, workload)) if waits else ())
 
     def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:
         view = self.store.engine.view

@@ -7,7 +7,7 @@ quota to Kueue, `Nominations` only names the workers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -24,7 +24,6 @@ from multikueue.api.kueue.workload import (
     FITS_NO_WORKER,
     OWNER_NOT_FOUND,
     QUOTA_RESERVED,
-    REPLACES_ANNOTATION,
     Finish,
     ReclaimablePod,
     RequeueState,
@@ -42,12 +41,12 @@ from multikueue.controllers.reconcile.copy_retention import copy_retention_probl
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.jobs import release
 from multikueue.dispatch.copies.effects import effects
-from multikueue.dispatch.decide import Decision, decide, nominate, plan
+from multikueue.dispatch.decide import decide, nominate, plan
 from multikueue.dispatch.group import fit
-from multikueue.dispatch.group.group import Group, Remote
-from multikueue.dispatch.group.phases import Phase, choose, phase_of, view
+from multikueue.dispatch.group.group import Case, Remote
+from multikueue.dispatch.group.phases import Phase, phase_of
 from multikueue.dispatch.handlers.evicting import HELD_UP_AFTER, is_holding
-from multikueue.dispatch.handlers.outcome import sooner
+from multikueue.dispatch.handlers.outcome import Outcome, sooner
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.kinds.batch_job.slices import freed
 from multikueue.jobs.kinds.pods.members import replaceable
@@ -77,33 +76,32 @@ class Workloads(msgspec.Struct, frozen=True):
             return self._set_aside(local)
         if local is None:
             return _gone(self.context, key)
-        group, job, now = self.context.group(key, local), self.context.store.local_job(local), self.context.now()
-        step = self._step(local, job, group, now)
+        case, job = self.context.case(key, local), self.context.store.local_job(local)
+        step = self._step(case, job)
         if step.status is not local.status:
-            group = self.context.group(key, replace(local, status=step.status))
-        group, decision = _decide_and_record(self.context, group, now)
-        status = decision.status or step.status
+            case = self.context.case(key, replace(local, status=step.status))
+        case, outcome = _decide_and_record(self.context, case)
+        status = outcome.status or step.status
         if not local.has("Finished"):
             reasons = self.context.store.engine.reasons
-            status = lifecycle.synchronise_admitted(status, local.metadata.generation, now, reasons)
+            status = lifecycle.synchronise_admitted(status, local.metadata.generation, case.now, reasons)
         written = await self._write(local, status, should_deactivate=step.should_deactivate)
-        _record_events(self.context, local, (*step.events, *self._misread(local, job), *decision.events))
-        group = _as_written(group, written)
-        _keep(self.context, group, decision)
+        _record_events(self.context, local, (*step.events, *self._misread(local, job), *outcome.events))
+        case = case.after(written)
+        _keep(self.context, case, outcome)
         waits = await self._release(local)
         await self._follow_class(local)
-        if written is not local:
-            job, now = self.context.store.local_job(written), self.context.now()
-            step = self._step(written, job, group, now)
-            if self._has_moved_on(group, step, decision, now):
-                return AGAIN
-        return Result(again_after=sooner(step.again_after, decision.again_after, waits))
+        if written is not local and self._has_moved_on(case, outcome):
+            return AGAIN
+        return Result(again_after=sooner(step.again_after, outcome.again_after, waits))
 
-    def _has_moved_on(self, group: Group, step: lifecycle.Step, decision: Decision, now: datetime) -> bool:
+    def _has_moved_on(self, case: Case, outcome: Outcome) -> bool:
         """Whether the written status needs another step, or another decision."""
-        if group.local is None or step.status is not group.local.status or step.should_deactivate:
+        case = replace(case, now=self.context.now())
+        step = self._step(case, self.context.store.local_job(case.local))
+        if step.status is not case.local.status or step.should_deactivate:
             return True
-        return phase_of(view(group, now)) is not decision.phase
+        return phase_of(case) is not outcome.phase
 
     def _set_aside(self, local: Workload | None) -> Result:
         """A workload that cannot be read keeps its quota; without quota it leaves the queue to others."""
@@ -113,8 +111,8 @@ class Workloads(msgspec.Struct, frozen=True):
             store.look_at("admission")
         return DONE
 
-    def _step(self, local: Workload, job: AnyJob | None, group: Group, now: datetime) -> lifecycle.Step:
-        store, key = self.context.store, local.key
+    def _step(self, case: Case, job: AnyJob | None) -> lifecycle.Step:
+        local, store, key = case.local, self.context.store, case.key
         scheduler, quota = store.engine.scheduler, store.engine.view
         local_queue = store.local_queues.get(queue_of(local))
         name = local_queue.spec.cluster_queue if local_queue else ""
@@ -137,34 +135,34 @@ class Workloads(msgspec.Struct, frozen=True):
             is_cluster_queue_active=quota.is_active(name),
         )
         facts = lifecycle.Facts(
-            now=now,
+            now=case.now,
             scheduling=scheduling,
             queues=queues,
-            job=self._job_facts(local, job, group, now),
+            job=self._job_facts(case, job),
             slices=self._slice_facts(local, is_reserved=reservation is not None),
             compatibility=Compatibility.of(self.context.settings.quota.compatibility),
             retry_backoff=self._backoff(local),
             wait_for_pods_ready=self._wait_for_pods_ready(),
-            may_fit_now=self._may_fit_now(local, group),
+            may_fit_now=self._may_fit_now(case),
             should_check_gates=store.engine.should_check_gates,
             reasons=store.engine.reasons,
         )
         return lifecycle.step(local, facts)
 
-    def _job_facts(self, local: Workload, job: AnyJob | None, group: Group, now: datetime) -> lifecycle.JobFacts:
-        store = self.context.store
+    def _job_facts(self, case: Case, job: AnyJob | None) -> lifecycle.JobFacts:
+        local, store = case.local, self.context.store
         should_wait_for_pods = self.context.settings.quota.pods_ready.enabled
-        holds = is_holding(group, now) or (job is not None and store.may_run_here(job))
+        holds = is_holding(case) or (job is not None and store.may_run_here(job))
         if job is not None:
             end = store.adapters.of(job).finished(job) or store.failed_start(local, job)
         else:
-            end = ORPHANED if group.compatibility.has_orphan_ends and not holds and is_orphan(local) else None
+            end = ORPHANED if case.rules.compatibility.has_orphan_ends and not holds and is_orphan(local) else None
         return lifecycle.JobFacts(
             job_finished=end,
             is_holding=holds,
             is_run_by_others=job is None and store.owner(local) is None,
-            ready_pods=self._ready_pods(local, job, group) if job and should_wait_for_pods else None,
-            reclaimable=self._reclaimable(local, job, group),
+            ready_pods=self._ready_pods(case, job) if job and should_wait_for_pods else None,
+            reclaimable=self._reclaimable(case, job),
             replaceable=replaceable(job, local) if job else None,
         )
 
@@ -176,39 +174,39 @@ class Workloads(msgspec.Struct, frozen=True):
             stays=slices.stays(local) if is_reserved else None, successor=slices.successor(local)
         )
 
-    def _may_fit_now(self, local: Workload, group: Group) -> bool:
+    def _may_fit_now(self, case: Case) -> bool:
         """Whether a parked workload that fits no worker may fit now. Until then the quotas of its workers are read."""
-        ceilings = self.context.store.ceilings
+        local, ceilings = case.local, self.context.store.ceilings
         if not local.has(FITS_NO_WORKER):
             return False
         if local.has(QUOTA_RESERVED):
             ceilings.news.discard(local.key)
             return False
-        for name in group.fleet.usable:
+        for name in case.fleet.usable:
             self.context.queues.ceilings.add(name)
-        return fit.may_fit_now(local, group.shown.usable, has_news=local.key in ceilings.news)
+        return fit.may_fit_now(local, case.shown.usable, has_news=local.key in ceilings.news)
 
-    def _reclaimable(self, local: Workload, job: AnyJob | None, group: Group) -> tuple[ReclaimablePod, ...] | None:
+    def _reclaimable(self, case: Case, job: AnyJob | None) -> tuple[ReclaimablePod, ...] | None:
         """The reclaimable pods by the winner's job: the counters of the local job may still be those of an earlier
         attempt. An ending attempt frees nothing, or the next would get quota for fewer pods than it has."""
         if job is None:
             return None
-        store = self.context.store
+        local, store = case.local, self.context.store
         runs = job
         if store.multikueue_check(local) is not None:
-            remote = _winners_job(local, group)
+            remote = _winners_job(case)
             if remote is None or local.has("Evicted"):
                 return ()
             runs = remote
         told = store.adapters.of(job).reclaimable(store.runtimes.completed(runs))
         return told if store.slices is None else freed(told, runs, local)
 
-    def _ready_pods(self, local: Workload, job: AnyJob, group: Group) -> int:
-        store = self.context.store
+    def _ready_pods(self, case: Case, job: AnyJob) -> int:
+        local, store = case.local, self.context.store
         adapter = store.adapters.of(job)
         if adapter.is_mirrored or store.multikueue_check(local) is None:
             return adapter.ready_pods(store.runtimes.completed(job))
-        remote = _winners_job(local, group)
+        remote = _winners_job(case)
         return adapter.ready_pods(remote) if remote is not None else 0
 
     def _misread(self, local: Workload, job: AnyJob | None) -> Iterator[Event]:
@@ -256,7 +254,7 @@ class Workloads(msgspec.Struct, frozen=True):
         deleted = local.metadata.deletion_timestamp
         if deleted is None or self.context.store.job_to_stop(local) is not None:
             return None
-        remotes = [r for r in self.context.group(local.key, local).remotes if r.is_reachable]
+        remotes = [r for r in self.context.case(local.key, local).remotes if r.is_reachable]
         if any(r.job is not None or r.asked is not None for r in remotes):
             return None
         now = self.context.now()
@@ -299,27 +297,27 @@ class Dispatches(msgspec.Struct, frozen=True):
         local = self.context.store.workloads.get(key)
         if local is None:
             return _gone(self.context, key)
-        group, decision = _decide_and_record(self.context, self.context.group(key, local), self.context.now())
-        status = decision.status or local.status
-        if decision.phase is Phase.FITS_NOWHERE:
-            status = self._held_back(local, group, status)
+        case, outcome = _decide_and_record(self.context, self.context.case(key, local))
+        status = outcome.status or local.status
+        if outcome.phase is Phase.FITS_NOWHERE:
+            status = self._held_back(case, status)
         written = await status_writes.apply(self.context, local, status)
-        _record_events(self.context, local, decision.events)
-        _keep(self.context, _as_written(group, written), decision)
-        return Result(again_after=decision.again_after)
+        _record_events(self.context, local, outcome.events)
+        _keep(self.context, case.after(written), outcome)
+        return Result(again_after=outcome.again_after)
 
-    def _held_back(self, local: Workload, group: Group, status: WorkloadStatus) -> WorkloadStatus:
+    def _held_back(self, case: Case, status: WorkloadStatus) -> WorkloadStatus:
         """Evicts a workload whose check says Retry, and keeps it out of Kueue's queue until its back-off is over.
 
         Kueue would evict it, too, but queue it again at once; and where the check asks for a delay, Kueue keeps the quota
         for as long (`lifecycle.evict_if_retried`).
         """
-        asking = next((c for c in status.admission_checks if c.name == group.check and c.state == "Retry"), None)
+        asking = next((c for c in status.admission_checks if c.name == case.check and c.state == "Retry"), None)
         if asking is None:
             return status
-        quota, now = self.context.settings.quota, self.context.now()
+        quota, local = self.context.settings.quota, case.local
         delay = backoff(quota.requeue_first, quota.requeue_cap, tried=asking.retry_count or 0, uid=local.metadata.uid)
-        present, until = status.requeue_state or RequeueState(), (now + delay).replace(microsecond=0)
+        present, until = status.requeue_state or RequeueState(), (case.now + delay).replace(microsecond=0)
         asked = moment(present.requeue_at)  # by another check perhaps, whose delay is not ours to shorten
         state = replace(present, requeue_at=max(until, asked) if asked is not None else until)
         evicted = transitions.evict(
@@ -327,7 +325,7 @@ class Dispatches(msgspec.Struct, frozen=True):
             reason=ADMISSION_CHECK,
             message=asking.message,
             generation=local.metadata.generation,
-            now=now,
+            now=case.now,
         )
         return replace(evicted, requeue_state=state)
 
@@ -342,23 +340,22 @@ class Nominations(msgspec.Struct, frozen=True):
         if local is None:
             _forget(self.context, key)
             return DONE
-        group = replace(self.context.group(key, local), problem="")  # Kueue judges whether the job can be dispatched
-        now = self.context.now()
-        group = self.context.strategies.with_nomination(group, now)
-        decision = _with_hint(self.context, group, nominate(group, now))
-        await status_writes.apply(self.context, local, decision.status or local.status)
-        _record_events(self.context, local, decision.events)
-        return Result(again_after=decision.again_after)
+        case = replace(self.context.case(key, local), problem="")  # Kueue judges whether the job can be dispatched
+        case = self.context.strategies.with_nomination(case)
+        outcome = _with_hint(self.context, case, nominate(case))
+        await status_writes.apply(self.context, local, outcome.status or local.status)
+        _record_events(self.context, local, outcome.events)
+        return Result(again_after=outcome.again_after)
 
 
 def _gone(context: ReconcileContext, key: ObjectKey) -> Result:
     """The workload is gone: nothing of it may stay on a worker."""
-    group = context.group(key, None)
-    decision = _decide(context, group, context.now())
-    if decision.phase is Phase.GONE:
+    case = context.case(key, None)
+    outcome = _decide(context, case)
+    if outcome.phase is Phase.GONE:
         _forget(context, key)
-    _keep(context, group, decision)
-    return Result(again_after=decision.again_after)
+    _keep(context, case, outcome)
+    return Result(again_after=outcome.again_after)
 
 
 def _forget(context: ReconcileContext, key: ObjectKey) -> None:
@@ -366,36 +363,36 @@ def _forget(context: ReconcileContext, key: ObjectKey) -> None:
     context.strategies.forget(key)
 
 
-def _winners_job(local: Workload, group: Group) -> AnyJob | None:
+def _winners_job(case: Case) -> AnyJob | None:
     """The winner's job, if it is of the present attempt."""
-    winner = group.remote(local.status.cluster_name or "")
-    return winner.job if winner is not None and winner.job is not None and group.is_current(winner.job) else None
+    winner = case.remote(case.local.status.cluster_name or "")
+    return winner.job if winner is not None and winner.job is not None and case.is_current(winner.job) else None
 
 
-def _decide_and_record(context: ReconcileContext, group: Group, now: datetime) -> tuple[Group, Decision]:
-    """Chooses the winner, calls the strategy, and decides: the only place that does."""
-    group = context.strategies.with_nomination(choose(group), now)
-    if group.nomination is not None:
-        group = context.views.widened(group, group.nomination.clusters)
-    return group, _with_hint(context, group, _decide(context, group, now))
+def _decide_and_record(context: ReconcileContext, case: Case) -> tuple[Case, Outcome]:
+    """Calls the strategy, and decides: the only place that does."""
+    case = context.strategies.with_nomination(case)
+    if case.nomination is not None:
+        case = context.views.widened(case, case.nomination.clusters)
+    return case, _with_hint(context, case, _decide(context, case))
 
 
-def _decide(context: ReconcileContext, group: Group, now: datetime) -> Decision:
-    decision = decide(group, now)
+def _decide(context: ReconcileContext, case: Case) -> Outcome:
+    outcome = decide(case)
     if context.on_decision is not None:
-        context.on_decision(group, decision)
-    if decision.phase is Phase.NOMINATING:
-        for name in fit.unconfirmed(group):
+        context.on_decision(case, outcome)
+    if outcome.phase is Phase.NOMINATING:
+        for name in fit.unconfirmed(case):
             context.queues.ceilings.add(name)
-    return decision
+    return outcome
 
 
-def _with_hint(context: ReconcileContext, group: Group, decision: Decision) -> Decision:
-    """The decision with a warning, if the workload or its job names a Placement that it may not choose."""
-    text = context.strategies.ignored_placement(group)
+def _with_hint(context: ReconcileContext, case: Case, outcome: Outcome) -> Outcome:
+    """The outcome with a warning, if the workload or its job names a Placement that it may not choose."""
+    text = context.strategies.ignored_placement(case)
     if not text:
-        return decision
-    return replace(decision, events=(*decision.events, Event("Warning", INVALID_ANNOTATION, text)))
+        return outcome
+    return replace(outcome, events=(*outcome.events, Event("Warning", INVALID_ANNOTATION, text)))
 
 
 def _record_events(context: ReconcileContext, local: Workload, events: Iterable[Event]) -> None:
@@ -405,33 +402,24 @@ def _record_events(context: ReconcileContext, local: Workload, events: Iterable[
             context.recorder.emit(WORKLOADS, local, type_=event.type, reason=event.reason, message=event.message)
 
 
-def _as_written(group: Group, written: Workload) -> Group:
-    """The group with the workload as last written; what the pods of a later slice ask for stays as the group has it."""
-    local = group.local
-    if written is local:
-        return group
-    is_later = local is not None and REPLACES_ANNOTATION in local.metadata.annotations
-    return replace(group, local=replace(written, spec=local.spec) if local is not None and is_later else written)
-
-
-def _keep(context: ReconcileContext, group: Group, decision: Decision) -> None:
-    """Makes the written decision the plan, and queues the key in each outbox that has something to do."""
-    made = plan(group, decision, context.now())
-    context.store.plans.put(group.key, made)
+def _keep(context: ReconcileContext, case: Case, outcome: Outcome) -> None:
+    """Makes the written outcome the plan, and queues the key in each outbox that has something to do."""
+    made = plan(case, outcome)
+    context.store.plans.put(case.key, made)
     wanted = set()
-    for remote in group.remotes:
+    for remote in case.remotes:
         outbox = context.queues.outboxes.get(remote.cluster)
         if outbox is not None and effects(made, remote, made.at):
-            outbox.add(group.key)
+            outbox.add(case.key)
             wanted.add(remote.cluster)
     refusals = context.store.refusals
-    for cluster in refusals.clusters(group.key):
-        if cluster not in wanted and not _may_be_tried_again(group.remote(cluster), decision):
-            refusals.over(group.key, cluster=cluster)
+    for cluster in refusals.clusters(case.key):
+        if cluster not in wanted and not _may_be_tried_again(case.remote(cluster), outcome):
+            refusals.over(case.key, cluster=cluster)
 
 
-def _may_be_tried_again(remote: Remote | None, decision: Decision) -> bool:
+def _may_be_tried_again(remote: Remote | None, outcome: Outcome) -> bool:
     """Whether what the worker did not do may be asked of it again, though nothing is asked now."""
-    if decision.phase is Phase.NOMINATING:
+    if outcome.phase is Phase.NOMINATING:
         return True
     return remote is not None and (remote.unfit is not None or remote.asked is not None or not remote.is_reachable)

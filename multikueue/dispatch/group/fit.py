@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from multikueue.api.kueue.workload import EVICTED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.values.foreign import answer_or, excerpt
-from multikueue.dispatch.group.group import Group, Reach, Remote
+from multikueue.dispatch.group.group import Case, Reach, Remote
 
 __all__ = [
     "Flavors",
@@ -108,28 +108,28 @@ def _some(texts: list[str]) -> str:
 # One workload on all its workers.
 
 
-def lacks(group: Group) -> dict[str, str]:
+def lacks(case: Case) -> dict[str, str]:
     """The reachable workers that can never admit the workload, each with the reason."""
-    return {remote.cluster: remote.never for remote in group.remotes if group.is_ruled_out_by(remote)}
+    return {remote.cluster: remote.never for remote in case.remotes if case.is_ruled_out_by(remote)}
 
 
-def can_fit_nowhere(group: Group) -> bool:
+def can_fit_nowhere(case: Case) -> bool:
     """Whether no usable worker could ever admit the workload: at least one was asked, or none has jobs of its kind, or
     none in its namespace. A worker that is suspect is waited for."""
-    is_ruled_out = any(map(group.is_ruled_out_by, group.remotes))
-    if not is_ruled_out and not (group.fleet.missing and len(group.fleet.missing) == len(group.fleet.workers)):
+    is_ruled_out = any(map(case.is_ruled_out_by, case.remotes))
+    if not is_ruled_out and not (case.fleet.missing and len(case.fleet.missing) == len(case.fleet.workers)):
         return False
-    in_doubt = any(remote.is_configured and remote.link.reach is Reach.SUSPECT for remote in group.remotes)
-    return not in_doubt and not group.shown.usable
+    in_doubt = any(remote.is_configured and remote.link.reach is Reach.SUSPECT for remote in case.remotes)
+    return not in_doubt and not case.shown.usable
 
 
-def unconfirmed(group: Group) -> Iterator[str]:
+def unconfirmed(case: Case) -> Iterator[str]:
     """The workers whose Kueue says that it does not fit, and whose queues are not known enough to rely on that."""
-    return (remote.cluster for remote in group.remotes if not remote.never and _is_doubtful(group, remote))
+    return (remote.cluster for remote in case.remotes if not remote.never and _is_doubtful(case, remote))
 
 
-def _is_doubtful(group: Group, remote: Remote) -> bool:
-    return remote.is_reachable and is_suspected(remote.workload) and group.is_current(remote.workload)
+def _is_doubtful(case: Case, remote: Remote) -> bool:
+    return remote.is_reachable and is_suspected(remote.workload) and case.is_current(remote.workload)
 
 
 # The recorded message.

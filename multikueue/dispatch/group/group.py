@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from multikueue.api.kueue.workload import (
     FAILED,
     FINISHED,
     QUOTA_RESERVED,
+    REPLACES_ANNOTATION,
     SUCCEEDED,
     AdmissionCheckState,
     Workload,
@@ -38,12 +39,13 @@ __all__ = [
     "NO_FLEET",
     "NO_JOB",
     "Asked",
+    "Case",
     "Fleet",
-    "Group",
     "JobState",
     "Link",
     "Reach",
     "Remote",
+    "Rules",
     "Unfit",
     "attempt_of",
     "is_of_attempt",
@@ -331,9 +333,31 @@ class Fleet(msgspec.Struct, frozen=True):
 NO_FLEET = Fleet()
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """The input of one decision.
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that decisions read.
 
+    - `origin`: what our copies bear as their origin.
+    - `lost_after`: how long a worker may be out of reach before what runs there counts as lost.
+    - `wins_by`: a worker wins by this condition of its copy.
+    - `is_preemption_sequential`: workers may preempt for a workload one at a time only.
+    - `may_others_evict`: a Kueue beside us does.
+    - `should_redo_admission`: a workload that its worker evicts is dispatched again at once.
+    - `compatibility`: the release of Kueue whose messages and decisions are followed.
+    """
+
+    origin: str = "multikueue"
+    lost_after: timedelta = timedelta(minutes=15)
+    wins_by: str = ADMITTED
+    is_preemption_sequential: bool = False
+    may_others_evict: bool = False
+    should_redo_admission: bool = True
+    compatibility: Compatibility = NEWEST
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """All that is known of one workload, on the manager cluster and on the workers that it concerns, at one moment.
+
+    - `workload`: None: it is gone.
     - `is_unreadable`: the local workload exists and cannot be decoded, so nothing is decided about it.
     - `remotes`: the workers that the workload concerns: nominated, recorded, with a failed attempt, or with objects of
       ours; in the order of the MultiKueueConfig, then those outside it.
@@ -349,17 +373,17 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     - `slice`: the relation to other slices of the job.
     - `give_back_after`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
-    - `is_preemption_sequential`: workers may preempt for it one at a time only.
     - `opening`: the worker whose gate the last decision opened; the caches may not show that yet.
-    - `wins_by`: a worker wins by this condition of its copy.
     - `may_be_anywhere`: another program has evicted the workload, perhaps while no process of ours ran, and removed its
       nomination, which was the trace of a requested job.
-    - `should_redo_admission`: a workload that its worker evicts is dispatched again at once.
-    - `compatibility`: the release of Kueue whose messages and decisions are followed.
+
+    What follows from these is derived when it is first asked for, and once.
     """
 
+    now: datetime
     key: ObjectKey
-    local: Workload | None
+    workload: Workload | None
+    rules: Rules = Rules()
     is_unreadable: bool = False
     check: str = ""
     remotes: tuple[Remote, ...] = ()
@@ -370,27 +394,125 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     choice: str = ""
     nomination_result: NominationResult | None = None
     slice: Slice = NO_SLICE
-    origin: str = "multikueue"
-    lost_after: timedelta = timedelta(minutes=15)
     give_back_after: timedelta | None = None
     copy_retention: timedelta = timedelta()
-    is_preemption_sequential: bool = False
     opening: str = ""
     may_be_anywhere: bool = False
-    wins_by: str = ADMITTED
-    should_redo_admission: bool = True
-    compatibility: Compatibility = NEWEST
-    check_state: AdmissionCheckState | None = None
-    """Our entry in the local status.admissionChecks; computed."""
-    attempt: str = ""
-    """The mark of the present reservation, empty without one: see `attempt_of`; computed."""
 
-    def __post_init__(self) -> None:
-        local = self.local  # computed once, for both are read many times in each decision
-        checks = local.status.admission_checks if local else ()
-        state = next((check for check in checks if check.name == self.check), None)
-        msgspec.structs.force_setattr(self, "check_state", state)
-        msgspec.structs.force_setattr(self, "attempt", attempt_of(local) if local else "")
+    @property
+    def local(self) -> Workload:
+        """The workload, which is there."""
+        assert self.workload is not None
+        return self.workload
+
+    @cached_property
+    def check_state(self) -> AdmissionCheckState | None:
+        """Our entry in the local status.admissionChecks."""
+        checks = self.workload.status.admission_checks if self.workload else ()
+        return next((check for check in checks if check.name == self.check), None)
+
+    @property
+    def state(self) -> str:
+        """The state of our check; empty without one."""
+        return self.check_state.state if self.check_state is not None else ""
+
+    @cached_property
+    def attempt(self) -> str:
+        """The mark of the present reservation, empty without one: see `attempt_of`."""
+        return attempt_of(self.workload) if self.workload is not None else ""
+
+    @cached_property
+    def recorded_winner(self) -> str:
+        """The worker whose win was recorded with a Ready check; empty if none was.
+
+        It stays the winner when the check is removed from the queue, and when it is added again: Pending, though the
+        workload is admitted. A running job is not stopped for that (contract 3.1 E2). A pinned slice has its cluster from
+        the start, before any win.
+        """
+        local, check = self.workload, self.check_state
+        if local is None or not local.status.cluster_name:
+            return ""
+        won = check.state == "Ready" if check is not None else not self.slice.stays
+        return local.status.cluster_name if won or local.has(ADMITTED) else ""
+
+    @property
+    def has_won(self) -> bool:
+        """Whether a worker has won for good: the check is Ready, or was before it was removed."""
+        return self.state == "Ready" or bool(self.recorded_winner)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The recorded nomination; for a pinned slice, the worker of the slice it replaces."""
+        if self.slice.stays:
+            return (self.slice.stays,)
+        return self.workload.status.nominated_cluster_names if self.workload is not None else ()
+
+    @cached_property
+    def winner(self) -> Remote | None:
+        """The worker that has, or is to get, the job of the present attempt.
+
+        In this order: the recorded winner (sticky); a worker whose job was requested with unknown outcome; a worker that has
+        our job, made by us or a predecessor just before a crash, unless its nomination was withdrawn meanwhile; the worker
+        chosen among those that admitted, while it may still win; the one that admitted first now, ties by the order of the
+        configuration. That last choice is made here and kept in the plan: outboxes act on it.
+        """
+        if not self.attempt:
+            return None
+        if self.recorded_winner:
+            return self.remote(self.recorded_winner)
+        return self._holder or self._first
+
+    @cached_property
+    def chosen(self) -> str:
+        """The worker chosen among those that admitted: anew only if the one chosen before may not win any more."""
+        if not self.attempt or self.recorded_winner or self._holder is not None:
+            return self.choice
+        return self._first.cluster if self._first is not None else ""
+
+    @cached_property
+    def _holder(self) -> Remote | None:
+        """The worker that has our job, or may have it: one that was asked for it, else the first where it is."""
+        asked = next((r for r in self.remotes if r.is_asked_for(self.attempt)), None)
+        if asked is not None:
+            return asked
+        holding = [r for r in self.remotes if r.job is not None and self.is_current(r.job) and self._is_nominated(r)]
+        return min(holding, key=_job_age, default=None)
+
+    @cached_property
+    def _first(self) -> Remote | None:
+        """The worker chosen before, while it may still win, else the one that admitted first."""
+        admitted = [r for r in self.remotes if self._may_win(r)]
+        chosen = next((r for r in admitted if r.cluster == self.choice), None)
+        return chosen or min(admitted, key=self._taken_at, default=None)
+
+    def after(self, workload: Workload) -> Case:
+        """The same with another version of the workload, to be written or just written, and the choice that was made. What
+        the pods of a later slice ask for stays as the case has it."""
+        if self.workload is not None and REPLACES_ANNOTATION in self.workload.metadata.annotations:
+            workload = msgspec.structs.replace(workload, spec=self.workload.spec)
+        return msgspec.structs.replace(self, workload=workload, choice=self.chosen)
+
+    @property
+    def won(self) -> Remote:
+        """The winner, which is there."""
+        assert self.winner is not None
+        return self.winner
+
+    def _may_win(self, remote: Remote) -> bool:
+        if not remote.is_reachable or remote.link.is_silent or remote.unfit is not None:
+            return False
+        is_taken = remote.has_taken(self.rules.wins_by) and self.is_current(remote.workload)
+        return is_taken and self._is_nominated(remote)
+
+    def _is_nominated(self, remote: Remote) -> bool:
+        """Whether the worker is nominated now. A copy may be admitted just while it is withdrawn, which is too late:
+        Kueue's webhook, where it is installed, accepts only a nominated winner."""
+        return remote.cluster in self.named or len(self.named) == MAX_NOMINATED
+
+    def _taken_at(self, remote: Remote) -> str:
+        condition = remote.condition(self.rules.wins_by)
+        since = condition and condition.last_transition_time
+        return since.isoformat() if since else ""
 
     @property
     def nomination(self) -> Nomination | None:
@@ -400,19 +522,19 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_otherwise_ready(self) -> bool:
         """Whether every other admission check is Ready (contract 3.10 step 2)."""
-        checks = self.local.status.admission_checks if self.local else ()
+        checks = self.workload.status.admission_checks if self.workload else ()
         return all(c.state == "Ready" for c in checks if c.name != self.check)
 
     def is_current(self, item: Object | None) -> bool:
         """Whether a remote object, one of `remotes`, belongs to the present attempt."""
-        local = self.local
+        local = self.workload
         if local is None or item is None:
             return False
         return is_of_attempt(item, local, self.attempt) or any(
             is_taken_over(item, local, self.attempt, r) for r in self.remotes if item is r.workload or item is r.job
         )
 
-    @property
+    @cached_property
     def shown(self) -> Fleet:
         """The fleet for this workload: workers that cannot take it are not usable."""
         taken = {r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None}
@@ -425,3 +547,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     def remote(self, cluster: str) -> Remote | None:
         return next((r for r in self.remotes if r.cluster == cluster), None)
+
+
+def _job_age(remote: Remote) -> str:
+    created = remote.job and remote.job.metadata.creation_timestamp
+    return created.isoformat() if created else ""

@@ -16,8 +16,7 @@ from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.copies import preemption_gates
 from multikueue.dispatch.copies.plan import Copied, Desired, Ungated
 from multikueue.dispatch.group.fit import lacks
-from multikueue.dispatch.group.group import MAX_NOMINATED, Remote
-from multikueue.dispatch.group.phases import View
+from multikueue.dispatch.group.group import MAX_NOMINATED, Case, Remote
 from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged, with_check, with_own_condition
 from multikueue.dispatch.handlers.removal import removals
 from multikueue.dispatch.handlers.retrying import retry
@@ -31,86 +30,86 @@ STUCK_AFTER = timedelta(seconds=5)
 """How long a copy must be inadmissible on its worker before the workload says so."""
 
 
-def nominating(v: View) -> Outcome:
+def nominating(case: Case) -> Outcome:
     """Carry out the strategy's nomination. Without a result for the present state nothing changes: each change that makes
     a result stale has the strategy called again."""
-    result, end = v.group.nomination_result, give_back_at(v.group, v.now)
+    result, end = case.nomination_result, give_back_at(case)
     if result is None:
-        return unchanged(v)
-    is_over = end is not None and end <= v.now
+        return unchanged(case)
+    is_over = end is not None and end <= case.now
     if result.nomination is None:
-        return retry(v, give_back_message(v.group)) if is_over else _report_problem(v, result)
-    if result.request.fleet.workers is not v.group.shown.workers and result.request.fleet.names != usable(v.group):
-        return unchanged(v)
+        return retry(case, give_back_message(case)) if is_over else _report_problem(case, result)
+    if result.request.fleet.workers is not case.shown.workers and result.request.fleet.names != usable(case):
+        return unchanged(case)
     if result.nomination.give_back:
-        return retry(v, result.nomination.reason or f"Strategy {_name(result)} gives the quota back")
+        return retry(case, result.nomination.reason or f"Strategy {_name(result)} gives the quota back")
     if is_over:
-        return retry(v, give_back_message(v.group))
-    return _nominated(v, result, result.nomination)
+        return retry(case, give_back_message(case))
+    return _nominated(case, result, result.nomination)
 
 
-def _report_problem(v: View, result: NominationResult) -> Outcome:
+def _report_problem(case: Case, result: NominationResult) -> Outcome:
     """The strategy refused or failed: report it. Existing copies stay and may still win."""
     reason = "StrategyRefused" if result.by is None else "StrategyFailed"
     event = Event("Warning", reason, result.problem)
-    status, after = with_check(v, "Pending", result.problem), sooner(_until(v, result), _until_give_back(v))
-    return replace(unchanged(v, after=after), status=status, events=(event,))
+    status, after = with_check(case, "Pending", result.problem), sooner(_until(case, result), _until_give_back(case))
+    return replace(unchanged(case, after=after), status=status, events=(event,))
 
 
-def _nominated(v: View, result: NominationResult, nomination: Nomination) -> Outcome:
-    wanted = _in_order(v, nomination.clusters + _kept(v, nomination))
+def _nominated(case: Case, result: NominationResult, nomination: Nomination) -> Outcome:
+    wanted = _in_order(case, nomination.clusters + _kept(case, nomination))
     named = frozenset(wanted)
-    recorded = _recorded_of(v, wanted)
-    conditions = _with_note(v, result, wanted)
-    status = replace(v.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions)
-    there = tuple(r.cluster for r in v.group.remotes if r.cluster in named and r.is_configured)
-    stuck, stuck_after = _stuck(v, there)
-    status = with_check(v, "Pending", stuck if there else _why_nobody(v, nomination), status)
-    opened, gate_after = _gate(v)
-    desired = (*removals(there, v.group.remotes), *_copies(v, there), *opened)
-    after = sooner(_until(v, result), stuck_after, gate_after, _until_unfit_is_over(v), _until_give_back(v))
-    return replace(unchanged(v, desired=desired, after=after), status=status)
+    recorded = _recorded_of(case, wanted)
+    conditions = _with_note(case, result, wanted)
+    status = replace(case.local.status, nominated_cluster_names=recorded, cluster_name=None, conditions=conditions)
+    there = tuple(r.cluster for r in case.remotes if r.cluster in named and r.is_configured)
+    stuck, stuck_after = _stuck(case, there)
+    status = with_check(case, "Pending", stuck if there else _why_nobody(case, nomination), status)
+    opened, gate_after = _gate(case)
+    desired = (*removals(there, case.remotes), *_copies(case, there), *opened)
+    after = sooner(_until(case, result), stuck_after, gate_after, _until_unfit_is_over(case), _until_give_back(case))
+    return replace(unchanged(case, desired=desired, after=after), status=status)
 
 
-def _gate(v: View) -> tuple[tuple[Desired, ...], timedelta | None]:
+def _gate(case: Case) -> tuple[tuple[Desired, ...], timedelta | None]:
     """The worker that may preempt now, and when the next one may."""
-    if not v.group.is_preemption_sequential:
+    if not case.rules.is_preemption_sequential:
         return (), None
-    cluster, after = preemption_gates.to_open(v.group, v.now)
+    cluster, after = preemption_gates.to_open(case)
     return (Ungated(cluster=cluster, why="it is the first that would preempt"),) if cluster else (), after
 
 
-def _until_give_back(v: View) -> timedelta | None:
-    end = give_back_at(v.group, v.now)
-    return max(end - v.now, timedelta()) if end is not None else None
+def _until_give_back(case: Case) -> timedelta | None:
+    end = give_back_at(case)
+    return max(end - case.now, timedelta()) if end is not None else None
 
 
-def _until(v: View, result: NominationResult) -> timedelta | None:
+def _until(case: Case, result: NominationResult) -> timedelta | None:
     """The wait until the strategy is called again; None as well if that time has come: it is being called then."""
-    return result.again_at - v.now if result.again_at is not None and result.again_at > v.now else None
+    return result.again_at - case.now if result.again_at is not None and result.again_at > case.now else None
 
 
 def _name(result: NominationResult) -> str:
     return result.by.name if result.by else ""
 
 
-def _with_note(v: View, result: NominationResult, wanted: tuple[str, ...]) -> tuple[Condition, ...]:
+def _with_note(case: Case, result: NominationResult, wanted: tuple[str, ...]) -> tuple[Condition, ...]:
     """The conditions with our condition NOMINATED, which tells the strategy at its next call, and users, since when and
     why. Only a nomination with a reason or `revisit_after` needs it.
 
     Its time is that of the newest nominated cluster, rounded up to seconds: a round must not end early.
     """
-    nomination, conditions, old = result.nomination, v.local.status.conditions, v.local.condition(NOMINATED)
+    nomination, conditions, old = result.nomination, case.local.status.conditions, case.local.condition(NOMINATED)
     if not wanted or nomination is None or (nomination.revisit_after is None and not nomination.reason):
         is_others = old is not None and old.reason != _camel(_name(result))
-        stays = is_others and wanted == v.local.status.nominated_cluster_names  # its author nominates, and we follow
+        stays = is_others and wanted == case.local.status.nominated_cluster_names  # its author nominates, and we follow
         return conditions if stays else without_condition(conditions, NOMINATED)
     since = old.last_transition_time if old else None
-    known = {*v.local.status.nominated_cluster_names, *result.request.workload.nominated_clusters}
+    known = {*case.local.status.nominated_cluster_names, *result.request.workload.nominated_clusters}
     if since is None or set(wanted) - known:
-        since = v.now + timedelta(microseconds=999_999)
+        since = case.now + timedelta(microseconds=999_999)
     message = nomination.reason or f"Nominated by the strategy {_name(result)}"
-    return with_own_condition(v, NOMINATED, conditions, reason=_camel(_name(result)), message=message, since=since)
+    return with_own_condition(case, NOMINATED, conditions, reason=_camel(_name(result)), message=message, since=since)
 
 
 def _camel(name: str) -> str:
@@ -119,16 +118,16 @@ def _camel(name: str) -> str:
     return words[:200] if words[:1].isalpha() else f"Strategy{words[:200]}"
 
 
-def _stuck(v: View, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
+def _stuck(case: Case, wanted: tuple[str, ...]) -> tuple[str, timedelta | None]:
     """A message on copies that have been inadmissible for STUCK_AFTER, and when to look at the others again.
 
     A copy is inadmissible if a queue is missing or stopped on its worker: QuotaReserved=False says so by its reason.
     The message is delayed: most workloads are admitted elsewhere at once, and it would cost each of them a write.
     """
-    found = {r.cluster: c for r in v.group.remotes if r.cluster in wanted and (c := _inadmissible(r))}
-    due = {name: min(c.last_transition_time or v.now, v.now) + STUCK_AFTER for name, c in found.items()}
-    shown = ", ".join(f"{name}: {excerpt(found[name].message)}" for name in found if due[name] <= v.now)
-    later = min((when - v.now for when in due.values() if when > v.now), default=None)
+    found = {r.cluster: c for r in case.remotes if r.cluster in wanted and (c := _inadmissible(r))}
+    due = {name: min(c.last_transition_time or case.now, case.now) + STUCK_AFTER for name, c in found.items()}
+    shown = ", ".join(f"{name}: {excerpt(found[name].message)}" for name in found if due[name] <= case.now)
+    later = min((when - case.now for when in due.values() if when > case.now), default=None)
     return (f"Waiting for admission; not possible on {shown}" if shown else ""), later
 
 
@@ -137,34 +136,34 @@ def _inadmissible(remote: Remote) -> Condition | None:
     return condition if condition and condition.status == "False" and condition.reason in NEVER_ADMITTED else None
 
 
-def _why_nobody(v: View, nomination: Nomination) -> str:
-    reasons = [f"{worker.name}: {worker.why}" for worker in v.group.shown.workers if not worker.usable]
+def _why_nobody(case: Case, nomination: Nomination) -> str:
+    reasons = [f"{worker.name}: {worker.why}" for worker in case.shown.workers if not worker.usable]
     return "No worker can be nominated: " + (
         nomination.reason or ", ".join(reasons) or "the MultiKueueConfig names no cluster"
     )
 
 
-def _until_unfit_is_over(v: View) -> timedelta | None:
-    ends = [r.unfit.until for r in v.group.remotes if r.is_configured and r.unfit is not None]
-    return min((end - v.now for end in ends if end > v.now), default=None)
+def _until_unfit_is_over(case: Case) -> timedelta | None:
+    ends = [r.unfit.until for r in case.remotes if r.is_configured and r.unfit is not None]
+    return min((end - case.now for end in ends if end > case.now), default=None)
 
 
-def _recorded_of(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
+def _recorded_of(case: Case, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """At most as many as Kueue's API takes. Workers that may hold an unseen job stay: the nomination is its only trace."""
     if len(wanted) <= MAX_NOMINATED:
         return wanted
-    unseen = {r.cluster for r in v.group.remotes if not r.is_reachable and may_hold_unseen(v, r)}
-    first = (name for name in wanted if name in unseen and name in v.local.status.nominated_cluster_names)
+    unseen = {r.cluster for r in case.remotes if not r.is_reachable and may_hold_unseen(case, r)}
+    first = (name for name in wanted if name in unseen and name in case.local.status.nominated_cluster_names)
     return tuple(dict.fromkeys((*first, *wanted)))[:MAX_NOMINATED]
 
 
-def _in_order(v: View, wanted: tuple[str, ...]) -> tuple[str, ...]:
+def _in_order(case: Case, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The recorded nomination if only the order differs: a worker that flaps must not cost each workload two writes."""
-    recorded = v.local.status.nominated_cluster_names
+    recorded = case.local.status.nominated_cluster_names
     return recorded if set(recorded) == set(wanted) else wanted
 
 
-def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
+def _kept(case: Case, nomination: Nomination) -> tuple[str, ...]:
     """Workers that are nominated without being named again. Of the nominated ones:
 
     - An unreachable worker: its copy still exists, and may win once the worker is back.
@@ -174,33 +173,31 @@ def _kept(v: View, nomination: Nomination) -> tuple[str, ...]:
 
     Also an unreachable worker with a requested job, nominated or not: the next process must wait for it too.
     """
-    away = {r.cluster for r in v.group.remotes if not r.is_reachable and r.is_configured and r.unfit is None}
-    unseen = {r.cluster for r in v.group.remotes if not r.is_reachable and may_hold_unseen(v, r)}
-    staying = away | unseen | lacks(v.group).keys()
+    away = {r.cluster for r in case.remotes if not r.is_reachable and r.is_configured and r.unfit is None}
+    unseen = {r.cluster for r in case.remotes if not r.is_reachable and may_hold_unseen(case, r)}
+    staying = away | unseen | lacks(case).keys()
     asked = (
         r.cluster
-        for r in v.group.remotes
-        if r.asked is not None and not r.is_reachable and not r.is_lost(v.now, v.group.lost_after)
+        for r in case.remotes
+        if r.asked is not None and not r.is_reachable and not r.is_lost(case.now, case.rules.lost_after)
     )
-    kept = (*(n for n in v.local.status.nominated_cluster_names if n in staying), *asked)
+    kept = (*(n for n in case.local.status.nominated_cluster_names if n in staying), *asked)
     return tuple(dict.fromkeys(n for n in kept if n not in nomination.clusters))
 
 
-def _copies(v: View, wanted: tuple[str, ...]) -> Iterator[Desired]:
+def _copies(case: Case, wanted: tuple[str, ...]) -> Iterator[Desired]:
     named = frozenset(wanted)
-    return (
-        Copied(cluster=r.cluster, why="nominated") for r in v.group.remotes if r.cluster in named and r.is_reachable
-    )
+    return (Copied(cluster=r.cluster, why="nominated") for r in case.remotes if r.cluster in named and r.is_reachable)
 
 
-def slice_pinned(v: View) -> Outcome:
+def slice_pinned(case: Case) -> Outcome:
     """A slice goes to the worker of the slice before it, where the job runs, without a strategy (contract 3.10 step
     4)."""
-    stays = v.group.slice.stays
-    remote = v.group.remote(stays)
+    stays = case.slice.stays
+    remote = case.remote(stays)
     assert remote is not None, "or it would be lost"
     if not remote.is_reachable:
-        return unchanged(v, after=until_lost(v, (remote,)))
-    stuck, after = _stuck(v, (stays,))
-    desired = (*removals((stays,), v.group.remotes), *_copies(v, (stays,)))
-    return replace(unchanged(v, desired=desired, after=after), status=with_check(v, "Pending", stuck))
+        return unchanged(case, after=until_lost(case, (remote,)))
+    stuck, after = _stuck(case, (stays,))
+    desired = (*removals((stays,), case.remotes), *_copies(case, (stays,)))
+    return replace(unchanged(case, desired=desired, after=after), status=with_check(case, "Pending", stuck))

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from multikueue.api.kueue.workload import Workload, is_made_of_another
 from multikueue.dispatch.copies.plan import Absent, Alone, Desired
-from multikueue.dispatch.group.group import Remote
-from multikueue.dispatch.group.phases import View
+from multikueue.dispatch.group.group import Case, Remote
 from multikueue.dispatch.handlers.outcome import Outcome, unchanged
 
 
-def remove_all(v: View) -> Outcome:
+def remove_all(case: Case) -> Outcome:
     """Remove the workload from all workers, but keep the objects that a later slice of the job takes over."""
-    return unchanged(v, desired=removals(v.group.slice.heir, v.group.remotes))
+    return unchanged(case, desired=removals(case.slice.heir, case.remotes))
 
 
 def removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Desired]:
@@ -26,10 +25,10 @@ def removals(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> Iterator[Des
             yield Absent(cluster=remote.cluster, why="not wanted there", uids=uids)
 
 
-def loser_removals(v: View) -> Iterator[Desired]:
-    keep = (v.won.cluster,)
-    yield from removals(keep, v.group.remotes)
-    yield Alone(cluster=v.won.cluster, why="somebody else won", kept=_kept_uids(keep, v.group.remotes))
+def loser_removals(case: Case) -> Iterator[Desired]:
+    keep = (case.won.cluster,)
+    yield from removals(keep, case.remotes)
+    yield Alone(cluster=case.won.cluster, why="somebody else won", kept=_kept_uids(keep, case.remotes))
 
 
 def _kept_uids(keep: tuple[str, ...], remotes: tuple[Remote, ...]) -> frozenset[str]:

@@ -7,34 +7,36 @@ from msgspec.structs import replace
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, without_nomination
 from multikueue.dispatch.group import words
-from multikueue.dispatch.group.phases import View
+from multikueue.dispatch.group.group import Case
 from multikueue.dispatch.handlers.outcome import Outcome, sooner, unchanged, with_check
 from multikueue.dispatch.handlers.removal import removals
 from multikueue.dispatch.handlers.unreachable import may_hold_unseen, until_lost
 
 
-def unreserved(v: View) -> Outcome:
+def unreserved(case: Case) -> Outcome:
     """Without quota, clear nominations and `clusterName`: a stale name would block the next winner (CX-17). The
     nomination of a worker that may hold a job unseen stays, for it is the only trace of that job."""
-    named = v.local.status.nominated_cluster_names
-    unseen = [r for r in v.group.remotes if r.cluster in named and not r.is_reachable and may_hold_unseen(v, r)]
+    named = case.local.status.nominated_cluster_names
+    unseen = [r for r in case.remotes if r.cluster in named and not r.is_reachable and may_hold_unseen(case, r)]
     status = replace(
-        without_nomination(v.local.status),
+        without_nomination(case.local.status),
         cluster_name=None,
         nominated_cluster_names=tuple(r.cluster for r in unseen),
     )
-    gone = waiting(v)
-    return replace(gone, status=status, again_after=sooner(gone.again_after, until_lost(v, unseen) if unseen else None))
+    gone = waiting(case)
+    return replace(
+        gone, status=status, again_after=sooner(gone.again_after, until_lost(case, unseen) if unseen else None)
+    )
 
 
-def waiting(v: View) -> Outcome:
+def waiting(case: Case) -> Outcome:
     """Remove the workload from all workers, except that a slice not yet admitted leaves the job of the slice before it
     running. An evicted slice has no such job to keep."""
-    keeps = v.group.slice.is_elastic and not v.local.has(EVICTED) and not v.local.has(ADMITTED)
-    inherited = tuple(r.cluster for r in v.group.remotes if r.job_state.is_inherited) if keeps else ()
-    return unchanged(v, desired=removals(inherited, v.group.remotes))
+    keeps = case.slice.is_elastic and not case.local.has(EVICTED) and not case.local.has(ADMITTED)
+    inherited = tuple(r.cluster for r in case.remotes if r.job_state.is_inherited) if keeps else ()
+    return unchanged(case, desired=removals(inherited, case.remotes))
 
 
-def undispatchable(v: View) -> Outcome:
-    status = with_check(v, "Rejected", words.with_state_before(v.group, v.group.problem))
-    return replace(unchanged(v), status=status, events=(Event("Warning", "MultiKueue", v.group.problem),))
+def undispatchable(case: Case) -> Outcome:
+    status = with_check(case, "Rejected", words.with_state_before(case, case.problem))
+    return replace(unchanged(case), status=status, events=(Event("Warning", "MultiKueue", case.problem),))

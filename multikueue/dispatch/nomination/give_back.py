@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from multikueue.api.kueue.workload import NOMINATED, QUOTA_RESERVED
-from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.group import Case
 from multikueue.strategy import Strategy
 
 __all__ = ["give_back_after_of", "give_back_at", "give_back_message"]
@@ -17,25 +17,25 @@ def give_back_after_of(strategy: Strategy | None, default: timedelta | None) -> 
     return own if isinstance(own, timedelta) and own > timedelta() else default
 
 
-def give_back_at(group: Group, now: datetime | None = None) -> datetime | None:
+def give_back_at(case: Case) -> datetime | None:
     """When its quota is given back if no worker has admitted it by then; None: never.
 
     A strategy that wants to be called again has more to nominate, or gives back by itself. Otherwise the time counts
     from the latest of three events: the reservation of quota, the nomination, and a change of another check. A time that
-    is still to come by our clock, `now`, is not believed as long as there is another one.
+    is still to come by our clock is not believed as long as there is another one.
     """
-    local, nomination = group.local, group.nomination
-    if group.give_back_after is None or local is None or group.slice.stays:
+    local, nomination = case.workload, case.nomination
+    if case.give_back_after is None or local is None or case.slice.stays:
         return None
     if nomination is not None and nomination.revisit_after is not None:
         return None
     told = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED))
-    others = (check for check in local.status.admission_checks if check.name != group.check)
+    others = (check for check in local.status.admission_checks if check.name != case.check)
     since = [each.last_transition_time for each in (*told, *others) if each is not None and each.last_transition_time]
-    past = [each for each in since if now is None or each <= now]
-    return max(past or since) + group.give_back_after if since else None
+    past = [each for each in since if each <= case.now]
+    return max(past or since) + case.give_back_after if since else None
 
 
-def give_back_message(group: Group) -> str:
+def give_back_message(case: Case) -> str:
     """The message of the eviction."""
-    return f"No worker admitted it within {group.give_back_after}"
+    return f"No worker admitted it within {case.give_back_after}"

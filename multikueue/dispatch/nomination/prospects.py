@@ -8,7 +8,7 @@ from enum import Enum
 from multikueue.api.kueue.workload import QUOTA_RESERVED
 from multikueue.api.meta import Value
 from multikueue.api.values.foreign import excerpt
-from multikueue.dispatch.group.group import Group, Remote
+from multikueue.dispatch.group.group import Case, Remote
 from multikueue.strategy import Worker
 
 __all__ = ["Prospect", "State", "prospects"]
@@ -37,27 +37,27 @@ class Prospect(Value, frozen=True):
     message: str = ""
 
 
-def prospects(group: Group) -> tuple[Prospect, ...]:
+def prospects(case: Case) -> tuple[Prospect, ...]:
     """The prospects by worker of the MultiKueueConfig, in its order."""
-    return tuple(_prospects(group))
+    return tuple(_prospects(case))
 
 
-def _prospects(group: Group) -> Iterator[Prospect]:
-    for worker in group.fleet.workers:
-        state, message = _state(group, worker, group.remote(worker.name))
+def _prospects(case: Case) -> Iterator[Prospect]:
+    for worker in case.fleet.workers:
+        state, message = _state(case, worker, case.remote(worker.name))
         yield Prospect(cluster=worker.name, state=state.value, message=excerpt(message))
 
 
-def _state(group: Group, worker: Worker, remote: Remote | None) -> tuple[State, str]:
+def _state(case: Case, worker: Worker, remote: Remote | None) -> tuple[State, str]:
     if remote is not None and not remote.is_reachable:
         return State.UNREACHABLE, worker.why
-    if remote is not None and group.is_ruled_out_by(remote):
+    if remote is not None and case.is_ruled_out_by(remote):
         return State.NEVER, remote.never
-    if remote is not None and group.is_current(remote.workload):
+    if remote is not None and case.is_current(remote.workload):
         told = remote.condition(QUOTA_RESERVED)
         return State.WAITS, told.message if told is not None else ""
-    if worker.name in group.fleet.missing:
-        return State.LACKS_KIND, group.fleet.missing[worker.name]
+    if worker.name in case.fleet.missing:
+        return State.LACKS_KIND, case.fleet.missing[worker.name]
     if worker.why == "cordoned":
         return State.CORDONED, ""
     if not worker.usable:

@@ -9,8 +9,8 @@ from multikueue import strategy as contract
 from multikueue.api.kueue.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.meta import render_time
 from multikueue.api.values import quantity
-from multikueue.dispatch.group.group import MAX_NOMINATED, Group
-from multikueue.dispatch.group.phases import Phase, phase_of, view
+from multikueue.dispatch.group.group import MAX_NOMINATED, Case
+from multikueue.dispatch.group.phases import Phase, phase_of
 from multikueue.dispatch.strategy_call import NominationRequest
 
 __all__ = ["failure_note", "failures", "may_be_on", "nominated_before", "nomination_request", "usable"]
@@ -19,30 +19,30 @@ _MAX_FAILURES = 20
 _AT = " at "
 
 
-def nomination_request(group: Group, now: datetime) -> NominationRequest | None:
+def nomination_request(case: Case) -> NominationRequest | None:
     """The strategy's input for a workload now; None if it needs no nomination."""
-    check = group.check_state
-    if check is None or check.state != "Pending" or not group.attempt:  # in most cases, without deriving the phase
+    check = case.check_state
+    if check is None or check.state != "Pending" or not case.attempt:  # in most cases, without deriving the phase
         return None
-    if phase_of(view(group, now)) is not Phase.NOMINATING:
+    if phase_of(case) is not Phase.NOMINATING:
         return None
-    return NominationRequest(_workload(group), contract.Fleet(workers=group.shown.workers, now=now))
+    return NominationRequest(_workload(case), contract.Fleet(workers=case.shown.workers, now=case.now))
 
 
-def nominated_before(group: Group) -> tuple[str, ...]:
+def nominated_before(case: Case) -> tuple[str, ...]:
     """The present nomination in full: the recorded names; if the status is full, those of strategy and copies too."""
-    assert group.local is not None
-    recorded = group.local.status.nominated_cluster_names
+    assert case.workload is not None
+    recorded = case.workload.status.nominated_cluster_names
     if len(recorded) < MAX_NOMINATED:
         return recorded
-    answered = group.nomination.clusters if group.nomination else ()
-    holding = (r.cluster for r in group.remotes if r.is_configured and group.is_current(r.workload))
+    answered = case.nomination.clusters if case.nomination else ()
+    holding = (r.cluster for r in case.remotes if r.is_configured and case.is_current(r.workload))
     return tuple(dict.fromkeys((*recorded, *answered, *holding)))
 
 
-def usable(group: Group) -> tuple[str, ...]:
+def usable(case: Case) -> tuple[str, ...]:
     """The workers usable for the workload now."""
-    return group.shown.usable
+    return case.shown.usable
 
 
 def failures(text: str) -> dict[str, datetime]:
@@ -82,13 +82,13 @@ def failure_note(known: Mapping[str, datetime], cluster: str, now: datetime) -> 
     return "; ".join(f"{name}{_AT}{render_time(at)}" for name, at in list(latest.items())[:_MAX_FAILURES])
 
 
-def _workload(group: Group) -> contract.Workload:
-    local = group.local
+def _workload(case: Case) -> contract.Workload:
+    local = case.workload
     assert local is not None
     spec = workload_spec(local)
     admission = local.status.admission
     reserved, nominated, failed = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED, FAILED_ON))
-    clusters = nominated_before(group)
+    clusters = nominated_before(case)
     return contract.Workload(
         namespace=local.metadata.namespace,
         name=local.metadata.name,

@@ -33,7 +33,7 @@ from multikueue.controllers.serving.visibility import (
     keep_visibility,
 )
 from multikueue.controllers.serving.webhooks import Service
-from multikueue.dispatch.group.group import Fleet, Group
+from multikueue.dispatch.group.group import Case, Fleet
 from multikueue.errors import ClusterUnreachable
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
@@ -101,7 +101,9 @@ class Scene:
             client=self.api,
             server=cast("Server", self.sockets),
             store=cast("Store", SimpleNamespace(engine=self.play.engine, workloads=self.workloads)),
-            group=lambda key, local: Group(key=key, local=local, check="mk", fleet=Fleet((Worker(name="w1"),))),
+            case=lambda key, local: Case(
+                now=NOW, key=key, workload=local, check="mk", fleet=Fleet((Worker(name="w1"),))
+            ),
             now=lambda: NOW,
             ready=lambda: self.problem,
             namespace="ours",

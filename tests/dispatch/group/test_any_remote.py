@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import Workload, WorkloadStatus
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.dispatch.group.group import Group, JobState, Remote, Unfit
-from multikueue.dispatch.group.phases import choose
+from multikueue.dispatch.group.group import Case, JobState, Remote, Unfit
 from multikueue.dispatch.handlers.evicting import is_holding
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.testing import NOW
@@ -24,9 +23,9 @@ from tests.dispatch.builders import (
     ATTEMPT,
     admitted_copy,
     carried_out,
+    case_of,
     copy,
     decided,
-    group,
     remote_job,
     reserved,
     told,
@@ -112,9 +111,9 @@ LOCALS = (reserved(), reserved().nominated("w1"), reserved().nominated("w1", "w2
 
 @given(remote=odd, local=st.sampled_from(LOCALS))
 def test_the_decision_is_made_and_can_be_written(remote: Remote, local: Any) -> None:
-    seen = with_nomination(choose(group(local, remote, worker("w2"))))
-    decision = carried_out(seen, NOW)
-    is_holding(seen, NOW)
+    seen = with_nomination(case_of(local, remote, worker("w2")))
+    decision = carried_out(seen)
+    is_holding(seen)
     assert decision.status is not None
     assert faults(decision.status, seen) == []
     assert all(len(event.message) <= 40_000 for event in decision.events)
@@ -129,11 +128,11 @@ def test_a_sound_worker_that_admits_wins(workload: Workload | None, conflict: st
     assert "CreateJob w2" in told(decided(reserved().nominated("w1", "w2"), *remotes))
 
 
-def faults(status: WorkloadStatus, seen: Group) -> list[str]:
+def faults(status: WorkloadStatus, seen: Case) -> list[str]:
     """What the API would refuse of what differs from before."""
-    assert seen.local is not None
+    assert seen.workload is not None
     found = []
-    for condition in set(status.conditions) - set(seen.local.status.conditions):
+    for condition in set(status.conditions) - set(seen.workload.status.conditions):
         if not re.fullmatch("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", condition.reason) or len(condition.reason) > 1024:
             found.append(f"reason {condition.reason[:50]!r}")
         if len(condition.message) > 32768:
@@ -163,7 +162,7 @@ def test_an_eviction_with_a_long_message_reaches_the_worker() -> None:
     evicted = won().evicted().build()
     long = tuple(msgspec.structs.replace(c, message="x" * 32768) for c in evicted.status.conditions)
     local = msgspec.structs.replace(evicted, status=msgspec.structs.replace(evicted.status, conditions=long))
-    seen = replace(group(won().evicted(), worker("w1", admitted_copy(), remote_job().running())), local=local)
-    (action,) = carried_out(seen, NOW).actions
+    seen = replace(case_of(won().evicted(), worker("w1", admitted_copy(), remote_job().running())), workload=local)
+    (action,) = carried_out(seen).actions
     patch = decoder(WorkloadStatus)(encode(action.body["status"]))  # type: ignore[attr-defined]
     assert [len(c.message) for c in patch.conditions if c.type == "DeactivationTarget"] == [32768]

@@ -12,7 +12,7 @@ from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION
 from multikueue.api.meta import Object
 from multikueue.dispatch.group.phases import Phase
 from multikueue.testing import NOW
-from tests.dispatch.builders import RESERVED, admitted_copy, decided, group, remote_job, reserved, told, won, worker
+from tests.dispatch.builders import RESERVED, admitted_copy, case_of, decided, remote_job, reserved, told, won, worker
 
 T = TypeVar("T", bound=Object)
 
@@ -35,9 +35,9 @@ def test_what_is_being_deleted_is_of_no_attempt(is_marked: bool, is_won: bool) -
     if not is_marked:
         copy, job = unmarked(copy), unmarked(job)
     local = won("w1") if is_won else reserved().nominated("w1", "w2")
-    there = group(local, worker("w1", copy, job))
+    there = case_of(local, worker("w1", copy, job))
     assert (there.is_current(copy), there.is_current(job)) == (True, True)
-    goes = group(local, worker("w1", leaving(copy), leaving(job)))
+    goes = case_of(local, worker("w1", leaving(copy), leaving(job)))
     [remote] = goes.remotes
     assert (goes.is_current(remote.workload), goes.is_current(remote.job)) == (False, False)
 

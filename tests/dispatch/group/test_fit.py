@@ -21,9 +21,9 @@ from tests.dispatch.builders import (
     EARLIER,
     admitted_copy,
     away,
+    case_of,
     copy,
     decided,
-    group,
     pending,
     remote_job,
     reserved,
@@ -188,13 +188,13 @@ def test_a_worker_that_can_never_hold_it_keeps_its_copy_and_takes_nobody_s_place
     local = reserved().nominated("w1", "w2")
     decision = decided(local, never("w1"), HALF)
     assert (told(decision), decision.status) == ([], local.build().status)
-    shown = {each.name: (each.usable, each.why) for each in group(local, never("w1"), HALF).shown.workers}
+    shown = {each.name: (each.usable, each.why) for each in case_of(local, never("w1"), HALF).shown.workers}
     assert shown == {"w1": (False, f"can never hold it: {LACK}"), "w2": (True, "")}
 
 
 def test_whose_word_has_to_be_confirmed() -> None:
     doubtful = worker("w1", too_large()), never("w2"), worker("w3", copy()), away(worker("w4", too_large()))
-    assert list(fit.unconfirmed(group(reserved(), *doubtful))) == ["w1"]
+    assert list(fit.unconfirmed(case_of(reserved(), *doubtful))) == ["w1"]
 
 
 # What is kept of it.
@@ -224,8 +224,8 @@ MISSING = {
 
 @pytest.mark.parametrize(("missing", "phase"), MISSING.values(), ids=MISSING.keys())
 def test_where_no_worker_has_such_jobs(missing: dict[str, str], phase: Phase) -> None:
-    seen = group(reserved(), fleet=(unusable("w1", "no such kind"), unusable("w2", "away")))
-    decision = decide(with_nomination(replace(seen, fleet=replace(seen.fleet, missing=missing))), NOW)
+    seen = case_of(reserved(), fleet=(unusable("w1", "no such kind"), unusable("w2", "away")))
+    decision = decide(with_nomination(replace(seen, fleet=replace(seen.fleet, missing=missing))))
     assert decision.phase is phase
 
 

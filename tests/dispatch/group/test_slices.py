@@ -22,9 +22,9 @@ from tests.dispatch.builders import (
     admitted_copy,
     away,
     but,
+    case_of,
     copy,
     decided,
-    group,
     pending,
     remote_job,
     reserved,
@@ -215,7 +215,7 @@ def test_a_slice_that_finds_no_job_gives_its_quota_back_where_none_can_be_made()
 
 
 def test_no_strategy_is_asked_where_a_slice_stays() -> None:
-    assert nomination_request(group(staying(), running(), slice=STAYS), NOW) is None
+    assert nomination_request(case_of(staying(), running(), slice=STAYS)) is None
 
 
 def test_a_lost_worker_ends_the_attempt() -> None:
@@ -227,8 +227,8 @@ def test_a_lost_worker_ends_the_attempt() -> None:
 
 def test_quota_is_kept_while_a_job_of_the_slice_before_it_runs() -> None:
     idle = but(running(), is_active=lambda _job: False)
-    assert is_holding(group(staying().evicted(), idle, slice=STAYS), NOW)
-    assert not is_holding(group(staying().evicted(), worker("w1"), slice=STAYS), NOW)
+    assert is_holding(case_of(staying().evicted(), idle, slice=STAYS))
+    assert not is_holding(case_of(staying().evicted(), worker("w1"), slice=STAYS))
 
 
 def sized(count: int) -> WorkloadBuilder:

@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.dispatch.group import words
-from tests.dispatch.builders import group, reserved
+from tests.dispatch.builders import case_of, reserved
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from tests.dispatch.builders import group, reserved
     ],
 )
 def test_a_worker_reserves_up_to_0_18_and_admits_since(release: Release, said: tuple[str, str]) -> None:
-    followed = group(reserved(), compatibility=Compatibility.of(release))
+    followed = case_of(reserved(), compatibility=Compatibility.of(release))
     assert (words.won(followed, "w1"), words.gone(followed, "w1")) == said
 
 
@@ -31,5 +31,5 @@ def test_a_worker_reserves_up_to_0_18_and_admits_since(release: Release, said: t
     ids=["not up to 0.18", "but for what always says it", "since 0.19"],
 )
 def test_the_state_that_a_check_leaves_is_said(release: Release, is_always_said: bool, said: str) -> None:
-    followed = group(reserved(), compatibility=Compatibility.of(release))
+    followed = case_of(reserved(), compatibility=Compatibility.of(release))
     assert words.with_state_before(followed, "over", is_required=is_always_said) == said

@@ -17,10 +17,10 @@ from tests.dispatch.builders import (
     admitted_copy,
     away,
     but,
+    case_of,
     check_of,
     copy,
     decided,
-    group,
     remote_job,
     reserved,
     told,
@@ -77,11 +77,11 @@ HOLDING = {
 
 @pytest.mark.parametrize(("holds", "remote"), HOLDING.values(), ids=HOLDING.keys())
 def test_holding(holds: bool, remote: Remote) -> None:
-    assert is_holding(group(won("w1").nominated("w3").evicted(), remote), NOW) is holds
+    assert is_holding(case_of(won("w1").nominated("w3").evicted(), remote)) is holds
 
 
 def test_a_result_that_the_local_job_has_holds_nothing() -> None:
-    assert not is_holding(group(won("w1").evicted(), ended(ATTEMPT), is_job_finished=True), NOW)
+    assert not is_holding(case_of(won("w1").evicted(), ended(ATTEMPT), is_job_finished=True))
 
 
 OLD_JOB = remote_job("earlier").deleted(at=NOW)

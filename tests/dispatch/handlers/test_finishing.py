@@ -17,10 +17,10 @@ from tests.dispatch.builders import (
     ATTEMPT,
     admitted_copy,
     but,
+    case_of,
     check_of,
     copy,
     decided,
-    group,
     remote_job,
     reserved,
     told,
@@ -174,10 +174,10 @@ def test_the_record_of_a_win_that_came_too_late_comes_to_rest(
     built = local.build()
     if not has_check:
         built = replace(built, status=replace(built.status, admission_checks=()))
-    seen = group(local, worker("w1", admitted_copy().finished(), remote_job().complete()), **more)
+    seen = case_of(local, worker("w1", admitted_copy().finished(), remote_job().complete()), **more)
     for _ in range(4):
-        seen = replace(seen, local=built)
-        decision = decide(seen, NOW)
+        seen = replace(seen, workload=built)
+        decision = decide(seen)
         if decision.status is None or decision.status == built.status:
             assert decision.again_after is None or decision.again_after > timedelta()
             return

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from multikueue.api.kueue.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED
 from multikueue.api.meta import Condition, find_condition
 from multikueue.dispatch.copies.actions import CreateWorkload, DeleteWorkload
-from multikueue.dispatch.decide import Decision, decide, nominate
+from multikueue.dispatch.decide import decide, nominate
 from multikueue.dispatch.group.group import MAX_NOMINATED, Reach, Remote
 from multikueue.dispatch.group.phases import Phase
+from multikueue.dispatch.handlers.outcome import Outcome
 from multikueue.dispatch.strategy_call import LoadedStrategy, NominationResult
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
@@ -32,10 +33,10 @@ from tests.dispatch.builders import (
     away,
     but,
     carried_out,
+    case_of,
     check_of,
     copy,
     decided,
-    group,
     pending,
     remote_job,
     reserved,
@@ -141,7 +142,7 @@ def test_a_strategy_that_raises_hurts_its_own_workload_only() -> None:
         def nominate(self, workload: StrategyWorkload, fleet: Fleet) -> Nomination:
             raise ValueError("no idea")
 
-    decision = decide(with_nomination(group(reserved(), *BOTH), by=LoadedStrategy("broken", Broken())), NOW)
+    decision = decide(with_nomination(case_of(reserved(), *BOTH), by=LoadedStrategy("broken", Broken())))
     assert check_of(decision.status) == ("Pending", "strategy Broken raised ValueError: no idea")
     assert decision.again_after == timedelta(seconds=30)
     assert [event.reason for event in decision.events] == ["StrategyFailed"]
@@ -161,12 +162,11 @@ def saying(
     local: WorkloadBuilder, *remotes: Remote, now: datetime = NOW, name: str = "one-by-one", **said: Any
 ) -> Decided:
     said["clusters"] = tuple(said.get("clusters", ()))
-    return carried_out(
-        with_nomination(group(local, *remotes), now, by=LoadedStrategy(name, Says(Nomination(**said)))), now
-    )
+    by = LoadedStrategy(name, Says(Nomination(**said)))
+    return carried_out(with_nomination(case_of(local, *remotes, now=now), by=by))
 
 
-def note(decision: Decision, type_: str = NOMINATED) -> Condition | None:
+def note(decision: Outcome, type_: str = NOMINATED) -> Condition | None:
     assert decision.status is not None
     return find_condition(decision.status.conditions, type_)
 
@@ -280,8 +280,8 @@ def test_giving_back_asks_for_a_retry_and_blames_no_worker() -> None:
 
 def test_beside_kueue_quota_is_not_given_back() -> None:
     local = noted("w1", at=NOW)
-    seen = with_nomination(group(local, *BOTH), by=LoadedStrategy("x", Says(Nomination(give_back=True))))
-    decision = nominate(seen, NOW)
+    seen = with_nomination(case_of(local, *BOTH), by=LoadedStrategy("x", Says(Nomination(give_back=True))))
+    decision = nominate(seen)
     assert (decision.status, decision.events) == (local.build().status, ())
 
 
@@ -297,7 +297,7 @@ def test_where_an_attempt_ended_is_noted_in_the_write_that_ends_it() -> None:
 
 
 def test_without_an_answer_everything_stays_as_it_is() -> None:
-    decision = carried_out(group(reserved().nominated("w1"), worker("w1"), worker("w2", copy())), NOW)
+    decision = carried_out(case_of(reserved().nominated("w1"), worker("w1"), worker("w2", copy())))
     assert (decision.phase, decision.actions) == (Phase.NOMINATING, ())
     assert decision.status == reserved().nominated("w1").build().status
 
@@ -305,9 +305,11 @@ def test_without_an_answer_everything_stays_as_it_is() -> None:
 def test_an_answer_about_another_fleet_is_not_acted_on() -> None:
     """An outbox may come before the reconcile has asked anew: the copy of a worker that came back must not be removed."""
     local = reserved().nominated("w1", "w2")
-    before = with_nomination(group(local, worker("w1", copy()), away(worker("w2", copy()))))
-    back = replace(group(local, worker("w1", copy()), worker("w2", copy())), nomination_result=before.nomination_result)
-    assert told(carried_out(back, NOW)) == []
+    before = with_nomination(case_of(local, worker("w1", copy()), away(worker("w2", copy()))))
+    back = replace(
+        case_of(local, worker("w1", copy()), worker("w2", copy())), nomination_result=before.nomination_result
+    )
+    assert told(carried_out(back)) == []
 
 
 def test_a_failure_says_so_and_takes_nothing_back() -> None:
@@ -320,12 +322,12 @@ def test_a_failure_says_so_and_takes_nothing_back() -> None:
 
 
 def test_a_choice_that_is_refused_says_so_and_waits() -> None:
-    before = with_nomination(group(reserved(), *BOTH))
+    before = with_nomination(case_of(reserved(), *BOTH))
     assert before.nomination_result is not None
     refused = replace(
         before, nomination_result=NominationResult(request=before.nomination_result.request, problem="not allowed")
     )
-    decision = carried_out(refused, NOW)
+    decision = carried_out(refused)
     assert check_of(decision.status) == ("Pending", "not allowed")
     assert [event.reason for event in decision.events] == ["StrategyRefused"]
     assert (told(decision), decision.again_after) == ([], None)
@@ -344,8 +346,8 @@ def test_rounds_go_on_beyond_what_the_status_holds() -> None:
     for _ in range(9):
         for _ in range(2):  # the second look makes the copies
             remotes = [worker(name, copy() if name in holding else None) for name in names]
-            seen = with_nomination(replace(group(local, *remotes), nomination_result=result), now, by=by)
-            decision, result = carried_out(seen, now), seen.nomination_result
+            seen = with_nomination(replace(case_of(local, *remotes, now=now), nomination_result=result), by=by)
+            decision, result = carried_out(seen), seen.nomination_result
             assert decision.status is not None
             local = dataclasses.replace(local, value=with_status(local.build(), decision.status))
         holding |= {action.cluster for action in decision.actions if isinstance(action, CreateWorkload)}

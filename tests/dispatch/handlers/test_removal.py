@@ -8,17 +8,15 @@ from msgspec.structs import replace
 from multikueue.dispatch.copies.actions import DeleteJob, DeleteWorkload
 from multikueue.dispatch.decide import decide, plan
 from multikueue.dispatch.group.group import Reach
-from multikueue.dispatch.group.phases import choose
 from multikueue.dispatch.handlers.removal import removals
-from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
 from tests.dispatch.builders import (
     EARLIER,
     admitted_copy,
     away,
+    case_of,
     copy,
     decided,
-    group,
     pending,
     remote_job,
     reserved,
@@ -60,8 +58,8 @@ def test_an_unreachable_worker_is_asked_nothing_later_either() -> None:
 
 
 def test_a_worker_that_has_nothing_is_asked_for_nothing_so_a_copy_that_comes_later_is_too_late() -> None:
-    seen = choose(group(won(), worker("w1", admitted_copy(), remote_job()), worker("w2")))
-    made = plan(seen, decide(seen, NOW), NOW)
+    seen = case_of(won(), worker("w1", admitted_copy(), remote_job()), worker("w2"))
+    made = plan(seen, decide(seen))
     assert made.on("w2") == ()
     assert made.is_too_late(copy().uid("late").build(), "w2")
 

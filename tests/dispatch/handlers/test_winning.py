@@ -25,11 +25,10 @@ from tests.dispatch.builders import (
     admitted_copy,
     away,
     but,
-    carried_out,
+    case_of,
     check_of,
     copy,
     decided,
-    group,
     remote_job,
     reserved,
     told,
@@ -107,8 +106,8 @@ def test_a_win_is_told_once_with_the_write_that_says_so() -> None:
     won = worker("w1", admitted_copy(), remote_job())
     first = decided(reserved().nominated("w1"), won)
     assert first.events == (Event("Normal", "MultiKueue", 'The workload was admitted on "w1"', is_routine=True),)
-    settled = replace(group(reserved().nominated("w1"), won), local=with_status(reserved().build(), first.status))
-    assert decide(settled, NOW).events == ()
+    settled = replace(case_of(reserved().nominated("w1"), won), workload=with_status(reserved().build(), first.status))
+    assert decide(settled).events == ()
     stale = decided(reserved().cluster_name("w2"), won, worker("w2"))
     assert (check_of(stale.status)[0], stale.events) == ("Pending", ())
 
@@ -128,7 +127,6 @@ def test_a_worker_that_gave_no_answer_is_not_waited_for() -> None:
     local = reserved().nominated("w1", "w2")
     assert told(decided(local, silent, w2, choice="w1")) == ["DeleteWorkload w1", "CreateJob w2"]
     assert told(decided(local, silent, worker("w2"), choice="w1")) == ["CreateWorkload w2"]
-    assert told(carried_out(group(local, silent, w2, choice="w1"), NOW)) == [], "nor is it asked before that is chosen"
 
 
 @pytest.mark.parametrize(
@@ -266,8 +264,9 @@ def test_a_worker_has_its_time_to_admit_again_whatever_its_clock(skew: timedelta
     theirs = copy().created(RESERVED + skew).evicted(at=RESERVED + hour + skew)
 
     def waits(after: timedelta) -> bool:
-        seen = group(local, worker("w1", theirs, remote_job()), should_redo_admission=False, lost_after=wait)
-        return decide(seen, RESERVED + hour + after).phase is Phase.READMITTED
+        now = RESERVED + hour + after
+        seen = case_of(local, worker("w1", theirs, remote_job()), now=now, should_redo_admission=False, lost_after=wait)
+        return decide(seen).phase is Phase.READMITTED
 
     assert waits(wait - timedelta(seconds=1))
     assert not waits(wait + minute)

@@ -16,7 +16,7 @@ from multikueue.dispatch.strategy_call import LoadedStrategy
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder
-from tests.dispatch.builders import RESERVED, copy, group, reserved, with_nomination, worker
+from tests.dispatch.builders import RESERVED, case_of, copy, reserved, with_nomination, worker
 
 HOUR = timedelta(hours=1)
 LATER = NOW + timedelta(minutes=5)
@@ -69,7 +69,7 @@ ENDS: dict[str, tuple[WorkloadBuilder, Plain, Any]] = {
 @pytest.mark.parametrize(("local", "strategy", "wanted"), ENDS.values(), ids=ENDS.keys())
 def test_when_it_ends(local: WorkloadBuilder, strategy: Plain, wanted: Any) -> None:
     seen = with_nomination(
-        group(local, worker("w1", copy()), give_back_after=HOUR), by=LoadedStrategy("plain", strategy)
+        case_of(local, worker("w1", copy()), give_back_after=HOUR, now=NOW + HOUR), by=LoadedStrategy("plain", strategy)
     )
     assert give_back_at(seen) == wanted
     assert give_back_at(replace(seen, give_back_after=None)) is None
@@ -79,17 +79,17 @@ def test_when_it_ends(local: WorkloadBuilder, strategy: Plain, wanted: Any) -> N
 def test_a_time_that_is_still_to_come_is_not_believed_if_there_is_another(ahead: timedelta) -> None:
     """The clock of who has the other check is ahead of ours."""
     local = reserved().check("other", "Ready", at=NOW + ahead)
-    assert give_back_at(group(local, worker("w1", copy()), give_back_after=HOUR), NOW) == RESERVED + HOUR
+    assert give_back_at(case_of(local, worker("w1", copy()), give_back_after=HOUR)) == RESERVED + HOUR
 
 
 @pytest.mark.parametrize("strategy", [Plain(), Plain(fails=True)], ids=["named", "failed"])
 def test_then_the_quota_goes_back(strategy: Plain) -> None:
     end = RESERVED + HOUR
     before = end - timedelta(seconds=1)
-    seen = group(reserved().nominated("w1"), worker("w1", copy()), give_back_after=HOUR)
-    waits = decide(with_nomination(seen, before, by=LoadedStrategy("plain", strategy)), before)
+    seen = case_of(reserved().nominated("w1"), worker("w1", copy()), give_back_after=HOUR, now=before)
+    waits = decide(with_nomination(seen, by=LoadedStrategy("plain", strategy)))
     assert waits.again_after == timedelta(seconds=1)
-    gives_back = decide(with_nomination(seen, end, by=LoadedStrategy("plain", strategy)), end)
+    gives_back = decide(with_nomination(replace(seen, now=end), by=LoadedStrategy("plain", strategy)))
     assert gives_back.status is not None
     assert gives_back.status.admission_checks[0].state == "Retry"
     assert (
@@ -98,7 +98,7 @@ def test_then_the_quota_goes_back(strategy: Plain) -> None:
 
 
 def test_where_quota_is_kueue_s_it_stays() -> None:
-    seen = group(reserved().nominated("w1"), worker("w1", copy()), give_back_after=HOUR)
     late = RESERVED + 2 * HOUR
-    decision = nominate(with_nomination(seen, late), late)
+    seen = case_of(reserved().nominated("w1"), worker("w1", copy()), give_back_after=HOUR, now=late)
+    decision = nominate(with_nomination(seen))
     assert (decision.status, decision.events) == (reserved().nominated("w1").build().status, ())

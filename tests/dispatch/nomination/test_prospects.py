@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from multikueue.dispatch.group.group import Remote
 from multikueue.dispatch.nomination.prospects import prospects
 from multikueue.testing import NOW
-from tests.dispatch.builders import admitted_copy, away, but, copy, group, reserved, worker
+from tests.dispatch.builders import admitted_copy, away, but, case_of, copy, reserved, worker
 
 PROSPECTS = {
     "nobody has asked it": (worker("w1"), "was not asked yet", ""),
@@ -29,12 +29,12 @@ PROSPECTS = {
 
 @pytest.mark.parametrize(("remote", "state", "message"), PROSPECTS.values(), ids=PROSPECTS)
 def test_a_worker(remote: Remote, state: str, message: str) -> None:
-    (found,) = prospects(group(reserved().nominated("w1"), remote))
+    (found,) = prospects(case_of(reserved().nominated("w1"), remote))
     assert (found.cluster, found.state, found.message) == ("w1", state, message)
 
 
 def test_what_is_true_of_a_worker_for_everybody_is_told_where_nothing_is_there() -> None:
-    seen = group(reserved(), worker("w1"), worker("w2"))
+    seen = case_of(reserved(), worker("w1"), worker("w2"))
     cordoned, off = (
         dataclasses.replace(each, usable=False, why=why)
         for each, why in zip(seen.fleet.workers, ("cordoned", "not connected"), strict=True)
@@ -45,7 +45,7 @@ def test_what_is_true_of_a_worker_for_everybody_is_told_where_nothing_is_there()
 
 
 def test_those_that_have_no_such_jobs_are_told() -> None:
-    seen = group(reserved(), worker("w1"))
+    seen = case_of(reserved(), worker("w1"))
     fleet = replace(seen.fleet, missing={"w1": "no JobSet is there"})
     (found,) = prospects(replace(seen, fleet=fleet, remotes=()))
     assert (found.state, found.message) == ("lacks the kind", "no JobSet is there")

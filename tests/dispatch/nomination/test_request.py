@@ -20,8 +20,8 @@ from tests.dispatch.builders import (
     RESERVED,
     away,
     but,
+    case_of,
     copy,
-    group,
     reserved,
     unusable,
     won,
@@ -32,17 +32,17 @@ AT = NOW - timedelta(minutes=3)
 
 
 def test_there_is_a_request_only_where_somebody_is_to_be_nominated() -> None:
-    assert nomination_request(group(reserved(), worker("w1")), NOW) is not None
-    assert nomination_request(group(won(), worker("w1")), NOW) is None
-    assert nomination_request(group(None, worker("w1")), NOW) is None
-    assert nomination_request(group(reserved(), worker("w1"), problem="no adapter"), NOW) is None
+    assert nomination_request(case_of(reserved(), worker("w1"))) is not None
+    assert nomination_request(case_of(won(), worker("w1"))) is None
+    assert nomination_request(case_of(None, worker("w1"))) is None
+    assert nomination_request(case_of(reserved(), worker("w1"), problem="no adapter")) is None
 
 
 def test_the_request_tells_the_workload_and_its_fleet() -> None:
     local = reserved().nominated("w1").condition("multikueue.dev/Nominated", reason="X", message="", at=AT)
     local = local.condition("multikueue.dev/FailedOn", message="w2 at 2026-01-01T11:00:00Z")
     fleet = unusable("w1", ""), unusable("w2", "cordoned")
-    request = nomination_request(group(local, worker("w1"), worker("w2"), fleet=fleet), NOW)
+    request = nomination_request(case_of(local, worker("w1"), worker("w2"), fleet=fleet))
     assert request is not None
     assert (request.workload.queue, request.workload.cluster_queue, request.workload.reserved_at) == (
         "main",
@@ -57,7 +57,7 @@ def test_the_request_tells_the_workload_and_its_fleet() -> None:
 
 def test_without_a_nomination_there_is_no_time_of_one() -> None:
     request = nomination_request(
-        group(reserved().condition("multikueue.dev/Nominated", reason="X", at=AT), worker("w1")), NOW
+        case_of(reserved().condition("multikueue.dev/Nominated", reason="X", at=AT), worker("w1"))
     )
     assert request is not None
     assert request.workload.nominated_at is None
@@ -66,7 +66,7 @@ def test_without_a_nomination_there_is_no_time_of_one() -> None:
 def test_a_nomination_longer_than_the_status_is_found_by_its_copies_and_the_last_result() -> None:
     names = tuple(f"w{n}" for n in range(25))
     recorded = names[:MAX_NOMINATED]
-    seen = group(
+    seen = case_of(
         reserved().nominated(*recorded),
         *(worker(name) for name in names[:21]),
         worker("w21", copy()),
@@ -75,7 +75,7 @@ def test_a_nomination_longer_than_the_status_is_found_by_its_copies_and_the_last
         replace(worker("w24", copy()), is_configured=False),
     )
     assert nominated_before(seen) == (*recorded, "w21")
-    request = nomination_request(seen, NOW)
+    request = nomination_request(seen)
     assert request is not None
     called = replace(
         seen,
@@ -85,7 +85,7 @@ def test_a_nomination_longer_than_the_status_is_found_by_its_copies_and_the_last
 
 
 def test_usable_is_who_is_configured_and_fit() -> None:
-    seen = group(
+    seen = case_of(
         reserved(),
         worker("w1"),
         away(worker("w2")),

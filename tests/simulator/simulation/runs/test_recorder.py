@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from multikueue.dispatch.decide import decide
-from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.group import Case
 from multikueue.testing import NOW, workload
 from multikueue_simulator.simulation.faults.partial_injector import Logs
 from multikueue_simulator.simulation.plan.plan import Compact, JobPlan, Plan
@@ -23,9 +23,9 @@ def test_changes_of_phase_are_counted_by_workload_and_not_each_look() -> None:
     changes: Changes = Counter()
     local = workload("wl").build()
     phases = Phases(changes)
-    for group in (Group(key=local.key, local=local), Group(key=local.key, local=None)):
+    for case in (Case(now=NOW, key=local.key, workload=local), Case(now=NOW, key=local.key, workload=None)):
         for _ in range(3):
-            phases(group, decide(group, NOW))
+            phases(case, decide(case))
     assert changes == {("-", "UNRESERVED"): 1, ("UNRESERVED", "GONE"): 1}
 
 

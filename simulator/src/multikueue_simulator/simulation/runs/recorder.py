@@ -16,8 +16,8 @@ from fakekube.model.storage import Change
 from fakekube.model.wire import Request, Response, Watch
 from fakekube.network.transport import Line, is_write
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.decide import Decision
-from multikueue.dispatch.group.group import Group
+from multikueue.dispatch.group.group import Case
+from multikueue.dispatch.handlers.outcome import Outcome
 from multikueue_simulator.simulation.faults.partial_injector import Logs
 from multikueue_simulator.simulation.faults.stage import Stage
 from multikueue_simulator.simulation.invariants.invariants import Invariants, Write
@@ -41,11 +41,11 @@ class Phases:
         self._changes = changes
         self._last: dict[ObjectKey, str] = {}
 
-    def __call__(self, group: Group, decision: Decision) -> None:
-        before, after = self._last.get(group.key, "-"), decision.phase.name
+    def __call__(self, case: Case, outcome: Outcome) -> None:
+        before, after = self._last.get(case.key, "-"), outcome.phase.name
         if before != after:
             self._changes[before, after] += 1
-            self._last[group.key] = after
+            self._last[case.key] = after
 
 
 @dataclass(slots=True)
