@@ -8,7 +8,7 @@ from tests.costs.counting import DECODES
 from tests.costs.fleet import STRATEGIES, costs
 from tests.costs.test_jobs import SIZES
 
-SHOWN = ("groups", "remotes", "decisions", "workload reconciles", "job reconciles", "outbox turns", DECODES)
+SHOWN = ("cases", "remotes", "decisions", "workload reconciles", "job reconciles", "outbox turns", DECODES)
 
 
 def table() -> Iterator[str]:

@@ -23,7 +23,7 @@ __all__ = ["COUNTED", "DECODES", "FUNCTIONS", "Calls", "Counts", "counted", "fun
 Counts = Counter[str]
 
 COUNTED: Mapping[str, Sequence[str]] = {
-    "groups": ("multikueue.store.views:Views.group",),
+    "cases": ("multikueue.store.views:Views.case",),
     "remotes": ("multikueue.store.views:Views._remote",),
     "decisions": ("multikueue.dispatch.decide:decide",),
     "workers shown to strategies": ("multikueue.strategy:Worker.__init__",),

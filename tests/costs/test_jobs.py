@@ -42,7 +42,7 @@ GOALS: Sequence[Goal] = (
     Goal("decisions", 6, 0.1, of_all=True),
     Goal("decisions", 7, of_all=False),
     Goal("workload reconciles", 8),
-    Goal("groups", 10),
+    Goal("cases", 10),
     Goal("workers shown to strategies", 0, 1, of_all=True),
     Goal("workers shown to strategies", 0, of_all=False),
     Goal("strategy calls", 2),
