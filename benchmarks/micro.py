@@ -17,11 +17,7 @@ from msgspec.structs import replace
 
 from benchmarks.figures import Target, at_least, at_most
 from multikueue.api.kueue.workload import Workload
-from multikueue.dispatch.decide import decide
-from multikueue.dispatch.group.group import Case, Remote, attempt_of
-from multikueue.dispatch.handlers.outcome import Outcome
-from multikueue.dispatch.nomination.request import nomination_request
-from multikueue.dispatch.strategy_call import LoadedStrategy, NominationResult, call_strategy
+from multikueue.dispatch.remote import Remote, attempt_of
 from multikueue.kube.decode import change_of
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache
@@ -29,6 +25,11 @@ from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW, cluster_queue, flavor, job, local_queue, namespace, workload
 from multikueue.testing.workloads import WorkloadBuilder
+from multikueue.workload.case import Case
+from multikueue.workload.decide import decide
+from multikueue.workload.handlers.outcome import Outcome
+from multikueue.workload.nomination.request import nomination_request
+from multikueue.workload.strategy_call import LoadedStrategy, NominationResult, call_strategy
 
 __all__ = ["Result", "measure_all"]
 

@@ -35,7 +35,6 @@ from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.retention import RetentionSweep
 from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
-from multikueue.dispatch.handlers.outcome import sooner
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters, framework
@@ -53,6 +52,7 @@ from multikueue.settings import (
 from multikueue.store.caches.cache import Cache
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
+from multikueue.workload.handlers.outcome import sooner
 
 __all__ = ["DEPLOYMENTS", "Loop", "Runnables", "Task", "Watch", "adapters_of", "compose", "submitted_kinds"]
 

@@ -1,7 +1,5 @@
-"""Where copies must be: one workload's case in, the phase, the new local status and the plan for its workers out.
+"""What is on workers: the state of a workload there, the desired state, and the actions that remain between the two.
 
-Pure. `case` is the input, with its phase from an ordered table of predicates; `decide` the table of handlers and
-`handlers` what they do; `copies` the desired state on workers and the actions that remain there; `nomination` the input
-of the strategy, `strategy_call` its guarded call. `controllers` calls `decide` with the strategy's result in the case,
-writes the status it returns, and lets each worker's outbox perform the actions.
+Pure. `remote` is a workload on one worker, `slices` its relation to other slices of its job, `copies` the plan, its effects,
+and the bodies of copies. `workload` decides on the plan, and lets each worker's outbox perform the actions.
 """

@@ -47,8 +47,6 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import ObjectKey, OwnerReference
 from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
 from multikueue.api.multikueue.profiles import ClusterProfile
-from multikueue.dispatch.group.group import Fleet
-from multikueue.dispatch.nomination.request import failures, may_be_on
 from multikueue.jobs.framework.adapter import Adapter, is_local
 from multikueue.jobs.framework.pod_set_info import failed_start
 from multikueue.jobs.framework.workloads import is_of_group, is_owned
@@ -69,6 +67,8 @@ from multikueue.store.queues import WorkQueues
 from multikueue.store.references import clusters_of, config_of, file_of, source_of, uid_of
 from multikueue.store.refusals import Refusals
 from multikueue.store.workers.worker import Places, WorkerView
+from multikueue.workload.case import Fleet
+from multikueue.workload.nomination.request import failures, may_be_on
 
 
 def _owner_uid(workload: Workload) -> Iterable[str]:

@@ -13,7 +13,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.kueue.queues import LabelSelector
 from multikueue.api.kueue.workload import ADMITTED, FINISHED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.group import Asked
+from multikueue.dispatch.remote import Asked
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache, Failed, ignore

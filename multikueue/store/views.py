@@ -18,20 +18,8 @@ from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.api.values.foreign import answer_or, excerpt
-from multikueue.dispatch.group.group import (
-    MAX_NOMINATED,
-    NO_FLEET,
-    NO_JOB,
-    Case,
-    Fleet,
-    JobState,
-    Link,
-    Reach,
-    Remote,
-    Rules,
-    attempt_of,
-)
-from multikueue.dispatch.group.slices import NO_SLICE
+from multikueue.dispatch.remote import NO_JOB, JobState, Link, Reach, Remote, attempt_of
+from multikueue.dispatch.slices import NO_SLICE
 from multikueue.jobs.framework.difference import difference
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
@@ -39,6 +27,7 @@ from multikueue.store.references import config_of
 from multikueue.store.state import pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
 from multikueue.store.workers.watch_scope import EVERYWHERE, WatchFailure
+from multikueue.workload.case import MAX_NOMINATED, NO_FLEET, Case, DecisionRules, Fleet
 
 __all__ = ["Views"]
 
@@ -63,7 +52,7 @@ class Views(msgspec.Struct, frozen=True):
         self,
         key: ObjectKey,
         workload: Workload | None,
-        rules: Rules,
+        rules: DecisionRules,
         *,
         copy_retention: timedelta = timedelta(),
     ) -> Case:

@@ -1,6 +1,6 @@
 """Configures the logs of the process: JSON lines, or lines for people.
 
-A log event has a name `noun.verb` (`workload.dispatched`, `reconcile.failed`) and fields. Modules call `get_logger()`
+A log event has a name `noun.verb` (`leadership.gained`, `reconcile.failed`) and fields. Modules call `get_logger()`
 and pass fields as keyword arguments; fields of a whole reconcile are bound once as context. A field has a plain value,
 a key as `str(key)`; a value that JSON cannot express becomes its `str`. docs/metrics.md lists the events.
 """

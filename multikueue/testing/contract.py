@@ -10,11 +10,11 @@ from datetime import timedelta
 from itertools import product
 from typing import Any
 
-from multikueue.dispatch.strategy_call import NominationRequest, call_strategy
 from multikueue.errors import StrategyError
 from multikueue.strategy import Nomination, Strategy
 from multikueue.testing.fleets import FleetBuilder, StrategyWorkloadBuilder, fleet, strategy_workload
 from multikueue.testing.objects import NOW
+from multikueue.workload.strategy_call import NominationRequest, call_strategy
 
 
 def check_strategy(strategy: Strategy) -> None:

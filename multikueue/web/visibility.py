@@ -17,9 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.meta import Object, ObjectKey, OwnerReference, render_time
-from multikueue.dispatch.nomination.prospects import Prospect
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.visibility.explain import Explanation
+from multikueue.workload.nomination.prospects import Prospect
 
 GROUP = "visibility.kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")

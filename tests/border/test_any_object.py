@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.dispatch.decide import decide
-from multikueue.dispatch.group.group import Rules
 from multikueue.kube.decode import list_of
 from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
@@ -39,6 +37,8 @@ from multikueue.testing import (
     workload,
     workload_priority_class,
 )
+from multikueue.workload.case import DecisionRules
+from multikueue.workload.decide import decide
 from tests.border.hostile import ANYTHING, hostile, tree_of
 
 INNOCENT, GOING = ObjectKey("default", "innocent"), ObjectKey("default", "going")
@@ -234,7 +234,7 @@ def outcome(store: Store) -> tuple[Any, ...]:
         encode(engine.view.local_queue_status(queue.key, NOW))
     for waits in store.workloads:
         encode(engine.scheduler.reservation(waits.key))
-    decision = decide(Views(store).case(GOING, store.workloads.get(GOING), Rules()))
+    decision = decide(Views(store).case(GOING, store.workloads.get(GOING), DecisionRules()))
     return encode(engine.scheduler.reservation(INNOCENT)), decision
 
 

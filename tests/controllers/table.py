@@ -19,7 +19,6 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.workers.connection.outbox import Outbox
-from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
 from multikueue.errors import Conflict, MultiKueueError
 from multikueue.manager.life import Manager
 from multikueue.runtime import Result, WorkQueue
@@ -35,6 +34,7 @@ from multikueue.settings import (
     Settings,
 )
 from multikueue.testing import NOW
+from multikueue.workload.handlers.retrying import SHORTEST_ATTEMPT
 from tests.cluster import Cluster
 
 Body = dict[str, Any]

@@ -25,9 +25,9 @@ Counts = Counter[str]
 COUNTED: Mapping[str, Sequence[str]] = {
     "cases": ("multikueue.store.views:Views.case",),
     "remotes": ("multikueue.store.views:Views._remote",),
-    "decisions": ("multikueue.dispatch.decide:decide",),
+    "decisions": ("multikueue.workload.decide:decide",),
     "workers shown to strategies": ("multikueue.strategy:Worker.__init__",),
-    "strategy calls": ("multikueue.dispatch.strategy_call:call_strategy",),
+    "strategy calls": ("multikueue.workload.strategy_call:call_strategy",),
     "workload reconciles": ("multikueue.controllers.workloads.workloads:Workloads.reconcile",),
     "job reconciles": ("multikueue.controllers.workloads.jobs:Jobs.reconcile",),
     "outbox turns": ("multikueue.controllers.workers.connection.outbox:Outbox.reconcile",),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from multikueue.dispatch.group.group import Link
+from multikueue.dispatch.remote import Link
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store

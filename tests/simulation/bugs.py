@@ -33,21 +33,9 @@ from multikueue.api.values.quantity import NANO
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.controllers.workers.connection import identities, outbox, proofs
 from multikueue.controllers.workloads import jobs, status_writes, workloads
-from multikueue.dispatch import decide
+from multikueue.dispatch import remote
 from multikueue.dispatch.copies import plan
-from multikueue.dispatch.group import group, phases
-from multikueue.dispatch.group.group import Case, Remote
-from multikueue.dispatch.handlers import (
-    doubts,
-    evicting,
-    finishing,
-    nominating,
-    outcome,
-    removal,
-    retrying,
-    waiting,
-    winning,
-)
+from multikueue.dispatch.remote import Remote
 from multikueue.errors import InvalidObject, NotKept
 from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.kinds.batch_job.adapter import BatchJob
@@ -70,6 +58,20 @@ from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry.metrics import Metrics
 from multikueue.telemetry.sink import LogSink
 from multikueue.web import admission, door
+from multikueue.workload import case as workload_case
+from multikueue.workload import decide, phases
+from multikueue.workload.case import Case
+from multikueue.workload.handlers import (
+    doubts,
+    evicting,
+    finishing,
+    nominating,
+    outcome,
+    removal,
+    retrying,
+    waiting,
+    winning,
+)
 from multikueue_simulator.simulation.plan.draw import drawn
 from multikueue_simulator.simulation.runs.batch import alike
 from multikueue_simulator.simulation.runs.life import live
@@ -163,7 +165,7 @@ def the_winner_is_not_sticky() -> Iterator[None]:
 
         return property(winner)
 
-    with replaced(group.Case, "winner", make):
+    with replaced(Case, "winner", make):
         yield
 
 
@@ -175,7 +177,7 @@ def the_attempt_is_ignored() -> Iterator[None]:
         return lambda item, _local, _attempt: item is not None and item.metadata.deletion_timestamp is None
 
     with (
-        replaced(group, "is_of_attempt", make),
+        replaced(workload_case, "is_of_attempt", make),
         replaced(plan, "is_of_attempt", make),
         replaced(concerned, "is_of_attempt", make),
         replaced(jobs, "is_of_attempt", make),
@@ -270,7 +272,7 @@ def a_lost_worker_is_waited_for_for_ever() -> Iterator[None]:
 
 @bug(caught_by=6, within=7)
 def what_fits_no_worker_keeps_its_quota() -> Iterator[None]:
-    with replaced(phases, "can_fit_nowhere", lambda _real: lambda _group: False):
+    with replaced(phases, "can_fit_nowhere", lambda _real: lambda _case: False):
         yield
 
 
@@ -320,7 +322,7 @@ def what_another_manager_made_is_known_by_its_clock_alone() -> Iterator[None]:
     with (
         replaced(plan, "is_taken_over", lambda _real: lambda *_: False),
         replaced(jobs, "is_taken_over", lambda _real: lambda *_: False),
-        replaced(group, "is_taken_over", lambda _real: lambda *_: False),
+        replaced(workload_case, "is_taken_over", lambda _real: lambda *_: False),
     ):
         yield
 
@@ -435,7 +437,7 @@ def quota_is_never_given_back() -> Iterator[None]:
 @bug(caught_by=6, within=20)
 def quota_is_free_as_soon_as_a_workload_is_evicted() -> Iterator[None]:
     """Though its job may still run."""
-    with replaced(workloads, "is_holding", lambda _real: lambda _group, _now: False):
+    with replaced(workloads, "is_holding", lambda _real: lambda _case: False):
         yield
 
 
@@ -486,7 +488,7 @@ def a_worker_dates_its_word_as_it_likes() -> Iterator[None]:
 
         return stuck
 
-    with replaced(group, "bounded", _as_it_is), replaced(nominating, "_stuck", make):
+    with replaced(remote, "bounded", _as_it_is), replaced(nominating, "_stuck", make):
         yield
 
 
@@ -560,7 +562,7 @@ def a_job_is_removed_when_its_check_is() -> Iterator[None]:
     def make(real: Any) -> Any:
         return property(lambda seen: real.func(seen) if seen.check_state is not None else "")
 
-    with replaced(group.Case, "recorded_winner", make):
+    with replaced(Case, "recorded_winner", make):
         yield
 
 

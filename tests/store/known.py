@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.group import Case, Rules
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import Key, Queue
@@ -21,6 +20,7 @@ from multikueue.testing import (
     workload,
 )
 from multikueue.testing.workloads import WorkloadBuilder
+from multikueue.workload.case import Case, DecisionRules
 
 KEY = ObjectKey("default", "wl")
 
@@ -82,4 +82,4 @@ def local() -> WorkloadBuilder:
 
 
 def case_in(store: Store) -> Case:
-    return Views(store).case(KEY, store.workloads.get(KEY), Rules())
+    return Views(store).case(KEY, store.workloads.get(KEY), DecisionRules())

@@ -10,7 +10,7 @@ from multikueue.store.caches.cache import Cache
 from multikueue.store.plans import Plans
 from multikueue.testing import NOW, workload
 from multikueue.testing.workloads import WorkloadBuilder
-from tests.dispatch.builders import ATTEMPT, admitted_copy, copy, pending, reserved
+from tests.workload.builders import ATTEMPT, admitted_copy, copy, pending, reserved
 
 KEY = pending().build().key
 LOCAL = reserved().version(7)

@@ -21,7 +21,7 @@ from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.api.multikueue.ocm import Placement
 from multikueue.api.multikueue.profiles import ClusterProfile
 from multikueue.dispatch.copies.plan import Absent, Plan
-from multikueue.dispatch.group.group import Asked, Rules
+from multikueue.dispatch.remote import Asked
 from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.integrations.frameworks import Adapters
@@ -51,6 +51,7 @@ from multikueue.testing import (
     workload,
 )
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
+from multikueue.workload.case import DecisionRules
 from tests.jobs.builders import with_status
 from tests.jobs.kinds.pods.builders import member
 from tests.quota.builders import claim_template, claiming, device_class, devices
@@ -591,7 +592,7 @@ def test_a_group_is_the_job_of_the_workload_that_all_its_members_own() -> None:
     assert known.owner(made) == JobKey("PodGroup", "default", "g")
     assert isinstance(found, PodGroup)
     assert known.owned(found) == (made,)
-    assert Views(known).case(made.key, made, Rules()).problem == ""
+    assert Views(known).case(made.key, made, DecisionRules()).problem == ""
 
 
 def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
@@ -628,7 +629,7 @@ def test_the_workload_of_a_stateful_set_is_its_own_and_that_of_the_group_of_its_
     assert known.owner(made) == JobKey("StatefulSet.apps", "default", "g")
     assert known.local_job(made) is owner
     assert known.owned(owner) == known.owned(group) == (made,)
-    assert Views(known).case(made.key, made, Rules()).problem == ""
+    assert Views(known).case(made.key, made, DecisionRules()).problem == ""
     assert [key for key in noted.keys if key.startswith("job")] == ["job g", f"job {made.metadata.name}"]
 
 

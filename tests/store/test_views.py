@@ -10,12 +10,13 @@ import pytest
 from multikueue.api.kueue.workload import ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey, decoder
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
-from multikueue.dispatch.group.group import MAX_NOMINATED, Asked, Reach, Rules, Unfit
+from multikueue.dispatch.remote import Asked, Reach, Unfit
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.store.views import Views
 from multikueue.testing import NOW, job, multikueue_cluster, multikueue_config, workload
+from multikueue.workload.case import MAX_NOMINATED, DecisionRules
 from tests.store.known import KEY, case_in, local, not_seen_yet, stored
 
 
@@ -96,7 +97,7 @@ def test_of_a_workload_that_others_evicted_each_worker_not_yet_seen_is_in_the_ca
     not_seen_yet(store.worker("w2"))
     for version, of in enumerate((local(), local().condition("Evicted", "False", reason="QuotaReserved")), 2):
         store.workloads.upsert(of.version(version).build())
-        case = Views(store).case(KEY, store.workloads.get(KEY), Rules(may_others_evict=may_others_evict))
+        case = Views(store).case(KEY, store.workloads.get(KEY), DecisionRules(may_others_evict=may_others_evict))
         was_evicted = may_others_evict and version == 3
         assert (case.may_be_anywhere, [r.cluster for r in case.remotes]) == (
             was_evicted,
@@ -126,7 +127,7 @@ def test_the_fleet_is_one_value_until_something_of_it_changes() -> None:
 def test_it_is_one_for_each_namespace_where_a_worker_offers_some_only() -> None:
     store, _ = stored()
     store.worker("w1").reported(None, "", NOW, ("default",))
-    elsewhere = Views(store).case(ObjectKey("elsewhere", "wl"), local().build(), Rules())
+    elsewhere = Views(store).case(ObjectKey("elsewhere", "wl"), local().build(), DecisionRules())
     assert case_in(store).fleet.usable == ("w1", "w2")
     assert elsewhere.fleet.usable == ("w2",)
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.strategy_call import call_strategy
 from multikueue.store.caches.placements import Named
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW, FleetBuilder, check_strategy, fleet, strategy_workload
+from multikueue.workload.strategy_call import call_strategy
 from strategies.external import External
 from tests.store.hub import KEY, Hub
 

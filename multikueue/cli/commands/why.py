@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from multikueue.api.kueue.workload import Workload
     from multikueue.cli.workload.explanation import ManagerExplanation
-    from multikueue.dispatch.nomination.prospects import Prospect
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.visibility.explain import Explanation
     from multikueue.settings import Settings
+    from multikueue.workload.nomination.prospects import Prospect
 
 __all__ = ["why"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.nomination.prospects import Prospect
 from multikueue.errors import ApiError
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.visibility.explain import Explanation
+from multikueue.workload.nomination.prospects import Prospect
 
 __all__ = ["ManagerExplanation", "fetch_explanation"]
 

@@ -25,14 +25,14 @@ from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueClus
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.related_objects import RelatedObjects
-from multikueue.dispatch.group.fit import named_in
-from multikueue.dispatch.nomination.prospects import Prospect, State
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.references import clusters_of, config_of
 from multikueue.store.workers.watch_scope import namespaces_of
+from multikueue.workload.fit import named_in
+from multikueue.workload.nomination.prospects import Prospect, State
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess

@@ -25,7 +25,7 @@ from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.values import quantity
 from multikueue.controllers.metrics.unadmitted import Unadmitted
 from multikueue.controllers.reconcile.context import WorkQueues
-from multikueue.dispatch.group.group import Reach
+from multikueue.dispatch.remote import Reach
 from multikueue.quota.cache.reservations import QueueUsage
 from multikueue.quota.cache.tree import FlavorResource
 from multikueue.quota.preemption.shares import Share

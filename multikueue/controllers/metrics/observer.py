@@ -33,7 +33,7 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.unadmitted import Unadmitted, count
-from multikueue.dispatch.group.group import attempt_of
+from multikueue.dispatch.remote import attempt_of
 from multikueue.store.store import Store
 from multikueue.store.workers.worker import WorkerView, prebuilt_key
 from multikueue.telemetry import get_logger

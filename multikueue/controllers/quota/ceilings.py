@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 
 from multikueue.controllers.quota.worker_queues import read_queues
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.dispatch.group.fit import is_suspected
 from multikueue.errors import MultiKueueError
 from multikueue.runtime import DONE, Result
 from multikueue.telemetry import get_logger
+from multikueue.workload.fit import is_suspected
 
 __all__ = ["SOONEST", "CeilingReader"]
 

@@ -16,8 +16,6 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.copy_retention import copy_retention
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
-from multikueue.dispatch.group.group import Case, Rules
-from multikueue.dispatch.handlers.outcome import Outcome
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
@@ -26,6 +24,8 @@ from multikueue.settings import InForce
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.telemetry.metrics import Metrics
+from multikueue.workload.case import Case, DecisionRules
+from multikueue.workload.handlers.outcome import Outcome
 
 Name = str
 BEGINNINGS, BEGINNING_SECONDS = 16, 1.0
@@ -132,10 +132,10 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
         return self.settings.dispatch.worker_lost_timeout
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> DecisionRules:
         """The settings that decisions read."""
         dispatch = self.settings.dispatch
-        return Rules(
+        return DecisionRules(
             origin=dispatch.origin,
             lost_after=dispatch.worker_lost_timeout,
             wins_by=ADMITTED if dispatch.wait_for_admitted else QUOTA_RESERVED,

@@ -30,16 +30,6 @@ from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.foreign import excerpt
-from multikueue.dispatch.group.group import Case
-from multikueue.dispatch.nomination.give_back import give_back_after_of
-from multikueue.dispatch.nomination.request import nomination_request
-from multikueue.dispatch.strategy_call import (
-    LoadedStrategy,
-    NominationRequest,
-    NominationResult,
-    again_at,
-    call_strategy,
-)
 from multikueue.errors import ConfigurationError, StrategyError
 from multikueue.runtime import Backoff, DeadlineExceeded, DeadlinePool, PoolSaturated
 from multikueue.settings import InForce, Loaded
@@ -47,6 +37,16 @@ from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue.store.store import Store
 from multikueue.strategy import Nomination
 from multikueue.telemetry import get_logger
+from multikueue.workload.case import Case
+from multikueue.workload.nomination.give_back import give_back_after_of
+from multikueue.workload.nomination.request import nomination_request
+from multikueue.workload.strategy_call import (
+    LoadedStrategy,
+    NominationRequest,
+    NominationResult,
+    again_at,
+    call_strategy,
+)
 
 T = TypeVar("T")
 

@@ -27,8 +27,6 @@ from multikueue.controllers.serving.certificate import keep_certificate
 from multikueue.controllers.serving.names import MANAGED_BY
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.webhooks import Service, names_of
-from multikueue.dispatch.group.group import Case
-from multikueue.dispatch.nomination.prospects import prospects
 from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.queueing.pending_workload import PendingWorkload
@@ -53,6 +51,8 @@ from multikueue.web.visibility import (
     pending_summary,
     status,
 )
+from multikueue.workload.case import Case
+from multikueue.workload.nomination.prospects import prospects
 
 log = get_logger()
 

@@ -25,7 +25,7 @@ from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
-from multikueue.dispatch.group.group import Reach
+from multikueue.dispatch.remote import Reach
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch
 from multikueue.store.workers.watch_scope import namespaces_of

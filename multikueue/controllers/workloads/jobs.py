@@ -21,8 +21,7 @@ from multikueue.api.values.unreadable import why_unreadable
 from multikueue.controllers.quota.finalizers import remove_finalizer
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.kept import report_lost_fields
-from multikueue.dispatch.group.group import Remote, attempt_of, is_of_attempt, is_taken_over
-from multikueue.dispatch.handlers.evicting import is_holding
+from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
 from multikueue.errors import (
     AlreadyExists,
     ApiError,
@@ -51,6 +50,7 @@ from multikueue.jobs.reconciler.decide import Decide, JobView, decide, resolve_p
 from multikueue.runtime import Result
 from multikueue.store.caches.cache import ByName
 from multikueue.telemetry import get_logger
+from multikueue.workload.handlers.evicting import is_holding
 
 log = get_logger()
 

@@ -41,12 +41,7 @@ from multikueue.controllers.reconcile.copy_retention import copy_retention_probl
 from multikueue.controllers.workloads import status_writes
 from multikueue.controllers.workloads.jobs import release
 from multikueue.dispatch.copies.effects import effects
-from multikueue.dispatch.decide import decide, nominate, plan
-from multikueue.dispatch.group import fit
-from multikueue.dispatch.group.group import Case, Remote
-from multikueue.dispatch.group.phases import Phase, phase_of
-from multikueue.dispatch.handlers.evicting import HELD_UP_AFTER, is_holding
-from multikueue.dispatch.handlers.outcome import Outcome, sooner
+from multikueue.dispatch.remote import Remote
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.jobs.kinds.batch_job.slices import freed
 from multikueue.jobs.kinds.pods.members import replaceable
@@ -56,6 +51,12 @@ from multikueue.quota.workload.lifecycle import ADMISSION_CHECK
 from multikueue.quota.workload.protection import INVALID_ANNOTATION, non_preemptible_problem
 from multikueue.quota.workload.readiness import WaitForPodsReady
 from multikueue.runtime import AGAIN, DONE, Result
+from multikueue.workload import fit
+from multikueue.workload.case import Case
+from multikueue.workload.decide import decide, nominate, plan
+from multikueue.workload.handlers.evicting import HELD_UP_AFTER, is_holding
+from multikueue.workload.handlers.outcome import Outcome, sooner
+from multikueue.workload.phases import Phase, phase_of
 
 ROUTINE = frozenset({"QuotaReserved", "Admitted", PENDING, *OF_CYCLES})
 """Events that repeat a condition: not sent, because each would cost every workload a write."""

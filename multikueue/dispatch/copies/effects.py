@@ -34,8 +34,8 @@ from multikueue.dispatch.copies.plan import (
     Stopped,
     Ungated,
 )
-from multikueue.dispatch.group.group import Remote
-from multikueue.dispatch.group.slices import scale_down_patch
+from multikueue.dispatch.remote import Remote
+from multikueue.dispatch.slices import scale_down_patch
 
 __all__ = ["OUT_OF_STEP", "effects"]
 

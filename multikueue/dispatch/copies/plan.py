@@ -13,8 +13,8 @@ import msgspec
 
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, Workload
 from multikueue.api.meta import Object
-from multikueue.dispatch.group.group import Remote, is_of_attempt, is_taken_over
-from multikueue.dispatch.group.slices import NO_SLICE, Slice
+from multikueue.dispatch.remote import Remote, is_of_attempt, is_taken_over
+from multikueue.dispatch.slices import NO_SLICE, Slice
 
 
 class Desired(msgspec.Struct, frozen=True, kw_only=True):

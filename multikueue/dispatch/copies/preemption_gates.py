@@ -6,7 +6,7 @@ copy is not admitted within a while, the gate of the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ import msgspec
 from multikueue.api.kueue.preemption_gates import BLOCKED, ONE_AT_A_TIME, opened_at, states, turn_left
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import render_time
-from multikueue.dispatch.group.group import Case, Remote
+from multikueue.dispatch.remote import Remote
 
 __all__ = ["GATE", "gated", "is_open", "opening_patch", "to_open"]
 
@@ -30,16 +30,17 @@ def gated(spec: msgspec.Raw) -> Tree:
     return fields | {"preemptionGates": [{"name": GATE}]}
 
 
-def to_open(case: Case) -> tuple[str, timedelta | None]:
-    """The worker whose gate is to be opened now, if any; and when to look again. A chosen gate stays the chosen one until
-    it is seen open: meanwhile another copy may turn out to be blocked for longer."""
-    closed = {r.cluster: since for r in _copies(case) if (since := _blocked_since(r)) and _opened_at(r) is None}
+def to_open(copies: Sequence[Remote], opening: str, now: datetime) -> tuple[str, timedelta | None]:
+    """The worker whose gate is to be opened now, if any; and when to look again. `copies` are those of the attempt on
+    reachable workers. A chosen gate, `opening`, stays the chosen one until it is seen open: meanwhile another copy may turn
+    out to be blocked for longer."""
+    closed = {r.cluster: since for r in copies if (since := _blocked_since(r)) and _opened_at(r) is None}
     if not closed:
         return "", None
-    if case.opening in closed:
-        return case.opening, ONE_AT_A_TIME
-    opened = [at for r in _copies(case) if (at := _opened_at(r)) is not None]
-    left = turn_left(opened, case.now)
+    if opening in closed:
+        return opening, ONE_AT_A_TIME
+    opened = [at for r in copies if (at := _opened_at(r)) is not None]
+    left = turn_left(opened, now)
     if left > timedelta():
         return "", left
     return min(closed, key=lambda cluster: closed[cluster]), ONE_AT_A_TIME
@@ -57,10 +58,6 @@ def opening_patch(copy: Workload, now: datetime) -> Tree:
         "metadata": {"resourceVersion": copy.metadata.resource_version},
         "status": {"preemptionGates": [*others, state]},
     }
-
-
-def _copies(case: Case) -> Iterator[Remote]:
-    return (r for r in case.remotes if r.is_reachable and case.is_current(r.workload))
 
 
 def _blocked_since(remote: Remote) -> datetime | None:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Hashable
 from multikueue.api.kueue.workload import QUOTA_RESERVED, Workload, queue_of, workload_spec
 from multikueue.api.meta import ObjectKey
 from multikueue.api.values.foreign import answer_or
-from multikueue.dispatch.group.fit import is_suspected, lack, verdict
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.quota.requests.amounts import demand
+from multikueue.workload.fit import is_suspected, lack, verdict
 
 __all__ = ["Ceilings"]
 

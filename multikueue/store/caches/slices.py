@@ -10,7 +10,7 @@ from multikueue.api.kueue.slices import is_elastic, is_past, job_of, replaced_ke
 from multikueue.api.kueue.workload import EVICTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.api.values.foreign import answer_or
-from multikueue.dispatch.group.slices import NO_SLICE, Slice, with_templates_of
+from multikueue.dispatch.slices import NO_SLICE, Slice, with_templates_of
 from multikueue.store.caches.cache import Cache
 
 __all__ = ["Slices", "replaced"]

@@ -22,12 +22,12 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import Object
 from multikueue.api.values.foreign import answer_or
-from multikueue.dispatch.group.fit import is_suspected
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.kinds.pods.members import able
 from multikueue.quota.cache.status import check_names
 from multikueue.store.caches.nesting import controllers
 from multikueue.store.state import State
+from multikueue.workload.fit import is_suspected
 
 __all__ = ["Change"]
 

@@ -23,7 +23,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
 from multikueue.api.multikueue.profiles import ClusterProfile
 from multikueue.api.values.foreign import answer_or
-from multikueue.dispatch.group.group import attempt_of, is_of_attempt
+from multikueue.dispatch.remote import attempt_of, is_of_attempt
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.framework.workloads import is_of_group

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.group import Asked, Unfit
+from multikueue.dispatch.remote import Asked, Unfit
 
 __all__ = ["AWAY_MEMORY", "CONFLICT_MEMORY", "Expectations"]
 

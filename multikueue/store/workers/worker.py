@@ -14,7 +14,7 @@ from multikueue.api.jobs.pod import Pod, group_of
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.workload import Workload, prebuilt_workload
 from multikueue.api.meta import ObjectKey, controller_of
-from multikueue.dispatch.group.group import Asked, Link, Reach, Unfit
+from multikueue.dispatch.remote import Asked, Link, Reach, Unfit
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.store.caches.cache import Cache, ignore

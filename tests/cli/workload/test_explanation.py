@@ -7,8 +7,8 @@ import pytest
 from fakekube.model.wire import Request, Response
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.workload.explanation import ManagerExplanation, fetch_explanation
-from multikueue.dispatch.nomination.prospects import Prospect
 from multikueue.errors import ApiError
+from multikueue.workload.nomination.prospects import Prospect
 from tests.cluster import InProcessClient
 
 pytestmark = pytest.mark.anyio

@@ -10,10 +10,10 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import FITS_NO_WORKER
 from multikueue.controllers.quota.ceilings import SOONEST, CeilingReader
-from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
 from multikueue.errors import Forbidden
 from multikueue.runtime import DONE
 from multikueue.settings import BESIDE_KUEUE
+from multikueue.workload.handlers.retrying import SHORTEST_ATTEMPT
 from tests.cluster import Cluster
 from tests.controllers.kueue_core import Core
 from tests.controllers.quota.test_capacity import have

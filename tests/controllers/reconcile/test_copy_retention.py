@@ -9,7 +9,7 @@ import pytest
 from multikueue.controllers.reconcile.copy_retention import COPY_RETENTION, copy_retention, copy_retention_problem
 from multikueue.settings import Retention
 from multikueue.testing import job
-from tests.dispatch.builders import won
+from tests.workload.builders import won
 
 HOURS = Retention(copies=timedelta(hours=2), copies_at_most=timedelta(hours=12))
 ASKED = {

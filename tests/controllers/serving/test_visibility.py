@@ -33,7 +33,6 @@ from multikueue.controllers.serving.visibility import (
     keep_visibility,
 )
 from multikueue.controllers.serving.webhooks import Service
-from multikueue.dispatch.group.group import Case, Fleet
 from multikueue.errors import ClusterUnreachable
 from multikueue.runtime import Clock
 from multikueue.store.store import Store
@@ -42,6 +41,7 @@ from multikueue.web.front_proxy import User
 from multikueue.web.server import Answerer, ApiRequest, Server, Write
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import EXPLANATIONS, GROUP, SERVED, Pending, Refused
+from multikueue.workload.case import Case, Fleet
 from tests.controllers.serving.api import manager
 from tests.controllers.serving.worker import Side, train
 from tests.quota.builders import Play, wants

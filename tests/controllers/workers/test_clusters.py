@@ -18,7 +18,7 @@ from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED, TrialProblem
 from multikueue.controllers.workers.connection.identities import OtherCluster
 from multikueue.controllers.workers.connection.kubeconfigs import Access
-from multikueue.dispatch.group.group import Reach
+from multikueue.dispatch.remote import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.expiry import Validity

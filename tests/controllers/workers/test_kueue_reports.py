@@ -9,7 +9,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey, render_time
 from multikueue.controllers.workers.kueue_reports import Reports
-from multikueue.dispatch.group.group import Reach
+from multikueue.dispatch.remote import Reach
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio

@@ -14,11 +14,11 @@ from multikueue.api.kueue.workload import FITS_NO_WORKER
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.kueue_reports import Reports
-from multikueue.dispatch.group.group import Reach
-from multikueue.dispatch.handlers.retrying import SHORTEST_ATTEMPT
+from multikueue.dispatch.remote import Reach
 from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
+from multikueue.workload.handlers.retrying import SHORTEST_ATTEMPT
 from tests.controllers.table import NAMESPACE, Table, table
 from tests.controllers.workers.connection.line import QUICK, Line, access, connected, connecting
 from tests.controllers.workers.worker_server import WorkerServer, worker_server

@@ -10,8 +10,8 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.group import MAX_NOMINATED
 from multikueue.settings import BESIDE_KUEUE, STANDALONE, Role
+from multikueue.workload.case import MAX_NOMINATED
 from multikueue_simulator.workers.kueue import webhooks
 from tests.controllers import table as tables
 from tests.controllers.kueue_core import Core

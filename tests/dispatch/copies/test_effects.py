@@ -22,10 +22,10 @@ from multikueue.dispatch.copies.plan import (
     Stopped,
     Ungated,
 )
-from multikueue.dispatch.group.group import Remote
-from multikueue.dispatch.group.slices import Slice
+from multikueue.dispatch.remote import Remote
+from multikueue.dispatch.slices import Slice
 from multikueue.testing import NOW
-from tests.dispatch.builders import (
+from tests.workload.builders import (
     ATTEMPT,
     EARLIER,
     admitted_copy,

@@ -10,10 +10,10 @@ import msgspec
 from multikueue.api.meta import render_time
 from multikueue.dispatch.copies.actions import CreateWorkload, PatchStatus
 from multikueue.dispatch.copies.preemption_gates import GATE
-from multikueue.dispatch.group.group import Remote
-from multikueue.dispatch.group.slices import Slice
+from multikueue.dispatch.remote import Remote
+from multikueue.dispatch.slices import Slice
 from multikueue.testing import NOW
-from tests.dispatch.builders import Decided, at_gate, copy, decided, reserved, told, with_gates, worker
+from tests.workload.builders import Decided, at_gate, copy, decided, reserved, told, with_gates, worker
 
 LOCAL = reserved().nominated("w1", "w2", "w3")
 MINUTE = timedelta(minutes=1)

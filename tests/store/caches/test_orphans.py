@@ -9,7 +9,7 @@ import pytest
 from multikueue.api.kinds import JOBS
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey, ObjectMeta
-from multikueue.dispatch.group.group import Asked
+from multikueue.dispatch.remote import Asked
 from multikueue.store.caches import orphans
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.orphans import MOST_BYTES, OrphanRoom, Orphans

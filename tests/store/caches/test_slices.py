@@ -7,7 +7,7 @@ import pytest
 
 from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.slices import NO_SLICE, Slice
+from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.slices import Slices, replaced
 from multikueue.testing import workload

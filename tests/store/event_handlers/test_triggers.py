@@ -14,7 +14,7 @@ from multikueue.api.kueue.queues import FairSharingStatus
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.copies.plan import Copied, Plan
-from multikueue.dispatch.group.group import Asked, attempt_of
+from multikueue.dispatch.remote import Asked, attempt_of
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD

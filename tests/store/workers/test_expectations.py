@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.group import Asked, Unfit
+from multikueue.dispatch.remote import Asked, Unfit
 from multikueue.store.workers.expectations import Expectations
 from multikueue.testing import NOW
 

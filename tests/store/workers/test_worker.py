@@ -12,7 +12,7 @@ from multikueue.api.jobs.pod import GROUP_LABEL, PodGroup
 from multikueue.api.kinds import JOBS, PODS, WORKLOADS
 from multikueue.api.kueue.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.group import Asked, Unfit
+from multikueue.dispatch.remote import Asked, Unfit
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD

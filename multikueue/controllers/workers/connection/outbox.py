@@ -41,8 +41,7 @@ from multikueue.dispatch.copies.actions import (
 from multikueue.dispatch.copies.effects import OUT_OF_STEP, effects
 from multikueue.dispatch.copies.plan import Plan
 from multikueue.dispatch.copies.remote import drift
-from multikueue.dispatch.group.group import Asked, Unfit, attempt_of
-from multikueue.dispatch.handlers.doubts import failing
+from multikueue.dispatch.remote import Asked, Unfit, attempt_of
 from multikueue.errors import (
     AlreadyExists,
     ApiError,
@@ -68,6 +67,7 @@ from multikueue.store.refusals import LASTING, Refusals
 from multikueue.store.workers.expectations import AWAY_MEMORY, CONFLICT_MEMORY
 from multikueue.store.workers.worker import WorkerView, prebuilt_key
 from multikueue.telemetry import get_logger
+from multikueue.workload.handlers.doubts import failing
 
 T = TypeVar("T", bound=Object)
 

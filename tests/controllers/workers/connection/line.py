@@ -13,7 +13,7 @@ import anyio
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.kubeconfigs import Access
-from multikueue.dispatch.group.group import Asked, Reach
+from multikueue.dispatch.remote import Asked, Reach
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.tokens import FixedToken
 from multikueue.settings import Dispatch

@@ -10,7 +10,7 @@ import pytest
 
 from multikueue.api.kinds import LOCAL_QUEUES
 from multikueue.controllers.workers.connection.identities import OtherCluster
-from multikueue.dispatch.group.group import Reach
+from multikueue.dispatch.remote import Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.jobs.integrations.external import external
 from multikueue.runtime.concurrency.adaptive_limit import START

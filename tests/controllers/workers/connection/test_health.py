@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from multikueue.controllers.workers.connection.health import HEARTBEAT, Health
-from multikueue.dispatch.group.group import Reach
+from multikueue.dispatch.remote import Reach
 from multikueue.settings import Dispatch
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW

@@ -10,7 +10,7 @@ import pytest
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workers.connection.heartbeat import RECHECK, TIME_TO_STAND
 from multikueue.controllers.workers.connection.outbox import Outbox
-from multikueue.dispatch.group.group import Reach
+from multikueue.dispatch.remote import Reach
 from multikueue.errors import ClusterUnreachable
 from multikueue.kube.reflector import Reflector
 from multikueue.store.workers.worker import NEVER

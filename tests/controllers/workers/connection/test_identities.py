@@ -16,7 +16,7 @@ from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.connection.identities import PATIENCE, OtherCluster, SameCluster
-from multikueue.dispatch.group.group import Reach
+from multikueue.dispatch.remote import Reach
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate
 from multikueue.store.references import CLUSTER_UID_ANNOTATION

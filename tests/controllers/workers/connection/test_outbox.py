@@ -21,7 +21,7 @@ from multikueue.api.jobs.pod import GROUP_FAST_ANNOTATION, PARENT_ANNOTATION, RO
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, ORIGIN_LABEL, PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.copies.plan import Found, Plan, Running
-from multikueue.dispatch.group.group import Asked, attempt_of
+from multikueue.dispatch.remote import Asked, attempt_of
 from multikueue.errors import ClusterUnreachable, Conflict, Forbidden, InvalidObject, MultiKueueError
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.group import POD_GROUP

@@ -135,7 +135,7 @@ HUGE = JobPlan(name="huge", cpu=6, room="w1", room_at=90.0)
 @pytest.mark.parametrize("is_held", [False, True], ids=["gives way", "holds on"])
 def test_what_fits_no_worker_gives_way_and_says_so(monkeypatch: pytest.MonkeyPatch, is_held: bool) -> None:
     if is_held:
-        monkeypatch.setattr("multikueue.dispatch.group.phases.can_fit_nowhere", lambda _group: False)
+        monkeypatch.setattr("multikueue.workload.phases.can_fit_nowhere", lambda _group: False)
 
     async def body(watch: Watch) -> None:
         await watch.look(70)

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 import structlog
 
-from multikueue.dispatch.decide import decide
-from multikueue.dispatch.group.group import Case
 from multikueue.testing import NOW, workload
+from multikueue.workload.case import Case
+from multikueue.workload.decide import decide
 from multikueue_simulator.simulation.faults.partial_injector import Logs
 from multikueue_simulator.simulation.plan.plan import Compact, JobPlan, Plan
 from multikueue_simulator.simulation.runs.life import live

@@ -11,8 +11,8 @@ from fakekube.model.wire import Object
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUEUE_LABEL, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.handlers.evicting import HELD_UP_AFTER
 from multikueue.store.refusals import LASTING
+from multikueue.workload.handlers.evicting import HELD_UP_AFTER
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.plan.plan import Plan

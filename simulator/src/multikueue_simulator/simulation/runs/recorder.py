@@ -16,8 +16,8 @@ from fakekube.model.storage import Change
 from fakekube.model.wire import Request, Response, Watch
 from fakekube.network.transport import Line, is_write
 from multikueue.api.meta import ObjectKey
-from multikueue.dispatch.group.group import Case
-from multikueue.dispatch.handlers.outcome import Outcome
+from multikueue.workload.case import Case
+from multikueue.workload.handlers.outcome import Outcome
 from multikueue_simulator.simulation.faults.partial_injector import Logs
 from multikueue_simulator.simulation.faults.stage import Stage
 from multikueue_simulator.simulation.invariants.invariants import Invariants, Write

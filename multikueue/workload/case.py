@@ -1,0 +1,284 @@
+"""One workload as seen now: the local object, what its workers hold, its fleet, and what follows from these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cached_property
+
+import msgspec
+
+from multikueue import strategy as contract
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.workload import (
+    ADMITTED,
+    REPLACES_ANNOTATION,
+    AdmissionCheckState,
+    Workload,
+)
+from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.values.foreign import excerpt
+from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
+from multikueue.dispatch.slices import NO_SLICE, Slice
+from multikueue.strategy import Nomination
+from multikueue.workload.strategy_call import NominationResult
+
+__all__ = ["CONTROLLER_NAME", "MAX_NOMINATED", "NO_FLEET", "Case", "DecisionRules", "Fleet"]
+
+MAX_NOMINATED = 20
+"""The maximum length of status.nominatedClusterNames. To keep a longer nomination, the strategy is called again."""
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    """The workers of a MultiKueueConfig, in its order: one value for all its workloads."""
+
+    workers: tuple[contract.Worker, ...] = ()
+    missing: Mapping[str, str] = {}
+    """Workers without such jobs, or not in that namespace, and what each lacks."""
+    usable: tuple[str, ...] = ()
+    """The names of the usable workers; computed."""
+    order: Mapping[str, int] = {}
+    """The place of each worker; computed."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "usable", tuple(worker.name for worker in self.workers if worker.usable))
+        msgspec.structs.force_setattr(
+            self, "order", {worker.name: number for number, worker in enumerate(self.workers)}
+        )
+
+    def place(self, name: str) -> int:
+        """The place of a worker; workers outside the configuration come last."""
+        return self.order.get(name, len(self.order))
+
+    def but_for(self, taken: Mapping[str, str]) -> Fleet:
+        """The fleet for a workload that some workers cannot take, with the reasons."""
+        if not taken:
+            return self
+        workers = (replace(w, usable=False, why=taken[w.name]) if w.name in taken else w for w in self.workers)
+        return Fleet(tuple(workers), self.missing)
+
+
+NO_FLEET = Fleet()
+
+
+class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that decisions read.
+
+    - `origin`: what our copies bear as their origin.
+    - `lost_after`: how long a worker may be out of reach before what runs there counts as lost.
+    - `wins_by`: a worker wins by this condition of its copy.
+    - `is_preemption_sequential`: workers may preempt for a workload one at a time only.
+    - `may_others_evict`: a Kueue beside us does.
+    - `should_redo_admission`: a workload that its worker evicts is dispatched again at once.
+    - `compatibility`: the release of Kueue whose messages and decisions are followed.
+    """
+
+    origin: str = "multikueue"
+    lost_after: timedelta = timedelta(minutes=15)
+    wins_by: str = ADMITTED
+    is_preemption_sequential: bool = False
+    may_others_evict: bool = False
+    should_redo_admission: bool = True
+    compatibility: Compatibility = NEWEST
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """All that is known of one workload, on the manager cluster and on the workers that it concerns, at one moment.
+
+    - `workload`: None: it is gone.
+    - `is_unreadable`: the local workload exists and cannot be decoded, so nothing is decided about it.
+    - `remotes`: the workers that the workload concerns: nominated, recorded, with a failed attempt, or with objects of
+      ours; in the order of the MultiKueueConfig, then those outside it.
+    - `fleet`: the whole configuration, the same for all workloads. The reasons against one worker for this workload are in
+      its remote.
+    - `problem`: why the workload cannot be dispatched at all (no adapter, not managed by us), in Kueue's words.
+    - `may_copy_job`: False before the local job has been seen, and until it is fully stopped after an earlier
+      attempt.
+    - `is_job_finished`: the local job's status is final.
+    - `choice`: the worker chosen among those that admitted in this attempt. An event of an earlier admission may arrive
+      late, and must not change it.
+    - `nomination_result`: the strategy's last one in this attempt, None if there is none.
+    - `slice`: the relation to other slices of the job.
+    - `give_back_after`: how long the workload may keep quota without a worker; None: forever.
+    - `copy_retention`: how long the copy of a finished workload stays where it ran.
+    - `opening`: the worker whose gate the last decision opened; the caches may not show that yet.
+    - `may_be_anywhere`: another program has evicted the workload, perhaps while no process of ours ran, and removed its
+      nomination, which was the trace of a requested job.
+
+    What follows from these is derived when it is first asked for, and once.
+    """
+
+    now: datetime
+    key: ObjectKey
+    workload: Workload | None
+    rules: DecisionRules = DecisionRules()
+    is_unreadable: bool = False
+    check: str = ""
+    remotes: tuple[Remote, ...] = ()
+    fleet: Fleet = NO_FLEET
+    problem: str = ""
+    may_copy_job: bool = True
+    is_job_finished: bool = False
+    choice: str = ""
+    nomination_result: NominationResult | None = None
+    slice: Slice = NO_SLICE
+    give_back_after: timedelta | None = None
+    copy_retention: timedelta = timedelta()
+    opening: str = ""
+    may_be_anywhere: bool = False
+
+    @property
+    def local(self) -> Workload:
+        """The workload, which is there."""
+        assert self.workload is not None
+        return self.workload
+
+    @cached_property
+    def check_state(self) -> AdmissionCheckState | None:
+        """Our entry in the local status.admissionChecks."""
+        checks = self.workload.status.admission_checks if self.workload else ()
+        return next((check for check in checks if check.name == self.check), None)
+
+    @property
+    def state(self) -> str:
+        """The state of our check; empty without one."""
+        return self.check_state.state if self.check_state is not None else ""
+
+    @cached_property
+    def attempt(self) -> str:
+        """The mark of the present reservation, empty without one: see `attempt_of`."""
+        return attempt_of(self.workload) if self.workload is not None else ""
+
+    @cached_property
+    def recorded_winner(self) -> str:
+        """The worker whose win was recorded with a Ready check; empty if none was.
+
+        It stays the winner when the check is removed from the queue, and when it is added again: Pending, though the
+        workload is admitted. A running job is not stopped for that (contract 3.1 E2). A pinned slice has its cluster from
+        the start, before any win.
+        """
+        local, check = self.workload, self.check_state
+        if local is None or not local.status.cluster_name:
+            return ""
+        won = check.state == "Ready" if check is not None else not self.slice.stays
+        return local.status.cluster_name if won or local.has(ADMITTED) else ""
+
+    @property
+    def has_won(self) -> bool:
+        """Whether a worker has won for good: the check is Ready, or was before it was removed."""
+        return self.state == "Ready" or bool(self.recorded_winner)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The recorded nomination; for a pinned slice, the worker of the slice it replaces."""
+        if self.slice.stays:
+            return (self.slice.stays,)
+        return self.workload.status.nominated_cluster_names if self.workload is not None else ()
+
+    @cached_property
+    def winner(self) -> Remote | None:
+        """The worker that has, or is to get, the job of the present attempt.
+
+        In this order: the recorded winner (sticky); a worker whose job was requested with unknown outcome; a worker that has
+        our job, made by us or a predecessor just before a crash, unless its nomination was withdrawn meanwhile; the worker
+        chosen among those that admitted, while it may still win; the one that admitted first now, ties by the order of the
+        configuration. That last choice is made here and kept in the plan: outboxes act on it.
+        """
+        if not self.attempt:
+            return None
+        if self.recorded_winner:
+            return self.remote(self.recorded_winner)
+        return self._holder or self._first
+
+    @cached_property
+    def chosen(self) -> str:
+        """The worker chosen among those that admitted: anew only if the one chosen before may not win any more."""
+        if not self.attempt or self.recorded_winner or self._holder is not None:
+            return self.choice
+        return self._first.cluster if self._first is not None else ""
+
+    @cached_property
+    def _holder(self) -> Remote | None:
+        """The worker that has our job, or may have it: one that was asked for it, else the first where it is."""
+        asked = next((r for r in self.remotes if r.is_asked_for(self.attempt)), None)
+        if asked is not None:
+            return asked
+        holding = [r for r in self.remotes if r.job is not None and self.is_current(r.job) and self._is_nominated(r)]
+        return min(holding, key=_job_age, default=None)
+
+    @cached_property
+    def _first(self) -> Remote | None:
+        """The worker chosen before, while it may still win, else the one that admitted first."""
+        admitted = [r for r in self.remotes if self._may_win(r)]
+        chosen = next((r for r in admitted if r.cluster == self.choice), None)
+        return chosen or min(admitted, key=self._taken_at, default=None)
+
+    def after(self, workload: Workload) -> Case:
+        """The same with another version of the workload, to be written or just written, and the choice that was made. What
+        the pods of a later slice ask for stays as the case has it."""
+        if self.workload is not None and REPLACES_ANNOTATION in self.workload.metadata.annotations:
+            workload = msgspec.structs.replace(workload, spec=self.workload.spec)
+        return msgspec.structs.replace(self, workload=workload, choice=self.chosen)
+
+    @property
+    def won(self) -> Remote:
+        """The winner, which is there."""
+        assert self.winner is not None
+        return self.winner
+
+    def _may_win(self, remote: Remote) -> bool:
+        if not remote.is_reachable or remote.link.is_silent or remote.unfit is not None:
+            return False
+        is_taken = remote.has_taken(self.rules.wins_by) and self.is_current(remote.workload)
+        return is_taken and self._is_nominated(remote)
+
+    def _is_nominated(self, remote: Remote) -> bool:
+        """Whether the worker is nominated now. A copy may be admitted just while it is withdrawn, which is too late:
+        Kueue's webhook, where it is installed, accepts only a nominated winner."""
+        return remote.cluster in self.named or len(self.named) == MAX_NOMINATED
+
+    def _taken_at(self, remote: Remote) -> str:
+        condition = remote.condition(self.rules.wins_by)
+        since = condition and condition.last_transition_time
+        return since.isoformat() if since else ""
+
+    @property
+    def nomination(self) -> Nomination | None:
+        """The strategy's nomination in this attempt, None if it gave none."""
+        return self.nomination_result.nomination if self.nomination_result is not None else None
+
+    @property
+    def is_otherwise_ready(self) -> bool:
+        """Whether every other admission check is Ready (contract 3.10 step 2)."""
+        checks = self.workload.status.admission_checks if self.workload else ()
+        return all(c.state == "Ready" for c in checks if c.name != self.check)
+
+    def is_current(self, item: Object | None) -> bool:
+        """Whether a remote object, one of `remotes`, belongs to the present attempt."""
+        local = self.workload
+        if local is None or item is None:
+            return False
+        return is_of_attempt(item, local, self.attempt) or any(
+            is_taken_over(item, local, self.attempt, r) for r in self.remotes if item is r.workload or item is r.job
+        )
+
+    @cached_property
+    def shown(self) -> Fleet:
+        """The fleet for this workload: workers that cannot take it are not usable."""
+        taken = {r.cluster: excerpt(r.unfit.text) for r in self.remotes if r.unfit is not None}
+        taken |= {r.cluster: f"can never hold it: {r.never}" for r in self.remotes if self.is_ruled_out_by(r)}
+        return self.fleet.but_for(taken)
+
+    def is_ruled_out_by(self, remote: Remote) -> bool:
+        """Whether the worker says that it can never admit its copy of this attempt."""
+        return bool(remote.never) and remote.is_reachable and remote.is_configured and self.is_current(remote.workload)
+
+    def remote(self, cluster: str) -> Remote | None:
+        return next((r for r in self.remotes if r.cluster == cluster), None)
+
+
+def _job_age(remote: Remote) -> str:
+    created = remote.job and remote.job.metadata.creation_timestamp
+    return created.isoformat() if created else ""

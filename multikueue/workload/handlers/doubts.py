@@ -1,0 +1,85 @@
+"""Workers that gave no answer, or none that settles anything: what the workload says of them, and how long it asks again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import WorkloadStatus
+from multikueue.dispatch.remote import Remote
+from multikueue.workload.case import Case
+from multikueue.workload.handlers.outcome import Outcome, with_check
+
+ASKED_FOR = timedelta(seconds=30)
+"""How long a job is requested again where no request for it was answered. After that the last request is waited out, and the
+job read: a worker that says neither yes nor no keeps it no longer."""
+
+WAITING_FOR = "Waiting for worker cluster"
+"""How such messages begin."""
+
+
+def until_doubtful(case: Case, remote: Remote) -> timedelta | None:
+    """The wait until the job is not requested there any more, unless an answer comes; None if no answer is missing."""
+    asked = remote.asked
+    if asked is None or asked.attempt != case.attempt or asked.since is None:
+        return None
+    return asked.since + ASKED_FOR - case.now
+
+
+def with_doubts(outcome: Outcome, case: Case) -> Outcome:
+    """Says in the check's message which worker is waited for, and clears it when none is. A handler's own news go first."""
+    check, status = case.check_state, outcome.status
+    if check is None or status is None or case.workload is None:
+        return outcome
+    doubts = tuple(_doubts(case))
+    words = "; ".join((*doubts, *_failures(case)))
+    is_said = check.message.startswith(WAITING_FOR)
+    if not words and not is_said:
+        return outcome
+    new = next((each for each in status.admission_checks if each.name == case.check), check)
+    if new.state != "Pending" or (new.message != check.message and not is_said):
+        return outcome
+    if not words:
+        return outcome if new.message != check.message else replace(outcome, status=_with(case, "", outcome))
+    told = tuple(Event("Warning", "MultiKueue", each) for each in doubts if each not in check.message)
+    return replace(outcome, status=_with(case, words, outcome), events=(*outcome.events, *told))
+
+
+def _with(case: Case, words: str, outcome: Outcome) -> WorkloadStatus:
+    return with_check(case, "Pending", words, outcome.status)
+
+
+def _doubts(case: Case) -> Iterator[str]:
+    for remote in case.remotes:
+        where = f'{WAITING_FOR} "{remote.cluster}"'
+        may_have = remote.is_asked_for(case.attempt) and remote.job is None
+        if (
+            may_have
+            and not remote.is_lost(case.now, case.rules.lost_after)
+            and (remote.link.is_silent or not remote.is_reachable)
+        ):
+            yield (
+                f"{where}, which does not answer and may have taken the job: it runs nowhere else until that is known, or the "
+                "worker is lost"
+            )
+        elif may_have and remote.asked is not None and not remote.failing and _is_doubtful(case, remote):
+            yield f"{where}, which may have taken the job: {remote.asked.why}"
+
+
+def _failures(case: Case) -> Iterator[str]:
+    for remote in case.remotes:
+        if remote.failing and remote.is_reachable and not remote.link.is_silent and remote.unfit is None:
+            yield failing(remote.cluster, remote.failing)
+
+
+def failing(cluster: str, words: str) -> str:
+    """The message about a call that fails there again and again."""
+    return f'{WAITING_FOR} "{cluster}": {words}'
+
+
+def _is_doubtful(case: Case, remote: Remote) -> bool:
+    wait = until_doubtful(case, remote)
+    return wait is not None and wait <= timedelta()

@@ -1,0 +1,68 @@
+"""The result of a handler, and the changes to a status that several handlers make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import MAX_CONDITIONS, AdmissionCheckState, WorkloadStatus
+from multikueue.api.meta import LONGEST_MESSAGE, Condition, without_condition
+from multikueue.dispatch.copies.plan import Desired
+from multikueue.workload.case import Case
+from multikueue.workload.phases import Phase
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The desired local status (None if the workload is gone); the desired state on the workers, in order, to carry out
+    once that status is written; and when to decide again. `phase`: the one that it was decided in."""
+
+    phase: Phase = Phase.UNREADABLE
+    status: WorkloadStatus | None
+    desired: tuple[Desired, ...] = ()
+    again_after: timedelta | None = None
+    events: tuple[Event, ...] = ()
+
+
+def unchanged(case: Case, *, desired: Iterable[Desired] = (), after: timedelta | None = None) -> Outcome:
+    status = case.workload.status if case.workload else None
+    return Outcome(status=status, desired=tuple(desired), again_after=after)
+
+
+def sooner(*waits: timedelta | None) -> timedelta | None:
+    """The shortest wait; None if all are None."""
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def with_check(case: Case, state: str, message: str, status: WorkloadStatus | None = None) -> WorkloadStatus:
+    status, message = status or case.local.status, message[:LONGEST_MESSAGE]
+
+    def changed(old: AdmissionCheckState) -> AdmissionCheckState:
+        if old.name != case.check or (old.state == state and old.message == message):
+            return old
+        since = old.last_transition_time if old.state == state else case.now.replace(microsecond=0)
+        return msgspec.structs.replace(
+            old, state=state, message=message, last_transition_time=since, requeue_after_seconds=None
+        )
+
+    return msgspec.structs.replace(status, admission_checks=tuple(changed(c) for c in status.admission_checks))
+
+
+def with_own_condition(
+    case: Case, type_: str, conditions: tuple[Condition, ...], *, reason: str, message: str, since: datetime
+) -> tuple[Condition, ...]:
+    """`conditions` with one of our own, unless MAX_CONDITIONS are used up: conditions of others matter more."""
+    others = without_condition(conditions, type_)
+    if len(others) >= MAX_CONDITIONS:
+        return others
+    new = Condition(
+        type=type_,
+        status="True",
+        reason=reason,
+        message=message,
+        last_transition_time=since.replace(microsecond=0),
+        observed_generation=case.local.metadata.generation,
+    )
+    return conditions if new in conditions else (*others, new)

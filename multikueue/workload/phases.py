@@ -1,0 +1,170 @@
+"""The phase of a workload, derived from its case and never stored: the first predicate that holds names it.
+
+The order is the precedence (contract 3.2). Since the phase is derived, a restart, a missed event and a crash are the
+same case: observe, derive, continue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import Enum
+
+from multikueue.api.kueue.workload import (
+    DEACTIVATED,
+    EVICTED,
+    FINISHED,
+    QUOTA_RESERVED,
+    UNDISPATCHABLE_ANNOTATION,
+    any_owner_of,
+)
+from multikueue.api.values.foreign import moment
+from multikueue.dispatch.remote import Remote
+from multikueue.workload.case import Case
+from multikueue.workload.fit import can_fit_nowhere
+
+
+class Phase(Enum):
+    UNREADABLE = "the workload cannot be read"
+    GONE = "the workload is deleted"
+    UNCHECKED = "no admission check of ours applies"
+    FINISHED = "finished"
+    UNRESERVED = "no quota is reserved"
+    REJECTED = "the admission check is rejected"
+    EVICTED = "evicted on the manager"
+    RETRY_PENDING = "waiting to be evicted for a retry"
+    UNRECORDED = "a worker has its job, and the check is gone before the win is recorded"
+    UNDISPATCHABLE = "the job cannot be dispatched"
+    WAITING = "other admission checks are not ready"
+    SLICE_TOO_EARLY = "the slice it replaces is not finished yet"
+    SLICE_PINNED = "waiting for the worker of the slice it replaced to admit a copy"
+    SLICE_PIN_LOST = "the worker of the slice it replaced is out of reach for too long"
+    DECLINED_BY_ALL = "deactivated on all nominated workers"
+    FITS_NOWHERE = "no worker could ever hold it"
+    NOMINATING = "waiting for a worker to admit a copy"
+    WINNER_LOST = "the winner is out of reach for too long"
+    WINNER_UNREACHABLE = "the winner is out of reach"
+    OUT_OF_SYNC = "the winner ended for a reason that is no result"
+    COMPLETING = "the winner has finished"
+    READMITTED = "the winner evicted it, and may admit it again"
+    EVICTED_REMOTELY = "the winner evicted it"
+    WINNER_GONE = "the winner's copy or job is gone"
+    ADMITTED = "admitted by the winner"
+
+
+Predicate = Callable[[Case], bool]
+
+
+def _is_refused_early(case: Case) -> bool:
+    """Whether to reject it before it has quota: it would get some for nothing, and may preempt what runs. Not if its
+    job may still come; nor if it explains itself: that is inactive, and goes on once its job can be dispatched."""
+    if not case.problem or case.state != "Pending" or case.local.has(QUOTA_RESERVED):
+        return False
+    return any_owner_of(case.local) is not None and UNDISPATCHABLE_ANNOTATION not in case.local.metadata.annotations
+
+
+def _is_gone(case: Case) -> bool:
+    return case.workload is None or case.workload.metadata.deletion_timestamp is not None
+
+
+def _is_declined_by_all(case: Case) -> bool:
+    """Whether all nominated workers have deactivated their copy: by an administrator, a check of theirs, or a limit.
+    Such a copy is never admitted again."""
+    asked = [case.remote(name) for name in case.named]
+    return bool(asked) and all(r is not None and r.is_reachable and _is_deactivated(case, r) for r in asked)
+
+
+def _is_deactivated(case: Case, remote: Remote) -> bool:
+    evicted = remote.condition(EVICTED) if case.is_current(remote.workload) else None
+    return evicted is not None and evicted.status == "True" and evicted.reason.startswith(DEACTIVATED)
+
+
+def _is_slice_pin_lost(case: Case) -> bool:
+    remote = case.remote(case.slice.stays)
+    return remote is None or (not remote.is_reachable and remote.is_lost(case.now, case.rules.lost_after))
+
+
+def _has_no_check(case: Case) -> bool:
+    """Whether no check of ours applies, and no worker has won while one did."""
+    return case.check_state is None and not case.has_won
+
+
+def _has_begun(case: Case) -> bool:
+    """Whether a worker has the job of this attempt, or may have it: it was requested, and no answer came yet. It is asked
+    for again then, whether the check is still there or not."""
+    return case.winner is not None and (case.is_current(case.won.job) or case.won.is_asked_for(case.attempt))
+
+
+def readmitted_until(case: Case) -> datetime | None:
+    """Until when the winner may admit again what it evicted; None: it does not, or it is not waited for."""
+    evicted = case.won.condition(EVICTED)
+    since = evicted.last_transition_time if evicted is not None and evicted.status == "True" else None
+    waits = case.has_won and not case.rules.should_redo_admission and case.is_current(case.won.workload)
+    if since is None or not waits or _is_deactivated(case, case.won):
+        return None
+    return _by_our_clock(case, since) + case.rules.lost_after
+
+
+def _by_our_clock(case: Case, at: datetime) -> datetime:
+    """A time that the winner's clock gave its copy, within what is possible by ours: as long after the copy was made,
+    which was between the reservation and the win."""
+    created = moment(case.won.workload.metadata.creation_timestamp) if case.won.workload else None
+    reserved, check = case.local.condition(QUOTA_RESERVED), case.check_state
+    earliest = reserved.last_transition_time if reserved is not None else None
+    latest = check.last_transition_time if check is not None and check.state == "Ready" else None
+    if created is None or latest is None:
+        return at
+    age = at - created
+    return min(max(at, earliest + age) if earliest is not None else at, latest + age)
+
+
+def _may_be_readmitted(case: Case) -> bool:
+    until = readmitted_until(case)
+    return until is not None and case.now < until
+
+
+def _is_winner_gone(case: Case) -> bool:
+    """Ready promises a copy and a job on the winner; only while Pending may the job be missing."""
+    if case.has_won:
+        return not (
+            case.is_current(case.won.workload)
+            and case.is_current(case.won.job)
+            and case.won.has_taken(case.rules.wins_by)
+        )
+    return not case.is_current(case.won.workload)
+
+
+PHASES: tuple[tuple[Phase, Predicate], ...] = (
+    (Phase.UNREADABLE, lambda case: case.is_unreadable),
+    (Phase.GONE, _is_gone),
+    (Phase.FINISHED, lambda case: case.local.has(FINISHED)),
+    (Phase.UNDISPATCHABLE, _is_refused_early),
+    (Phase.UNRESERVED, lambda case: not case.local.has(QUOTA_RESERVED)),
+    (Phase.UNCHECKED, lambda case: _has_no_check(case) and not _has_begun(case)),
+    (Phase.REJECTED, lambda case: case.state == "Rejected"),
+    (Phase.EVICTED, lambda case: case.local.has(EVICTED)),
+    (Phase.RETRY_PENDING, lambda case: case.state == "Retry"),
+    (Phase.UNRECORDED, lambda case: _has_no_check(case) and case.is_current(case.won.job)),
+    (Phase.UNDISPATCHABLE, lambda case: bool(case.problem)),
+    (Phase.WAITING, lambda case: case.winner is None and not case.is_otherwise_ready),
+    (Phase.SLICE_TOO_EARLY, lambda case: case.winner is None and case.slice.is_too_early),
+    (Phase.WINNER_GONE, lambda case: case.winner is None and case.has_won),
+    (Phase.DECLINED_BY_ALL, lambda case: case.winner is None and _is_declined_by_all(case)),
+    (Phase.SLICE_PIN_LOST, lambda case: case.winner is None and bool(case.slice.stays) and _is_slice_pin_lost(case)),
+    (Phase.SLICE_PINNED, lambda case: case.winner is None and bool(case.slice.stays)),
+    (Phase.FITS_NOWHERE, lambda case: case.winner is None and can_fit_nowhere(case)),
+    (Phase.NOMINATING, lambda case: case.winner is None),
+    (Phase.WINNER_LOST, lambda case: not case.won.is_reachable and case.won.is_lost(case.now, case.rules.lost_after)),
+    (Phase.WINNER_UNREACHABLE, lambda case: not case.won.is_reachable),
+    (Phase.COMPLETING, lambda case: case.won.has_result),
+    (Phase.OUT_OF_SYNC, lambda case: case.won.has(FINISHED)),
+    (Phase.READMITTED, _may_be_readmitted),
+    (Phase.EVICTED_REMOTELY, lambda case: case.won.has(EVICTED)),
+    (Phase.WINNER_GONE, _is_winner_gone),
+    (Phase.ADMITTED, lambda _: True),
+)
+
+
+def phase_of(case: Case) -> Phase:
+    """The first phase whose predicate holds."""
+    return next(phase for phase, holds in PHASES if holds(case))

@@ -1,0 +1,78 @@
+"""What is removed from workers, in which order, and what is never removed."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from multikueue.dispatch.copies.actions import DeleteJob, DeleteWorkload
+from multikueue.dispatch.remote import Reach
+from multikueue.testing.workloads import WorkloadBuilder
+from multikueue.workload.decide import decide, plan
+from multikueue.workload.handlers.removal import removals
+from tests.workload.builders import (
+    EARLIER,
+    admitted_copy,
+    away,
+    case_of,
+    copy,
+    decided,
+    pending,
+    remote_job,
+    reserved,
+    told,
+    won,
+    worker,
+)
+
+CLEANED = {
+    "deleted": None,
+    "finished": won().finished(),
+    "without quota": pending().check(),
+    "rejected": reserved().check("mk", "Rejected"),
+    "waiting for another check": reserved().check("other"),
+}
+
+
+@pytest.mark.parametrize("local", CLEANED.values(), ids=CLEANED.keys())
+def test_everything_is_removed_job_first(local: WorkloadBuilder | None) -> None:
+    stale = replace(worker("w1", copy(EARLIER), remote_job(EARLIER)), is_configured=False)
+    assert told(decided(local, stale)) == ["DeleteJob w1", "DeleteWorkload w1"]
+
+
+def test_what_is_being_deleted_is_not_deleted_again() -> None:
+    leaving = worker("w1", copy().deleted(), remote_job().deleted())
+    assert told(decided(None, leaving)) == []
+
+
+def test_what_the_workers_kueue_made_of_a_copy_is_left_to_it() -> None:
+    made = copy().owned_by(api_version="kueue.x-k8s.io/v1beta2", kind="Workload", name="wl", uid="uid-of-wl")
+    assert told(decided(None, worker("w1", made))) == []
+
+
+def test_an_unreachable_worker_is_asked_nothing_later_either() -> None:
+    """What is seen when it is back decides, not what was there before it went."""
+    gone = away(worker("w1", copy(), remote_job()))
+    assert told(decided(None, gone)) == []
+    assert list(removals((), (gone,))) == []
+
+
+def test_a_worker_that_has_nothing_is_asked_for_nothing_so_a_copy_that_comes_later_is_too_late() -> None:
+    seen = case_of(won(), worker("w1", admitted_copy(), remote_job()), worker("w2"))
+    made = plan(seen, decide(seen))
+    assert made.on("w2") == ()
+    assert made.is_too_late(copy().uid("late").build(), "w2")
+
+
+@pytest.mark.parametrize("reach", [Reach.CONNECTED, Reach.ISOLATED], ids=["while it answers", "while it is away"])
+def test_what_the_winner_holds_is_not_removed_where_another_name_leads_to_it(reach: Reach) -> None:
+    winner = worker("w1", admitted_copy(), remote_job())
+    alias = replace(winner, cluster="alias")
+    seen = away(winner) if reach is Reach.ISOLATED else winner
+    loser = worker("w2", copy())
+    assert told(decided(won(), seen, alias, loser)) == ["DeleteWorkload w2"]
+
+
+def test_deletes_name_the_uid_they_are_meant_for() -> None:
+    actions = decided(None, worker("w1", copy().uid("u1").build(), remote_job().uid("u2").build())).actions
+    assert [a.uid for a in actions if isinstance(a, (DeleteJob, DeleteWorkload))] == ["u2", "u1"]

@@ -1,0 +1,98 @@
+"""The end of an attempt: when the workload is tried again, and what is said of that."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from multikueue.api.kueue.compatibility import Compatibility
+from multikueue.dispatch.remote import Remote
+from multikueue.testing import NOW
+from multikueue.workload.phases import Phase
+from tests.workload.builders import (
+    LATE,
+    RESERVED,
+    admitted_copy,
+    away,
+    check_of,
+    copy,
+    decided,
+    remote_job,
+    reserved,
+    won,
+    worker,
+)
+
+
+@pytest.mark.parametrize(
+    ("remotes", "now", "message"),
+    [
+        ((away(worker("w1")),), LATE, 'Admitting remote lost: worker cluster "w1" is out of reach for too long'),
+        ((worker("w1"),), NOW, 'Admitting remote no longer exists on worker cluster "w1"'),
+        (
+            (worker("w1", admitted_copy().evicted(), remote_job()),),
+            NOW,
+            'Workload evicted on worker cluster: "w1", resetting for re-admission. Previously: "Ready"',
+        ),
+        (
+            (worker("w1", admitted_copy().finished("OutOfSync"), remote_job()),),
+            NOW,
+            'Remote workload on worker cluster "w1" is out of sync with its user job, resetting for re-dispatch',
+        ),
+    ],
+    ids=["the winner is lost", "the copy is gone", "the worker evicted it", "the end was no result"],
+)
+def test_the_workload_is_tried_again(remotes: tuple[Remote, ...], now: object, message: str) -> None:
+    decision = decided(won("w1"), *remotes, now=now)  # type: ignore[arg-type]
+    text = message if "Previously" in message else f'{message}, Previously: "Ready"'
+    assert check_of(decision.status) == ("Retry", text)
+    assert [event.message for event in decision.events] == [text]
+
+
+def test_an_eviction_on_the_worker_says_what_was_before_in_every_release() -> None:
+    evicted = worker("w1", admitted_copy().evicted(), remote_job())
+    messages = {
+        check_of(decided(won("w1"), evicted, compatibility=Compatibility.of(release)).status)[1]
+        for release in ("0.16", "0.18", "0.19")
+    }
+    assert messages == {'Workload evicted on worker cluster: "w1", resetting for re-admission. Previously: "Ready"'}
+
+
+def test_what_all_nominated_workers_have_deactivated_is_tried_again() -> None:
+    refused = copy().evicted("Deactivated")
+    local = reserved().nominated("w1", "w2")
+    waits = decided(local, worker("w1", refused), worker("w2", copy()))
+    assert waits.phase is Phase.NOMINATING
+    away_ = decided(local, worker("w1", refused), away(worker("w2", refused)))
+    assert away_.phase is Phase.NOMINATING
+    over = decided(local, worker("w1", refused), worker("w2", refused))
+    message = 'Workload deactivated on worker clusters: "w1, w2", resetting for re-admission, Previously: "Pending"'
+    assert (over.phase, check_of(over.status)) == (Phase.DECLINED_BY_ALL, ("Retry", message))
+
+
+def test_an_attempt_is_given_up_only_when_the_next_can_be_told_from_it() -> None:
+    decision = decided(won("w1"), worker("w1"), now=RESERVED + timedelta(seconds=1))
+    assert (decision.status, decision.again_after) == (won("w1").build().status, timedelta(seconds=1))
+    assert decision.events == ()
+
+
+def test_a_job_whose_time_is_up_on_its_worker_is_not_given_new_time() -> None:
+    over = admitted_copy().evicted("DeactivatedDueToMaximumExecutionTimeExceeded")
+    decision = decided(won("w1"), worker("w1", over, remote_job()))
+    assert decision.status is not None
+    assert check_of(decision.status)[0] == "Ready"
+    target = decision.status.conditions[-1]
+    assert (target.type, target.status, target.reason) == (
+        "DeactivationTarget",
+        "True",
+        "MaximumExecutionTimeExceeded",
+    )
+    assert target.message == "exceeding the maximum execution time"
+    assert decision.events == ()
+
+
+def test_a_win_that_is_not_recorded_is_redone_in_any_case() -> None:
+    local = reserved().nominated("w1")
+    theirs = worker("w1", copy().evicted(), remote_job())
+    assert decided(local, theirs, should_redo_admission=False).phase is Phase.EVICTED_REMOTELY

@@ -1,0 +1,272 @@
+"""The winner: how a worker wins, its job, the record of the win, and what it keeps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import QUOTA_RESERVED
+from multikueue.dispatch.copies.actions import CreateJob, DeleteJob, DeleteWorkload
+from multikueue.dispatch.remote import Remote
+from multikueue.testing import NOW
+from multikueue.testing.workloads import WorkloadBuilder
+from multikueue.workload.decide import decide
+from multikueue.workload.phases import Phase
+from tests.workload.builders import (
+    ATTEMPT,
+    CHECK,
+    EARLIER,
+    LATE,
+    RESERVED,
+    admitted_copy,
+    away,
+    but,
+    case_of,
+    check_of,
+    copy,
+    decided,
+    remote_job,
+    reserved,
+    told,
+    unchecked,
+    with_status,
+    won,
+    worker,
+)
+
+
+@pytest.mark.parametrize(
+    "w1",
+    [
+        worker("w1", admitted_copy(), remote_job()),
+        but(worker("w1", admitted_copy(), remote_job()), is_incomplete=True),
+        away(worker("w1", admitted_copy(), remote_job())),
+    ],
+    ids=["it runs", "a part of it is missing", "its worker is away"],
+)
+def test_a_job_that_lost_its_check_stays_where_it_is(w1: Remote) -> None:
+    """Recorded at once: Admitted without a cluster, it would be stopped, or start here too."""
+    decision = decided(unchecked(), w1, worker("w2", copy()))
+
+    assert decision.status is not None
+    assert (decision.status.cluster_name, decision.status.nominated_cluster_names) == ("w1", ())
+    assert told(decision) == ["DeleteWorkload w2"]
+    later = decided(unchecked().nominated().admitted().cluster_name("w1"), w1)
+    assert later.phase in (Phase.ADMITTED, Phase.WINNER_UNREACHABLE)
+    assert not any(isinstance(action, DeleteJob | DeleteWorkload) for action in later.actions)
+
+
+def test_a_job_that_was_asked_for_when_its_check_went_is_asked_for_again() -> None:
+    """It is recorded once it is seen: a win without a job would be Ready with the check, and be nowhere."""
+    asked = but(worker("w1", admitted_copy()), asked=ATTEMPT, until=NOW + timedelta(seconds=70))
+    decision = decided(unchecked(), asked, worker("w2", copy()))
+
+    assert decision.status is not None
+    assert decision.status.cluster_name is None
+    assert told(decision) == ["CreateJob w1", "DeleteWorkload w2"]
+
+
+def test_the_first_to_admit_wins_and_losers_go_first() -> None:
+    w1, w2 = worker("w1", admitted_copy(at=NOW + timedelta(seconds=1))), worker("w2", admitted_copy())
+    assert told(decided(reserved().nominated("w1", "w2"), w1, w2)) == ["DeleteWorkload w1", "CreateJob w2"]
+
+
+def test_no_job_is_made_of_one_that_kueue_has_not_stopped_wholly() -> None:
+    """What its start wrote into it, and the mark that it is being stopped, would have the worker never start it."""
+    local, w1, w2 = reserved().nominated("w1", "w2"), worker("w1"), worker("w2", admitted_copy())
+    assert told(decided(local, w1, w2, may_copy_job=False)) == []
+    assert told(decided(local, w1, w2)) == ["CreateJob w2"]
+
+
+def test_a_tie_goes_by_the_order_of_the_configuration() -> None:
+    w1, w2 = worker("w1", admitted_copy()), worker("w2", admitted_copy())
+    assert told(decided(reserved().nominated("w2", "w1"), w2, w1)) == ["CreateJob w2", "DeleteWorkload w1"]
+
+
+def test_a_copy_out_of_step_stays_with_the_win_that_is_written() -> None:
+    drifted = worker("w1", admitted_copy().request(cpu=7), remote_job())
+    decision = decided(reserved().nominated("w1"), drifted)
+    assert check_of(decision.status)[0] == "Ready"
+    assert told(decision) == []
+
+
+def test_the_win_is_one_write_once_the_job_exists() -> None:
+    status = decided(reserved().nominated("w1", "w2"), worker("w1", admitted_copy(), remote_job())).status
+    assert status is not None
+    assert (status.cluster_name, status.nominated_cluster_names) == ("w1", ())
+    assert check_of(status) == ("Ready", 'The workload was admitted on "w1"')
+
+
+def test_a_win_is_told_once_with_the_write_that_says_so() -> None:
+    """As Kueue's own MultiKueue does (contract 6.2)."""
+    won = worker("w1", admitted_copy(), remote_job())
+    first = decided(reserved().nominated("w1"), won)
+    assert first.events == (Event("Normal", "MultiKueue", 'The workload was admitted on "w1"', is_routine=True),)
+    settled = replace(case_of(reserved().nominated("w1"), won), workload=with_status(reserved().build(), first.status))
+    assert decide(settled).events == ()
+    stale = decided(reserved().cluster_name("w2"), won, worker("w2"))
+    assert (check_of(stale.status)[0], stale.events) == ("Pending", ())
+
+
+def test_late_news_of_an_earlier_admission_does_not_turn_the_choice_around() -> None:
+    """Losers are being removed already: turning around would leave nobody."""
+    w1, w2 = worker("w1", admitted_copy()), worker("w2", admitted_copy(at=NOW + timedelta(seconds=1)))
+    local = reserved().nominated("w1", "w2")
+    assert told(decided(local, w1, w2, choice="w2")) == ["DeleteWorkload w1", "CreateJob w2"]
+    evicted = worker("w2", copy().evicted())
+    assert told(decided(local, w1, evicted, choice="w2")) == ["CreateJob w1", "DeleteWorkload w2"]
+
+
+def test_a_worker_that_gave_no_answer_is_not_waited_for() -> None:
+    silent = but(worker("w1", admitted_copy()), is_silent=True)
+    w2 = worker("w2", admitted_copy(at=NOW + timedelta(seconds=1)))
+    local = reserved().nominated("w1", "w2")
+    assert told(decided(local, silent, w2, choice="w1")) == ["DeleteWorkload w1", "CreateJob w2"]
+    assert told(decided(local, silent, worker("w2"), choice="w1")) == ["CreateWorkload w2"]
+
+
+@pytest.mark.parametrize(
+    "local",
+    [reserved().nominated("w1", "w2"), won("w1")],
+    ids=["it may hold the job", "it is recorded"],
+)
+def test_a_silent_worker_keeps_what_it_has(local: WorkloadBuilder) -> None:
+    held = but(worker("w1", admitted_copy(), remote_job()), is_silent=True)
+    assert told(decided(local, held, worker("w2", admitted_copy()))) == ["DeleteWorkload w2"]
+    asked = but(worker("w1", admitted_copy()), is_silent=True, asked=ATTEMPT)
+    assert "CreateJob w2" not in told(decided(local, asked, worker("w2", admitted_copy())))
+
+
+def test_a_worker_that_only_reserved_has_not_won() -> None:
+    assert decided(reserved(), worker("w1", copy().reserved("remote"))).phase is Phase.NOMINATING
+
+
+def test_a_foreign_object_makes_the_next_worker_win() -> None:
+    taken = but(worker("w1", admitted_copy()), unfit="Job default/job is there and not ours")
+    decision = decided(reserved().nominated("w1", "w2"), taken, worker("w2"))
+    assert told(decision) == ["DeleteWorkload w1", "CreateWorkload w2"]
+    assert decision.status is not None
+    assert decision.status.nominated_cluster_names == ("w2",)
+
+
+def test_a_returning_worker_with_an_older_admission_loses() -> None:
+    older = worker("w2", admitted_copy(at=NOW - timedelta(minutes=5)), remote_job())
+    decision = decided(won("w1"), worker("w1", admitted_copy(), remote_job()), older)
+    assert told(decision) == ["DeleteJob w2", "DeleteWorkload w2"]
+    assert decision.status == won("w1").build().status
+
+
+@pytest.mark.parametrize("local", [reserved().nominated("w1"), won()], ids=["before the win is told", "after it"])
+def test_what_is_missing_of_a_job_of_several_objects_is_made(local: WorkloadBuilder) -> None:
+    whole = worker("w1", admitted_copy(), remote_job())
+
+    assert told(decided(local, but(whole, is_incomplete=True))) == ["CreateJob w1"]
+    assert told(decided(local, whole)) == []
+
+
+@pytest.mark.parametrize(
+    ("local", "done"),
+    [(reserved().nominated("w1"), ["DeleteJob w1"]), (won(), [])],
+    ids=["it goes elsewhere", "unless it runs there"],
+)
+def test_where_a_job_cannot_be_whole_nothing_is_tried_at_once(local: WorkloadBuilder, done: list[str]) -> None:
+    until = NOW + timedelta(minutes=1)
+    partial = worker("w1", admitted_copy(), remote_job(), is_incomplete=True, unfit="refused", until=until)
+    decision = decided(local, partial)
+
+    assert told(decision) == done
+    assert decision.again_after == timedelta(minutes=1)
+
+
+def test_the_job_of_a_predecessor_is_adopted() -> None:
+    w1 = worker("w1", admitted_copy(at=NOW + timedelta(seconds=9)), remote_job())
+    decision = decided(reserved().nominated("w1", "w2"), worker("w2", admitted_copy()), w1)
+    assert told(decision) == ["DeleteWorkload w2"]
+    assert decision.status is not None
+    assert decision.status.cluster_name == "w1"
+
+
+def test_a_worker_that_was_withdrawn_wins_no_more_though_it_has_the_job() -> None:
+    """Somebody else nominates, and Kueue's webhook refuses the win of who is not nominated. Its job goes before another
+    is made."""
+    withdrawn = worker("w1", admitted_copy(), remote_job())
+    decision = decided(reserved().nominated("w2"), withdrawn, worker("w2", admitted_copy()))
+    assert decision.status is not None
+    assert decision.status.cluster_name is None
+    assert told(decision) == ["DeleteJob w1", "DeleteWorkload w1"]
+    asked = but(worker("w1", admitted_copy()), asked=ATTEMPT)
+    assert "CreateJob w2" not in told(decided(reserved().nominated("w2"), asked, worker("w2", admitted_copy())))
+
+
+def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() -> None:
+    asked = away(but(worker("w1", admitted_copy()), asked=ATTEMPT))
+    local = reserved().nominated("w1", "w2")
+    decision = decided(local, asked, worker("w2", admitted_copy()))
+    assert decision.phase is Phase.WINNER_UNREACHABLE
+    assert not any(isinstance(action, CreateJob) for action in decision.actions)
+    assert decided(local, asked, worker("w2"), now=LATE).phase is Phase.WINNER_LOST
+
+
+def test_a_job_that_is_still_wanted_is_asked_for_anew_at_once() -> None:
+    asked = but(worker("w1", admitted_copy()), asked=ATTEMPT, until=NOW + timedelta(seconds=70))
+    assert told(decided(reserved().nominated("w1"), asked)) == ["CreateJob w1"]
+
+
+def test_a_stale_job_in_the_way_is_removed_first() -> None:
+    assert told(decided(reserved().nominated("w1"), worker("w1", admitted_copy(), remote_job(EARLIER)))) == [
+        "DeleteJob w1"
+    ]
+
+
+def test_the_winner_is_never_replaced_for_drift() -> None:
+    assert told(decided(won("w1"), worker("w1", admitted_copy().request(cpu=7), remote_job()))) == []
+
+
+def test_a_worker_may_win_by_reserving_quota_where_its_checks_are_not_waited_for() -> None:
+    local = reserved().nominated("w1", "w2")
+    remotes = (worker("w1", copy().reserved("remote")), worker("w2", copy()))
+    assert told(decided(local, *remotes)) == []
+    assert told(decided(local, *remotes, wins_by=QUOTA_RESERVED)) == ["CreateJob w1", "DeleteWorkload w2"]
+    running = (worker("w1", copy().reserved("remote"), remote_job()),)
+    assert decided(won("w1"), *running, wins_by=QUOTA_RESERVED).phase is Phase.ADMITTED
+    evicted = (worker("w1", copy().reserved("remote").evicted(), remote_job()),)
+    assert decided(won("w1"), *evicted, wins_by=QUOTA_RESERVED).phase is Phase.EVICTED_REMOTELY
+
+
+PATIENT = {
+    "just now": (copy().evicted(), {}, Phase.READMITTED),
+    "too long ago": (copy().evicted(), {"lost_after": timedelta()}, Phase.EVICTED_REMOTELY),
+    "for good": (copy().evicted("Deactivated"), {}, Phase.EVICTED_REMOTELY),
+    "and it has been admitted again": (admitted_copy(), {}, Phase.ADMITTED),
+}
+
+
+@pytest.mark.parametrize(("theirs", "more", "phase"), PATIENT.values(), ids=PATIENT)
+def test_a_worker_may_admit_again_what_it_evicted_where_nothing_is_redone(
+    theirs: WorkloadBuilder, more: dict[str, Any], phase: Phase
+) -> None:
+    decision = decided(won("w1"), worker("w1", theirs, remote_job()), should_redo_admission=False, **more)
+    assert (decision.phase, told(decision)) == (phase, [])
+    if phase is Phase.READMITTED:
+        assert (check_of(decision.status)[0], decision.again_after) == ("Ready", timedelta(minutes=15))
+
+
+@pytest.mark.parametrize("skew", [timedelta(minutes=each) for each in (-1440, -20, -10, 0, 10, 20, 1440)], ids=str)
+def test_a_worker_has_its_time_to_admit_again_whatever_its_clock(skew: timedelta) -> None:
+    """The copy was made when quota was reserved, by the clock of the worker, and evicted an hour later; the win was a
+    minute after the reservation."""
+    hour, minute, wait = timedelta(hours=1), timedelta(minutes=1), timedelta(minutes=15)
+    local = reserved().check(CHECK, "Ready", at=RESERVED + minute).admitted().cluster_name("w1")
+    theirs = copy().created(RESERVED + skew).evicted(at=RESERVED + hour + skew)
+
+    def waits(after: timedelta) -> bool:
+        now = RESERVED + hour + after
+        seen = case_of(local, worker("w1", theirs, remote_job()), now=now, should_redo_admission=False, lost_after=wait)
+        return decide(seen).phase is Phase.READMITTED
+
+    assert waits(wait - timedelta(seconds=1))
+    assert not waits(wait + minute)

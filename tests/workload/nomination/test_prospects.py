@@ -1,0 +1,51 @@
+"""What each worker is to a workload that has none yet."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from multikueue.dispatch.remote import Remote
+from multikueue.testing import NOW
+from multikueue.workload.nomination.prospects import prospects
+from tests.workload.builders import admitted_copy, away, but, case_of, copy, reserved, worker
+
+PROSPECTS = {
+    "nobody has asked it": (worker("w1"), "was not asked yet", ""),
+    "its copy waits": (worker("w1", copy().unreserved(message="no room")), "waits there", "no room"),
+    "its copy is of an earlier attempt": (worker("w1", copy("earlier")), "was not asked yet", ""),
+    "it can never hold it": (but(worker("w1", copy()), never="cpu 6 of 4"), "can never hold it", "cpu 6 of 4"),
+    "it is away": (
+        away(worker("w1", admitted_copy()), since=NOW - timedelta(hours=1)),
+        "cannot be reached",
+        "not connected",
+    ),
+    "it cannot take this one": (but(worker("w1"), unfit="the name is taken"), "cannot take it", "the name is taken"),
+}
+
+
+@pytest.mark.parametrize(("remote", "state", "message"), PROSPECTS.values(), ids=PROSPECTS)
+def test_a_worker(remote: Remote, state: str, message: str) -> None:
+    (found,) = prospects(case_of(reserved().nominated("w1"), remote))
+    assert (found.cluster, found.state, found.message) == ("w1", state, message)
+
+
+def test_what_is_true_of_a_worker_for_everybody_is_told_where_nothing_is_there() -> None:
+    seen = case_of(reserved(), worker("w1"), worker("w2"))
+    cordoned, off = (
+        dataclasses.replace(each, usable=False, why=why)
+        for each, why in zip(seen.fleet.workers, ("cordoned", "not connected"), strict=True)
+    )
+    fleet = replace(seen.fleet, workers=(cordoned, off))
+    told = [each.state for each in prospects(replace(seen, fleet=fleet, remotes=()))]
+    assert told == ["is cordoned", "cannot be reached"]
+
+
+def test_those_that_have_no_such_jobs_are_told() -> None:
+    seen = case_of(reserved(), worker("w1"))
+    fleet = replace(seen.fleet, missing={"w1": "no JobSet is there"})
+    (found,) = prospects(replace(seen, fleet=fleet, remotes=()))
+    assert (found.state, found.message) == ("lacks the kind", "no JobSet is there")

@@ -1,0 +1,157 @@
+"""The phases, each in a table, and what holds for the decision in all of them; `handlers` has the tests of each phase."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from multikueue.api.kueue.compatibility import Compatibility, Release
+from multikueue.dispatch.remote import Remote
+from multikueue.testing import NOW
+from multikueue.testing.workloads import WorkloadBuilder
+from multikueue.workload.decide import decide
+from multikueue.workload.phases import Phase
+from tests.workload.builders import (
+    ATTEMPT,
+    BOTH,
+    LATE,
+    admitted_copy,
+    away,
+    but,
+    case_of,
+    check_of,
+    copy,
+    decided,
+    pending,
+    remote_job,
+    reserved,
+    told,
+    unchecked,
+    with_nomination,
+    with_status,
+    won,
+    worker,
+)
+
+PHASES = {
+    "a deleted workload is gone": (Phase.GONE, None, ()),
+    "a workload without our check is not ours": (Phase.UNCHECKED, pending().reserved("cq"), ()),
+    "one whose check is gone before any worker was asked for its job": (
+        Phase.UNCHECKED,
+        unchecked(),
+        (worker("w1", admitted_copy()),),
+    ),
+    "one whose check is gone, and which a worker runs": (
+        Phase.UNRECORDED,
+        unchecked(),
+        (worker("w1", admitted_copy(), remote_job()),),
+    ),
+    "one whose check is gone, and which has ended": (
+        Phase.UNRECORDED,
+        unchecked(),
+        (worker("w1", admitted_copy().finished(), remote_job()),),
+    ),
+    "one whose check is gone, and whose job was asked for": (
+        Phase.ADMITTED,
+        unchecked(),
+        (but(worker("w1", admitted_copy()), asked=ATTEMPT),),
+    ),
+    "one whose check is gone, and whose worker is away": (
+        Phase.UNRECORDED,
+        unchecked(),
+        (away(worker("w1", admitted_copy(), remote_job())),),
+    ),
+    "a finished workload stays finished": (Phase.FINISHED, won().finished(), ()),
+    "no quota, no copies": (Phase.UNRESERVED, pending().check(), ()),
+    "a rejected check": (Phase.REJECTED, reserved().check("mk", "Rejected"), ()),
+    "evicted on the manager": (Phase.EVICTED, won().evicted(), ()),
+    "a retry waits for its eviction": (Phase.RETRY_PENDING, reserved().check("mk", "Retry"), ()),
+    "copies are out and none is admitted": (Phase.NOMINATING, reserved(), (worker("w1", copy()),)),
+    "all who were asked have deactivated it": (
+        Phase.DECLINED_BY_ALL,
+        reserved().nominated("w1"),
+        (worker("w1", copy().evicted("Deactivated")),),
+    ),
+    "another check is not ready": (Phase.WAITING, reserved().check("other"), BOTH),
+    "one admitted": (Phase.ADMITTED, reserved().nominated("w1"), (worker("w1", admitted_copy()),)),
+    "one admitted that is being withdrawn": (
+        Phase.NOMINATING,
+        reserved().nominated("w2"),
+        (worker("w1", admitted_copy()), worker("w2")),
+    ),
+    "the winner finished": (Phase.COMPLETING, won(), (worker("w1", admitted_copy().finished(), remote_job()),)),
+    "the winner ended out of sync": (Phase.OUT_OF_SYNC, won(), (worker("w1", admitted_copy().finished("OutOfSync")),)),
+    "the winner evicted it": (Phase.EVICTED_REMOTELY, won(), (worker("w1", copy().evicted(), remote_job()),)),
+    "the winner's copy is gone": (Phase.WINNER_GONE, won(), BOTH),
+    "the winner's job is gone": (Phase.WINNER_GONE, won(), (worker("w1", admitted_copy()),)),
+    "Ready without a recorded winner": (Phase.WINNER_GONE, reserved().check("mk", "Ready"), BOTH),
+    "the winner is away": (Phase.WINNER_UNREACHABLE, won(), (away(worker("w1", admitted_copy(), remote_job())),)),
+    "the winner is away for too long": (
+        Phase.WINNER_LOST,
+        won(),
+        (away(worker("w1"), since=NOW - timedelta(hours=1)),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("phase", "local", "remotes"), PHASES.values(), ids=PHASES.keys())
+def test_phase(phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remote, ...]) -> None:
+    assert decided(local, *remotes).phase is phase
+
+
+OF_SLICES = {Phase.SLICE_TOO_EARLY, Phase.SLICE_PINNED, Phase.SLICE_PIN_LOST}
+"""Those are in a table of their own (test_slices), and so is FITS_NOWHERE (test_fit)."""
+
+
+def test_every_phase_is_in_the_table() -> None:
+    others = {Phase.UNDISPATCHABLE, Phase.UNREADABLE, Phase.FITS_NOWHERE, Phase.READMITTED, *OF_SLICES}
+    assert {phase for phase, *_ in PHASES.values()} | others == set(Phase)
+
+
+@pytest.mark.parametrize("local", [None, won()], ids=["it never was", "it was once"])
+def test_a_workload_that_cannot_be_read_is_left_as_it_is(local: WorkloadBuilder | None) -> None:
+    w1, asked = worker("w1", admitted_copy(), remote_job()), but(worker("w2"), asked=ATTEMPT)
+    decision = decided(local, w1, asked, is_unreadable=True)
+    assert (decision.phase, decision.actions) == (Phase.UNREADABLE, ())
+    assert decision.status == (local.build().status if local else None)
+
+
+def test_a_job_that_is_not_wanted_any_more_is_looked_for_once_it_cannot_come_any_more() -> None:
+    asked = but(worker("w1"), asked=ATTEMPT, until=NOW + timedelta(seconds=70))
+    local = reserved().evicted()
+    early = decided(local, asked)
+    assert (told(early), early.again_after) == ([], timedelta(seconds=70))
+    late = decided(local, asked, now=NOW + timedelta(seconds=70))
+    assert (told(late), late.again_after) == (["FindJob w1"], None)
+    assert told(decided(local, away(asked), now=LATE)) == [], "a worker out of reach is asked nothing"
+
+
+@pytest.mark.parametrize("release", ["0.16", "0.18"])
+def test_up_to_0_18_a_worker_reserves_and_nobody_says_what_was_before(release: Release) -> None:
+    older: dict[str, Any] = {"compatibility": Compatibility.of(release)}
+    win = decided(reserved().nominated("w1"), worker("w1", admitted_copy(), remote_job()), **older)
+    assert check_of(win.status) == ("Ready", 'The workload got reservation on "w1"')
+    lost = decided(won("w1"), away(worker("w1")), now=LATE, **older)
+    assert check_of(lost.status) == (
+        "Retry",
+        'Reserving remote lost: worker cluster "w1" is out of reach for too long',
+    )
+    refused = decided(reserved(), *BOTH, problem="No multikueue adapter found", **older)
+    assert check_of(refused.status) == ("Rejected", "No multikueue adapter found")
+
+
+@pytest.mark.parametrize(("phase", "local", "remotes"), PHASES.values(), ids=PHASES.keys())
+def test_the_decision_taken_is_at_rest(
+    phase: Phase, local: WorkloadBuilder | None, remotes: tuple[Remote, ...]
+) -> None:
+    """Deciding on what was decided changes no status (I11)."""
+    first = decided(local, *remotes)
+    if local is None or first.status is None:
+        return
+    settled = replace(case_of(local, *remotes), workload=with_status(local.build(), first.status))
+    second = decide(with_nomination(settled))
+    again = decide(with_nomination(replace(settled, workload=with_status(settled.workload, second.status))))
+    assert again.status == second.status
