@@ -230,7 +230,7 @@ def attempt_of(local: Workload) -> str:
     """The mark of the present reservation, empty without one: its time, and the workload's UID.
 
     The time alone would do for one workload, whose reservations are a second apart
-    (`quota.workload.transitions.reserve`), but a workload that is deleted and created again under its name may be
+    (`workload.life.transitions.reserve`), but a workload that is deleted and created again under its name may be
     reserved within the same second.
     """
     reserved = local.condition(QUOTA_RESERVED)

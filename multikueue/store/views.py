@@ -19,15 +19,16 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.remote import NO_JOB, JobState, Link, Reach, Remote, attempt_of
-from multikueue.dispatch.slices import NO_SLICE
+from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.jobs.framework.difference import difference
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
+from multikueue.store.life_facts import LifeFacts
 from multikueue.store.references import config_of
 from multikueue.store.state import pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
 from multikueue.store.workers.watch_scope import EVERYWHERE, WatchFailure
-from multikueue.workload.case import MAX_NOMINATED, NO_FLEET, Case, DecisionRules, Fleet
+from multikueue.workload.case import MAX_NOMINATED, NO_FLEET, Case, DecisionRules, Fleet, JobFacts, Queues, Scheduling
 
 __all__ = ["Views"]
 
@@ -55,20 +56,31 @@ class Views(msgspec.Struct, frozen=True):
         rules: DecisionRules,
         *,
         copy_retention: timedelta = timedelta(),
+        retry_backoff: timedelta | None = None,
+        has_life: bool = False,
     ) -> Case:
-        """All that is known of one workload."""
+        """All that is known of one workload. With `has_life` its quota and checks are ours to keep: so is what the scheduler,
+        its queues and its job say."""
         store = self.store
         if store.slices is not None and workload is not None:
             workload = store.slices.as_asked(workload)
-        check = store.multikueue_check(workload) if workload else None
         job = store.local_job(workload) if workload else None
+        facts = LifeFacts(store, rules) if has_life and workload is not None else None
+        scheduling = facts.scheduling(workload) if facts is not None and workload is not None else Scheduling()
+        check = self._check(workload, scheduling.required_checks)
         attempt = attempt_of(workload) if workload else ""
         of = self._of(key, workload)
         fleet = self._fleet(check, of.job, key.namespace)
         may_be_anywhere = rules.may_others_evict and workload is not None and workload.condition(EVICTED) is not None
-        concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere)
+        slices, is_reserved = store.slices, scheduling.reservation is not None
+        takes_over = slices.stays(workload) if slices is not None and workload is not None and is_reserved else None
+        concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere, takes_over=takes_over)
         remotes = tuple(self._seen(of, name, fleet) for name in concerned)
-        over = workload is not None and workload.has(FINISHED)
+
+        def slice_of(local: Workload | None) -> Slice:
+            is_over = local is not None and local.has(FINISHED)
+            return slices.of(key, local, is_job_running=is_over and self._is_running(job)) if slices else NO_SLICE
+
         return Case(
             now=store.now(),
             key=key,
@@ -83,12 +95,27 @@ class Views(msgspec.Struct, frozen=True):
             is_job_finished=workload is not None and job is not None and self._is_over(workload, job, remotes),
             choice=store.plans.choice(key, attempt),
             opening=store.plans.opening(key, attempt) if rules.is_preemption_sequential else "",
-            slice=store.slices.of(key, workload, is_job_running=over and self._is_running(job))
-            if store.slices is not None
-            else NO_SLICE,
+            slice_of=slice_of,
             copy_retention=timedelta() if workload is not None and self._is_leaving(workload) else copy_retention,
             may_be_anywhere=may_be_anywhere,
+            scheduling=scheduling,
+            queues=facts.queues(workload) if facts is not None and workload is not None else Queues(),
+            job=facts.job(workload, job, remotes) if facts is not None and workload is not None else JobFacts(),
+            successor=slices.successor(workload) if has_life and slices is not None and workload is not None else None,
+            takes_over=takes_over,
+            retry_backoff=retry_backoff,
+            has_ceiling_news=key in store.ceilings.news,
         )
+
+    def scheduled_anew(self, case: Case) -> Case:
+        """The case after a write of ours, which the scheduler has seen."""
+        scheduling = LifeFacts(self.store, case.rules).scheduling(case.local)
+        return replace(case, now=self.store.now(), scheduling=scheduling)
+
+    def _check(self, workload: Workload | None, required: Iterable[str]) -> AdmissionCheck | None:
+        """Our check of the workload: one in its status, or one that it will have with its reservation."""
+        found = self.store.multikueue_check(workload) if workload else None
+        return found or next(filter(None, map(self.store.multikueue_check_named, required)), None)
 
     def _is_leaving(self, local: Workload) -> bool:
         """Whether the name of its winner is about to stand for another cluster: that waits until nothing of ours is left."""
@@ -158,11 +185,13 @@ class Views(msgspec.Struct, frozen=True):
             is_unseen=job is not None and not self.store.jobs.is_on(job.kind),
         )
 
-    def _concerned(self, of: _Workload, fleet: Fleet, *, may_be_anywhere: bool = False) -> tuple[str, ...]:
+    def _concerned(
+        self, of: _Workload, fleet: Fleet, *, may_be_anywhere: bool = False, takes_over: str | None = None
+    ) -> tuple[str, ...]:
         """The workers that concern a workload, in the order of the fleet."""
         local = of.local
         of_earlier_slices = (name for end in of.before for name in self.store.with_job(end))
-        named = workers_named_by(local) if local is not None else ()
+        named = (*(workers_named_by(local) if local is not None else ()), *((takes_over,) if takes_over else ()))
         all_may = local is not None and len(local.status.nominated_cluster_names) == MAX_NOMINATED
         anywhere = fleet.order if may_be_anywhere else ()
         unseen = (name for name in anywhere if not self.store.worker(name).link.is_known)

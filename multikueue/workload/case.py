@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -12,20 +12,37 @@ import msgspec
 from multikueue import strategy as contract
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import (
     ADMITTED,
     REPLACES_ANNOTATION,
+    Admission,
     AdmissionCheckState,
+    Finish,
+    ReclaimablePod,
     Workload,
 )
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
 from multikueue.dispatch.slices import NO_SLICE, Slice
+from multikueue.quota.workload.outcome import Eviction, Verdict
+from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 from multikueue.strategy import Nomination
 from multikueue.workload.strategy_call import NominationResult
 
-__all__ = ["CONTROLLER_NAME", "MAX_NOMINATED", "NO_FLEET", "Case", "DecisionRules", "Fleet"]
+__all__ = [
+    "CONTROLLER_NAME",
+    "MAX_NOMINATED",
+    "NO_FLEET",
+    "Case",
+    "DecisionRules",
+    "Fleet",
+    "JobFacts",
+    "Queues",
+    "Scheduling",
+    "WaitForPodsReady",
+]
 
 MAX_NOMINATED = 20
 """The maximum length of status.nominatedClusterNames. To keep a longer nomination, the strategy is called again."""
@@ -63,6 +80,70 @@ class Fleet(msgspec.Struct, frozen=True):
 NO_FLEET = Fleet()
 
 
+class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
+    """The scheduler's decisions about the workload.
+
+    `until`: with the reservation, when it has to be gone. `preemption`: another workload is to get its quota.
+    `misconfiguration`: why no cycle would judge it, whatever the quota. `uncounted`: why it does not even queue: its
+    devices cannot be counted. `is_switched_off`: it was inactive for a moment, in which another one may have got its quota.
+    `required_checks` are those of the present reservation or admission, else those for all flavors.
+    """
+
+    reservation: Admission | None = None
+    until: datetime | None = None
+    preemption: Eviction | None = None
+    is_switched_off: bool = False
+    verdict: Verdict | None = None
+    misconfiguration: str = ""
+    uncounted: str = ""
+    required_checks: tuple[str, ...] = ()
+
+
+class Queues(msgspec.Struct, frozen=True, kw_only=True):
+    """Its queues, None where one is missing; and whether its ClusterQueue is active."""
+
+    local_queue: LocalQueue | None = None
+    cluster_queue: ClusterQueue | None = None
+    is_cluster_queue_active: bool = False
+
+
+def _starts(_workload: Workload) -> Finish | None:
+    return None
+
+
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of its job.
+
+    `finished`: its final status. `failed_start`: why it cannot be started with the admission that the workload has.
+    `is_let_go`: its Workload was made for a job that has let it go. `may_run`: it runs on the manager cluster, or may.
+    `is_run_by_others`: it has no job of a known kind, so the controller that runs its pods says when they are gone (4.4).
+    `ready_pods`: by the job's status; None: there is no job. `reclaimable`: pods that are not needed again; None: as before.
+    `replaceable`: how many members a group of Pods lacks; None: it is no group.
+    """
+
+    finished: Finish | None = None
+    failed_start: Callable[[Workload], Finish | None] = _starts
+    is_let_go: bool = False
+    may_run: bool = False
+    is_run_by_others: bool = False
+    ready_pods: int | None = None
+    reclaimable: tuple[ReclaimablePod, ...] | None = None
+    replaceable: int | None = None
+
+
+class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
+    """How long pods may take: `timeout` from admission on, `recovery_timeout` from the failure of a pod that was ready;
+    None: no limit. A workload that was late `limit` times already is given up; None: never."""
+
+    timeout: timedelta
+    recovery_timeout: timedelta | None = None
+    limit: int | None = None
+
+
+def _of_no_slice(_workload: Workload | None) -> Slice:
+    return NO_SLICE
+
+
 class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that decisions read.
 
@@ -73,6 +154,9 @@ class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     - `may_others_evict`: a Kueue beside us does.
     - `should_redo_admission`: a workload that its worker evicts is dispatched again at once.
     - `compatibility`: the release of Kueue whose messages and decisions are followed.
+    - `wait_for_pods_ready`: how long pods may take; None: nothing waits for them.
+    - `should_check_gates`: admission gates hold work back.
+    - `reasons`: what a workload without quota is told.
     """
 
     origin: str = "multikueue"
@@ -82,6 +166,9 @@ class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     may_others_evict: bool = False
     should_redo_admission: bool = True
     compatibility: Compatibility = NEWEST
+    wait_for_pods_ready: WaitForPodsReady | None = None
+    should_check_gates: bool = True
+    reasons: Reasons = AS_BEFORE
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -100,12 +187,17 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     - `choice`: the worker chosen among those that admitted in this attempt. An event of an earlier admission may arrive
       late, and must not change it.
     - `nomination_result`: the strategy's last one in this attempt, None if there is none.
-    - `slice`: the relation to other slices of the job.
+    - `slice_of`: the relation to other slices of the job, as the workload's status says.
     - `give_back_after`: how long the workload may keep quota without a worker; None: forever.
     - `copy_retention`: how long the copy of a finished workload stays where it ran.
     - `opening`: the worker whose gate the last decision opened; the caches may not show that yet.
     - `may_be_anywhere`: another program has evicted the workload, perhaps while no process of ours ran, and removed its
       nomination, which was the trace of a requested job.
+    - `scheduling`, `queues`, `job`: what the scheduler has decided, its queues, its job on the manager cluster.
+    - `successor`: the slice that has quota in its place; `takes_over`: where the slice runs that it replaces, once it has a
+      reservation.
+    - `retry_backoff`: the wait after an eviction by a check that asked for a retry, or for late pods; None: none.
+    - `has_ceiling_news`: queues of workers have changed since it fitted none of them.
 
     What follows from these is derived when it is first asked for, and once.
     """
@@ -123,11 +215,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     is_job_finished: bool = False
     choice: str = ""
     nomination_result: NominationResult | None = None
-    slice: Slice = NO_SLICE
+    slice_of: Callable[[Workload | None], Slice] = _of_no_slice
     give_back_after: timedelta | None = None
     copy_retention: timedelta = timedelta()
     opening: str = ""
     may_be_anywhere: bool = False
+    scheduling: Scheduling = Scheduling()
+    queues: Queues = Queues()
+    job: JobFacts = JobFacts()
+    successor: Workload | None = None
+    takes_over: str | None = None
+    retry_backoff: timedelta | None = None
+    has_ceiling_news: bool = False
 
     @property
     def local(self) -> Workload:
@@ -145,6 +244,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def state(self) -> str:
         """The state of our check; empty without one."""
         return self.check_state.state if self.check_state is not None else ""
+
+    @cached_property
+    def slice(self) -> Slice:
+        """The relation to other slices of the job."""
+        return self.slice_of(self.workload)
 
     @cached_property
     def attempt(self) -> str:
@@ -220,7 +324,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         the pods of a later slice ask for stays as the case has it."""
         if self.workload is not None and REPLACES_ANNOTATION in self.workload.metadata.annotations:
             workload = msgspec.structs.replace(workload, spec=self.workload.spec)
-        return msgspec.structs.replace(self, workload=workload, choice=self.chosen)
+        is_same_attempt = attempt_of(workload) == self.attempt
+        return msgspec.structs.replace(
+            self,
+            workload=workload,
+            choice=self.chosen if is_same_attempt else "",
+            opening=self.opening if is_same_attempt else "",
+        )
 
     @property
     def won(self) -> Remote:

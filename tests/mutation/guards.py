@@ -60,13 +60,10 @@ GUARDS = (
     ),
     _of(FINISHED, "workload/handlers/finishing"),
     _of(GIVEN_BACK, "workload/nomination/give_back"),
-    _of(
-        GIVEN_BACK,
-        "quota/workload/lifecycle",
-        "make_way evict_if_deactivated evict_if_preempted evict_if_retried evict_if_pods_are_late"
-        " deactivate_if_rejected evict_if_backfilled_for_too_long release evict finish",
-    ),
-    _of(GIVEN_BACK, "quota/workload/transitions", "evict release unreserve reset_checks"),
+    _of(GIVEN_BACK, "workload/life/eviction"),
+    _of(GIVEN_BACK, "workload/life/ending", "finish make_way end_deactivation"),
+    _of(GIVEN_BACK, "workload/life/pods", "evict_if_pods_are_late limit_execution_time"),
+    _of(GIVEN_BACK, "workload/life/transitions", "evict release unreserve reset_checks"),
     _of(
         FORGOTTEN,
         "store/workers/worker",

@@ -29,9 +29,9 @@ from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RES
 from multikueue.api.meta import ObjectKey, decoder, render_time
 from multikueue.api.values.render import difference, status_patch
 from multikueue.manager.engine import engine_of
-from multikueue.quota.workload import lifecycle, transitions
-from multikueue.quota.workload.lifecycle import Facts
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
+from multikueue.workload.case import Case
+from multikueue.workload.life import rules, transitions
 from multikueue_simulator.simulation.faults.partial_injector import Logs
 from multikueue_simulator.simulation.runs.recorder import Trace, logs_heard
 from multikueue_simulator.time import VirtualClock, run
@@ -156,28 +156,30 @@ class Pods:
     @contextmanager
     def in_place_of_ours(self) -> Iterator[None]:
         """In this block it is these that an evicted workload waits for."""
-        real = lifecycle.step
+        real = rules.step
 
-        def step(workload: Workload, facts: Facts) -> lifecycle.Step:
-            holding = workload.key not in self.gone and not _is_taken_back(workload, facts)
-            job = replace(facts.job, is_holding=holding, is_run_by_others=False)
-            found = real(workload, replace(facts, job=job))
+        def step(case: Case) -> rules.Step:
+            workload = case.local
+            holding = workload.key not in self.gone and not _is_taken_back(case)
+            job = replace(case.job, may_run=holding, is_run_by_others=False)
+            found = real(replace(case, job=job))
             if not any(each.type == QUOTA_RESERVED and each.status == "True" for each in found.status.conditions):
                 self.gone.discard(workload.key)
             return found
 
-        lifecycle.step = step
+        rules.step = step
         try:
             yield
         finally:
-            lifecycle.step = real
+            rules.step = real
 
 
-def _is_taken_back(workload: Workload, facts: Facts) -> bool:
+def _is_taken_back(case: Case) -> bool:
     """Whether a stopped queue takes back a reservation that was never admitted: that needs no eviction (5.3)."""
+    workload = case.local
     if workload.has(ADMITTED) or workload.has(EVICTED) or not workload_spec(workload).active:
         return False
-    queues = (facts.queues.local_queue, facts.queues.cluster_queue)
+    queues = (case.queues.local_queue, case.queues.cluster_queue)
     return any(q is None or q.spec.stop_policy != "None" or q.metadata.deletion_timestamp is not None for q in queues)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from multikueue.quota.scheduler.scheduler import Scheduler
-from multikueue.quota.workload import lifecycle
+from multikueue.workload.life import rules
 from tests.parity import play as playing
 from tests.parity.builders import (
     PENDING,
@@ -194,7 +194,7 @@ def test_an_error_that_the_manager_reports_ends_the_story(monkeypatch: pytest.Mo
     def broken(*_arguments: Any) -> NoReturn:
         raise RuntimeError("no next step")
 
-    monkeypatch.setattr(lifecycle, "step", broken)
+    monkeypatch.setattr(rules, "step", broken)
     outcome = played(good())
     assert outcome.error.startswith("Crash: the manager reports: ")
     assert "no next step" in outcome.error

@@ -16,9 +16,11 @@ from multikueue.api.meta import Object, ObjectKey, ObjectMeta, decoder, encode
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.requests.amounts import demand
-from multikueue.quota.workload.lifecycle import Facts, JobFacts, Queues, Scheduling, Step, step
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, namespace, workload
+from multikueue.workload.case import Case
+from multikueue.workload.life import rules
+from multikueue.workload.life.rules import Step
 
 SECOND = timedelta(seconds=1)
 
@@ -27,18 +29,24 @@ def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def facts_of(now: datetime, **known: Any) -> Facts:
-    """The facts with what is known, by the names of the fields of their parts."""
-    return knowing(Facts(now=now, scheduling=Scheduling(), queues=Queues(), job=JobFacts()), **known)
+def facts_of(now: datetime, **known: Any) -> Case:
+    """What is known of a workload besides itself, by the names of the fields of a case and of its parts."""
+    nobody = wants("nobody").build()
+    return knowing(Case(now=now, key=nobody.key, workload=nobody), **known)
 
 
-def knowing(facts: Facts, **known: Any) -> Facts:
+def knowing(case: Case, **known: Any) -> Case:
     """The same, but for what is known besides."""
-    for name in ("scheduling", "queues", "job", "slices"):
-        part: Any = getattr(facts, name)
+    for name in ("scheduling", "queues", "job", "rules"):
+        part: Any = getattr(case, name)
         own = {each: known.pop(each) for each in part.__struct_fields__ if each in known}
-        facts = replace(facts, **{name: replace(part, **own)}) if own else facts
-    return replace(facts, **known)
+        case = replace(case, **{name: replace(part, **own)}) if own else case
+    return replace(case, **known)
+
+
+def step(workload: Workload, case: Case) -> Step:
+    """The next status of that workload."""
+    return rules.step(replace(case, key=workload.key, workload=workload))
 
 
 def wants(
@@ -138,7 +146,7 @@ class Play:
             local_queue=queue,
             cluster_queue=self.engine.view.cluster_queue(name),
             is_cluster_queue_active=self.engine.view.is_active(name),
-            is_holding=is_holding,
+            may_run=is_holding,
             reasons=self.engine.reasons,
         )
         return step(value, facts)

@@ -9,10 +9,10 @@ import msgspec
 
 from multikueue.api.kueue.workload import PODS_READY, EvictionCount, SchedulingStats, Workload, WorkloadStatus
 from multikueue.api.meta import find_condition
-from multikueue.quota.workload.lifecycle import Facts, Step, step
-from multikueue.quota.workload.readiness import WaitForPodsReady
 from multikueue.testing import WorkloadBuilder, cluster_queue, local_queue, workload
-from tests.quota.builders import SECOND, after, facts_of
+from multikueue.workload.case import Case, WaitForPodsReady
+from multikueue.workload.life.rules import Step
+from tests.quota.builders import SECOND, after, facts_of, step
 
 PATIENCE = WaitForPodsReady(timeout=300 * SECOND, recovery_timeout=3 * SECOND)
 MESSAGE = "Exceeded the PodsReady timeout default/wl"
@@ -20,7 +20,7 @@ MESSAGE = "Exceeded the PodsReady timeout default/wl"
 
 def facts(
     now: datetime, *, ready_pods: int | None = 0, wait_for_pods_ready: WaitForPodsReady | None = PATIENCE, **known: Any
-) -> Facts:
+) -> Case:
     return facts_of(
         now,
         cluster_queue=cluster_queue("cq").build(),
@@ -28,7 +28,7 @@ def facts(
         is_cluster_queue_active=True,
         ready_pods=ready_pods,
         wait_for_pods_ready=wait_for_pods_ready,
-        **{"retry_backoff": 60 * SECOND, "is_holding": True, **known},
+        **{"retry_backoff": 60 * SECOND, "may_run": True, **known},
     )
 
 
@@ -36,7 +36,7 @@ def running(*, pods: int = 2) -> WorkloadBuilder:
     return workload("wl").queue("lq").count(pods).admitted(at=after(0))
 
 
-def taken(value: Workload, known: Facts) -> Step:
+def taken(value: Workload, known: Case) -> Step:
     """The step, which repeated changes nothing."""
     found = step(value, known)
     assert step(shown(value, found), known).status is found.status
@@ -106,11 +106,11 @@ def test_qe_333_who_is_late_is_evicted_and_waits() -> None:
 def test_qe_334_it_queues_again_when_its_wait_is_over() -> None:
     value = running().build()
     value = shown(value, taken(value, facts(after(300))))
-    value = shown(value, taken(value, facts(after(310), is_holding=False)))
+    value = shown(value, taken(value, facts(after(310), may_run=False)))
     assert told(value.status, "QuotaReserved") == ("False", "Pending")
     assert told(value.status, "Requeued") == ("False", "PodsReadyTimeout")
     assert told(value.status, PODS_READY) == ("False", "WaitForStart")
-    found = taken(value, facts(after(360), is_holding=False))
+    found = taken(value, facts(after(360), may_run=False))
     assert told(found.status, "Requeued") == ("True", "BackoffFinished")
     state = found.status.requeue_state
     assert state

@@ -72,6 +72,7 @@ from multikueue.workload.handlers import (
     waiting,
     winning,
 )
+from multikueue.workload.life import life
 from multikueue_simulator.simulation.plan.draw import drawn
 from multikueue_simulator.simulation.runs.batch import alike
 from multikueue_simulator.simulation.runs.life import live
@@ -437,7 +438,7 @@ def quota_is_never_given_back() -> Iterator[None]:
 @bug(caught_by=6, within=20)
 def quota_is_free_as_soon_as_a_workload_is_evicted() -> Iterator[None]:
     """Though its job may still run."""
-    with replaced(workloads, "is_holding", lambda _real: lambda _case: False):
+    with replaced(life, "is_holding", lambda _real: lambda _case: False):
         yield
 
 

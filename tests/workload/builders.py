@@ -121,6 +121,9 @@ def case_of(local: WorkloadBuilder | None, *remotes: Remote, now: datetime = NOW
     """A case with what is known besides: fields of it, or of its rules."""
     rules = DecisionRules(**{name: more.pop(name) for name in RULES & more.keys()})
     known: dict[str, Any] = {"check": CHECK} | more
+    if "slice" in known:
+        found = known.pop("slice")
+        known["slice_of"] = lambda _workload: found
     workers = known.get("fleet") or tuple(shown(remote) for remote in remotes if remote.is_configured)
     known["fleet"] = Fleet(workers)
     built = local.build() if local else None

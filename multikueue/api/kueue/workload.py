@@ -5,12 +5,14 @@ The spec stays raw: it is copied to workers byte for byte, and only `workload_sp
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from multikueue.api.meta import (
     Condition,
+    ConditionStatus,
     Int64,
     Object,
     ObjectKey,
@@ -20,6 +22,7 @@ from multikueue.api.meta import (
     Value,
     controller_of,
     find_condition,
+    with_condition,
     without_condition,
 )
 from multikueue.api.values.decoded import Decoded
@@ -293,6 +296,22 @@ def owner_of(workload: Workload) -> OwnerReference | None:
         return controller_of(meta)
     named = (each for each in meta.owner_references if (owner_kind(each), each.name) == (kind, name))
     return next(named, None) or controller_of(meta)
+
+
+def put_condition(
+    status: WorkloadStatus,
+    type_: str,
+    value: ConditionStatus,
+    *,
+    reason: str,
+    message: str,
+    generation: int,
+    now: datetime,
+) -> WorkloadStatus:
+    """The status with that condition; it observed `generation`, and its transition time moves as in Kubernetes."""
+    condition = Condition(type=type_, status=value, reason=reason, message=message, observed_generation=generation)
+    conditions = with_condition(status.conditions, condition, now)
+    return status if conditions is status.conditions else msgspec.structs.replace(status, conditions=conditions)
 
 
 def is_orphan(workload: Workload) -> bool:

@@ -20,12 +20,13 @@ from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
 from multikueue.runtime import Mandate, Turnstile, WorkQueue
-from multikueue.settings import InForce
+from multikueue.settings import InForce, PodsReady
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.telemetry.metrics import Metrics
-from multikueue.workload.case import Case, DecisionRules
+from multikueue.workload.case import Case, DecisionRules, WaitForPodsReady
 from multikueue.workload.handlers.outcome import Outcome
+from multikueue.workload.life.backoff import backoff
 
 Name = str
 BEGINNINGS, BEGINNING_SECONDS = 16, 1.0
@@ -143,9 +144,32 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
             may_others_evict="quota" not in self.settings.settings.roles,
             should_redo_admission=dispatch.redo_admission,
             compatibility=Compatibility.of(self.settings.quota.compatibility),
+            wait_for_pods_ready=_wait_for_pods_ready(self.settings.quota.pods_ready),
+            should_check_gates=self.store.engine.should_check_gates,
+            reasons=self.store.engine.reasons,
         )
 
     def case(self, key: ObjectKey, workload: Workload | None) -> Case:
         """All that is known of that workload."""
         retention = copy_retention(workload, self.store.local_job, self.settings.retention) if workload else timedelta()
-        return self.views.case(key, workload, self.rules, copy_retention=retention)
+        has_life = "quota" in self.settings.settings.roles
+        backoff = self._retry_backoff(workload) if has_life and workload is not None else None
+        return self.views.case(
+            key, workload, self.rules, copy_retention=retention, retry_backoff=backoff, has_life=has_life
+        )
+
+    def _retry_backoff(self, workload: Workload) -> timedelta:
+        """The requeue back-off of an evicted workload: longer with each attempt (CX-19)."""
+        state, quota = workload.status.requeue_state, self.settings.quota
+        tried = (state.count or 0) if state else 0
+        return backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=workload.metadata.uid)
+
+
+def _wait_for_pods_ready(settings: PodsReady) -> WaitForPodsReady | None:
+    """The timeouts of Kueue's waitForPodsReady; None if it is disabled."""
+    if not settings.enabled:
+        return None
+    recovery = settings.timeout if settings.recovery_timeout is None else settings.recovery_timeout
+    return WaitForPodsReady(
+        timeout=settings.timeout, recovery_timeout=recovery or None, limit=settings.backoff_limit_count
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from multikueue.api.kueue.workload import FINISHED, Workload
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object
 from multikueue.durations import parse_duration
 from multikueue.settings.tree import Retention
@@ -17,10 +17,8 @@ COPY_RETENTION = "multikueue.dev/copy-retention"
 
 
 def copy_retention(local: Workload, job_of: Callable[[Workload], Object | None], settings: Retention) -> timedelta:
-    """The retention, counted from the workload's end; zero before it. An annotation that is no duration counts as
-    absent; a longer time than the settings allow counts as the longest allowed."""
-    if not local.has(FINISHED):
-        return timedelta()
+    """The retention, counted from the workload's end. An annotation that is no duration counts as absent; a longer time than
+    the settings allow counts as the longest allowed."""
     wanted = parse_duration(_asked(local, job_of(local)))
     return settings.copies if wanted is None else min(wanted, _longest(settings))
 

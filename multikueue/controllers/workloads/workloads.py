@@ -16,22 +16,16 @@ from multikueue.api import kinds
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kubernetes.event import Event
-from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.kueue.unadmitted import OF_CYCLES, PENDING
 from multikueue.api.kueue.workload import (
     CLASS_VALUE_ANNOTATION,
     FINISHED,
     FITS_NO_WORKER,
-    OWNER_NOT_FOUND,
     QUOTA_RESERVED,
-    Finish,
-    ReclaimablePod,
     RequeueState,
     Workload,
     WorkloadStatus,
-    is_orphan,
     owner_of,
-    queue_of,
     workload_spec,
 )
 from multikueue.api.meta import ObjectKey
@@ -43,27 +37,20 @@ from multikueue.controllers.workloads.jobs import release
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.remote import Remote
 from multikueue.errors import Forbidden, Invalid, NotFound
-from multikueue.jobs.kinds.batch_job.slices import freed
-from multikueue.jobs.kinds.pods.members import replaceable
-from multikueue.quota.workload import lifecycle, transitions
-from multikueue.quota.workload.backoff import backoff
-from multikueue.quota.workload.lifecycle import ADMISSION_CHECK
 from multikueue.quota.workload.protection import INVALID_ANNOTATION, non_preemptible_problem
-from multikueue.quota.workload.readiness import WaitForPodsReady
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.workload import fit
 from multikueue.workload.case import Case
 from multikueue.workload.decide import decide, nominate, plan
-from multikueue.workload.handlers.evicting import HELD_UP_AFTER, is_holding
+from multikueue.workload.handlers.evicting import HELD_UP_AFTER
 from multikueue.workload.handlers.outcome import Outcome, sooner
+from multikueue.workload.life import rules, transitions
+from multikueue.workload.life.backoff import backoff
+from multikueue.workload.life.transitions import ADMISSION_CHECK, synchronise_admitted
 from multikueue.workload.phases import Phase, phase_of
 
 ROUTINE = frozenset({"QuotaReserved", "Admitted", PENDING, *OF_CYCLES})
 """Events that repeat a condition: not sent, because each would cost every workload a write."""
-
-
-ORPHANED = Finish(reason=OWNER_NOT_FOUND, message="The workload's owner no longer exists")
-"""The end of a workload whose job is gone, in Kueue's words, once nothing of it runs on a worker any more."""
 
 
 class Workloads(msgspec.Struct, frozen=True):
@@ -78,14 +65,15 @@ class Workloads(msgspec.Struct, frozen=True):
         if local is None:
             return _gone(self.context, key)
         case, job = self.context.case(key, local), self.context.store.local_job(local)
-        step = self._step(case, job)
+        step = rules.step(case)
+        self._read_ceilings(case)
         if step.status is not local.status:
-            case = self.context.case(key, replace(local, status=step.status))
+            case = case.after(replace(local, status=step.status))
         case, outcome = _decide_and_record(self.context, case)
         status = outcome.status or step.status
         if not local.has("Finished"):
             reasons = self.context.store.engine.reasons
-            status = lifecycle.synchronise_admitted(status, local.metadata.generation, case.now, reasons)
+            status = synchronise_admitted(status, local.metadata.generation, case.now, reasons)
         written = await self._write(local, status, should_deactivate=step.should_deactivate)
         _record_events(self.context, local, (*step.events, *self._misread(local, job), *outcome.events))
         case = case.after(written)
@@ -98,11 +86,22 @@ class Workloads(msgspec.Struct, frozen=True):
 
     def _has_moved_on(self, case: Case, outcome: Outcome) -> bool:
         """Whether the written status needs another step, or another decision."""
-        case = replace(case, now=self.context.now())
-        step = self._step(case, self.context.store.local_job(case.local))
+        case = self.context.views.scheduled_anew(case)
+        step = rules.step(case)
         if step.status is not case.local.status or step.should_deactivate:
             return True
         return phase_of(case) is not outcome.phase
+
+    def _read_ceilings(self, case: Case) -> None:
+        """The quotas of workers are read while a workload waits that fits none of them."""
+        local, ceilings = case.local, self.context.store.ceilings
+        if not local.has(FITS_NO_WORKER):
+            return
+        if local.has(QUOTA_RESERVED):
+            ceilings.news.discard(local.key)
+            return
+        for name in case.fleet.usable:
+            self.context.queues.ceilings.add(name)
 
     def _set_aside(self, local: Workload | None) -> Result:
         """A workload that cannot be read keeps its quota; without quota it leaves the queue to others."""
@@ -112,104 +111,6 @@ class Workloads(msgspec.Struct, frozen=True):
             store.look_at("admission")
         return DONE
 
-    def _step(self, case: Case, job: AnyJob | None) -> lifecycle.Step:
-        local, store, key = case.local, self.context.store, case.key
-        scheduler, quota = store.engine.scheduler, store.engine.view
-        local_queue = store.local_queues.get(queue_of(local))
-        name = local_queue.spec.cluster_queue if local_queue else ""
-        reservation = scheduler.reservation(key)
-        admission = reservation or local.status.admission
-        flavors = admission.flavors if admission else ()
-        scheduling = lifecycle.Scheduling(
-            reservation=reservation,
-            until=scheduler.until(key),
-            preemption=scheduler.eviction(key),
-            is_switched_off=scheduler.was_switched_off(key),
-            verdict=quota.verdict(key),
-            misconfiguration=quota.misconfiguration(key) if store.engine.reasons.is_granular else "",
-            uncounted=quota.uncounted(key),
-            required_checks=quota.required_checks(admission.cluster_queue if admission else name, flavors),
-        )
-        queues = lifecycle.Queues(
-            local_queue=local_queue,
-            cluster_queue=store.cluster_queues.get(ObjectKey("", name)),
-            is_cluster_queue_active=quota.is_active(name),
-        )
-        facts = lifecycle.Facts(
-            now=case.now,
-            scheduling=scheduling,
-            queues=queues,
-            job=self._job_facts(case, job),
-            slices=self._slice_facts(local, is_reserved=reservation is not None),
-            compatibility=Compatibility.of(self.context.settings.quota.compatibility),
-            retry_backoff=self._backoff(local),
-            wait_for_pods_ready=self._wait_for_pods_ready(),
-            may_fit_now=self._may_fit_now(case),
-            should_check_gates=store.engine.should_check_gates,
-            reasons=store.engine.reasons,
-        )
-        return lifecycle.step(local, facts)
-
-    def _job_facts(self, case: Case, job: AnyJob | None) -> lifecycle.JobFacts:
-        local, store = case.local, self.context.store
-        should_wait_for_pods = self.context.settings.quota.pods_ready.enabled
-        holds = is_holding(case) or (job is not None and store.may_run_here(job))
-        if job is not None:
-            end = store.adapters.of(job).finished(job) or store.failed_start(local, job)
-        else:
-            end = ORPHANED if case.rules.compatibility.has_orphan_ends and not holds and is_orphan(local) else None
-        return lifecycle.JobFacts(
-            job_finished=end,
-            is_holding=holds,
-            is_run_by_others=job is None and store.owner(local) is None,
-            ready_pods=self._ready_pods(case, job) if job and should_wait_for_pods else None,
-            reclaimable=self._reclaimable(case, job),
-            replaceable=replaceable(job, local) if job else None,
-        )
-
-    def _slice_facts(self, local: Workload, *, is_reserved: bool) -> lifecycle.SliceFacts:
-        slices = self.context.store.slices
-        if slices is None:
-            return lifecycle.NO_SLICES
-        return lifecycle.SliceFacts(
-            stays=slices.stays(local) if is_reserved else None, successor=slices.successor(local)
-        )
-
-    def _may_fit_now(self, case: Case) -> bool:
-        """Whether a parked workload that fits no worker may fit now. Until then the quotas of its workers are read."""
-        local, ceilings = case.local, self.context.store.ceilings
-        if not local.has(FITS_NO_WORKER):
-            return False
-        if local.has(QUOTA_RESERVED):
-            ceilings.news.discard(local.key)
-            return False
-        for name in case.fleet.usable:
-            self.context.queues.ceilings.add(name)
-        return fit.may_fit_now(local, case.shown.usable, has_news=local.key in ceilings.news)
-
-    def _reclaimable(self, case: Case, job: AnyJob | None) -> tuple[ReclaimablePod, ...] | None:
-        """The reclaimable pods by the winner's job: the counters of the local job may still be those of an earlier
-        attempt. An ending attempt frees nothing, or the next would get quota for fewer pods than it has."""
-        if job is None:
-            return None
-        local, store = case.local, self.context.store
-        runs = job
-        if store.multikueue_check(local) is not None:
-            remote = _winners_job(case)
-            if remote is None or local.has("Evicted"):
-                return ()
-            runs = remote
-        told = store.adapters.of(job).reclaimable(store.runtimes.completed(runs))
-        return told if store.slices is None else freed(told, runs, local)
-
-    def _ready_pods(self, case: Case, job: AnyJob) -> int:
-        local, store = case.local, self.context.store
-        adapter = store.adapters.of(job)
-        if adapter.is_mirrored or store.multikueue_check(local) is None:
-            return adapter.ready_pods(store.runtimes.completed(job))
-        remote = _winners_job(case)
-        return adapter.ready_pods(remote) if remote is not None else 0
-
     def _misread(self, local: Workload, job: AnyJob | None) -> Iterator[Event]:
         """Warnings about annotations that have no effect."""
         problem = non_preemptible_problem(local) if self.context.settings.quota.non_preemptible else ""
@@ -217,23 +118,6 @@ class Workloads(msgspec.Struct, frozen=True):
             yield Event("Warning", INVALID_ANNOTATION, problem)
         if problem := copy_retention_problem(local, job, self.context.settings.retention):
             yield Event("Warning", INVALID_ANNOTATION, problem)
-
-    def _backoff(self, local: Workload) -> timedelta:
-        """The requeue back-off of an evicted workload: longer with each attempt (CX-19)."""
-        state = local.status.requeue_state
-        tried = (state.count or 0) if state else 0
-        quota = self.context.settings.quota
-        return backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=local.metadata.uid)
-
-    def _wait_for_pods_ready(self) -> WaitForPodsReady | None:
-        """The timeouts of Kueue's waitForPodsReady; None if it is disabled."""
-        settings = self.context.settings.quota.pods_ready
-        if not settings.enabled:
-            return None
-        recovery = settings.timeout if settings.recovery_timeout is None else settings.recovery_timeout
-        return WaitForPodsReady(
-            timeout=settings.timeout, recovery_timeout=recovery or None, limit=settings.backoff_limit_count
-        )
 
     async def _write(self, local: Workload, status: WorkloadStatus, *, should_deactivate: bool) -> Workload:
         store = self.context.store
@@ -362,12 +246,6 @@ def _gone(context: ReconcileContext, key: ObjectKey) -> Result:
 def _forget(context: ReconcileContext, key: ObjectKey) -> None:
     context.store.forget(key)
     context.strategies.forget(key)
-
-
-def _winners_job(case: Case) -> AnyJob | None:
-    """The winner's job, if it is of the present attempt."""
-    winner = case.remote(case.local.status.cluster_name or "")
-    return winner.job if winner is not None and winner.job is not None and case.is_current(winner.job) else None
 
 
 def _decide_and_record(context: ReconcileContext, case: Case) -> tuple[Case, Outcome]:

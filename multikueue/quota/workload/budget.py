@@ -13,10 +13,9 @@ from datetime import datetime, timedelta
 import msgspec
 
 from multikueue.api.kueue.queues import MAX_PREEMPTED_ANNOTATION, ClusterQueue
-from multikueue.api.kueue.workload import PREEMPTED, PREEMPTED_AT, WorkloadStatus
+from multikueue.api.kueue.workload import PREEMPTED, PREEMPTED_AT, WorkloadStatus, put_condition
 from multikueue.api.meta import find_condition, render_time
 from multikueue.durations import parse_duration
-from multikueue.quota.workload.transitions import put_condition
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
 _LONGEST = timedelta(days=3650)  # the end of a longer one may be in no calendar

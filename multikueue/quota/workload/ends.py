@@ -7,9 +7,8 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from multikueue.api.kueue.queues import KNOWN_ENDS
-from multikueue.api.kueue.workload import ADMITTED, BACKFILLED, WorkloadSpec, WorkloadStatus
+from multikueue.api.kueue.workload import ADMITTED, BACKFILLED, WorkloadSpec, WorkloadStatus, put_condition
 from multikueue.api.meta import find_condition, render_time, without_condition
-from multikueue.quota.workload.transitions import put_condition
 
 
 def time_is_up(status: WorkloadStatus, spec: WorkloadSpec) -> datetime | None:

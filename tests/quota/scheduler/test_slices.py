@@ -6,9 +6,8 @@ import pytest
 
 from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, FINISHED, REPLACES_ANNOTATION, SLICE_REPLACED, Workload
 from multikueue.quota.engine import Engine
-from multikueue.quota.workload.lifecycle import step
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, workload
-from tests.quota.builders import SECOND, Play, after, facts_of, key_of, wants
+from tests.quota.builders import SECOND, Play, after, facts_of, key_of, step, wants
 
 
 def elastic(name: str, *, cpu: int, replaces: str = "", age: int = 0, job: str = "job") -> WorkloadBuilder:
@@ -223,6 +222,6 @@ def test_the_one_before_it_is_finished_once_another_has_quota_in_its_place() -> 
 def test_a_slice_gets_the_cluster_of_the_one_before_it_with_its_quota() -> None:
     new = workload("new").build()
     admission = successor().status.admission
-    done = step(new, facts_of(NOW, reservation=admission, stays="w1"))
+    done = step(new, facts_of(NOW, reservation=admission, takes_over="w1"))
     assert done.status.cluster_name == "w1"
     assert step(new, facts_of(NOW, reservation=admission)).status.cluster_name is None

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION, UNDISPATCHABLE_ANNOTATION
-from multikueue.quota.workload.lifecycle import Facts
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.quota.workload.reasons import Reasons
 from multikueue.testing import NOW, WorkloadBuilder
+from multikueue.workload.case import Case
 from tests.quota.builders import SECOND
-from tests.quota.workload.steps import ADMISSION, LOCAL, QUEUE, VERDICT, events, facts, taken, told, workload
+from tests.workload.life.steps import ADMISSION, LOCAL, QUEUE, VERDICT, events, facts, taken, told, workload
 
 GRANULAR = Reasons(is_granular=True)
 EXPLICIT = Reasons(is_granular=True, is_explicit=True)
@@ -21,11 +21,11 @@ LATER = NOW + 100 * SECOND
 FULL = Verdict("no room", VERDICT.resource_requests, "WaitingForQuota")
 
 
-def known(now: datetime = LATER, *, reasons: Reasons = GRANULAR, **more: Any) -> Facts:
+def known(now: datetime = LATER, *, reasons: Reasons = GRANULAR, **more: Any) -> Case:
     return facts(now, reasons=reasons, **more)
 
 
-def reason(builder: WorkloadBuilder, facts: Facts, type_: str = "QuotaReserved") -> str:
+def reason(builder: WorkloadBuilder, facts: Case, type_: str = "QuotaReserved") -> str:
     """The reason of that condition, which is False; empty if there is none."""
     found = told(taken(builder, facts), type_)
     assert found is None or found[0] == "False"
@@ -69,13 +69,13 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("builder", "facts", "expected"), TABLE.values(), ids=TABLE)
-def test_why_a_workload_has_no_quota(builder: WorkloadBuilder, facts: Facts, expected: str) -> None:
+def test_why_a_workload_has_no_quota(builder: WorkloadBuilder, facts: Case, expected: str) -> None:
     assert reason(builder, facts) == expected
 
 
 @pytest.mark.parametrize(("builder", "facts", "expected"), TABLE.values(), ids=TABLE)
 def test_admitted_is_false_for_want_of_quota_wherever_that_is_told(
-    builder: WorkloadBuilder, facts: Facts, expected: str
+    builder: WorkloadBuilder, facts: Case, expected: str
 ) -> None:
     assert reason(builder, facts, "Admitted") == ("NoReservation" if expected else "")
 

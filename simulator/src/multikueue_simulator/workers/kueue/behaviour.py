@@ -24,9 +24,9 @@ from multikueue.api.kueue.workload import (
     CheckState,
     Workload,
     WorkloadStatus,
+    put_condition,
 )
-from multikueue.quota.workload.lifecycle import evict
-from multikueue.quota.workload.transitions import put_condition
+from multikueue.workload.life.transitions import evict
 
 __all__ = [
     "PROMPT",

@@ -2,7 +2,7 @@
 
 It uses only the Kubernetes API, so it works on a sandbox as well as on a real control plane without a Kueue. It keeps
 no state outside the API: after a cancellation, at any time, another instance continues. Decisions about jobs are in
-`job_reconciler`, about workloads in `quota.workload.lifecycle`, deviations in `behaviour`. It has no webhooks: a job that
+`job_reconciler`, about workloads in `workload.life`, deviations in `behaviour`. It has no webhooks: a job that
 is not suspended at its first reconcile is stopped then.
 
 Not simulated: preemption, fair sharing, topologies, PodsReady, LimitRanges, claims of devices, other kinds of jobs,
@@ -60,10 +60,11 @@ from multikueue.jobs.framework.actions import (
 from multikueue.jobs.kinds.batch_job import slices
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.quota.workload import lifecycle
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
 from multikueue.store.caches.cache import ByName, Cache
+from multikueue.workload.case import Case, DecisionRules, JobFacts, Queues, Scheduling
+from multikueue.workload.life import rules
 from multikueue_simulator.workers.kueue import job_reconciler
 from multikueue_simulator.workers.kueue.behaviour import PROMPT, Behaviour, Scripted, held_until, scripted
 from multikueue_simulator.workers.kueue.state import PLAYED, Look, Seen
@@ -173,7 +174,7 @@ class SimulatedKueue:
             return DONE
         until, job = self._hold(seen), self._seen.owner(seen)
         local = replace(seen, status=self._scripted(seen).status)
-        step = lifecycle.step(local, self._facts(local, job))
+        step = rules.step(self._case(local, job))
         status = _with_request_of_manager(seen.status, step.status)
         await self._write_status(seen, status)
         if is_true(status.conditions, ADMITTED) and not seen.has(ADMITTED):
@@ -197,7 +198,8 @@ class SimulatedKueue:
             self._seen.consider(workload)
         return None
 
-    def _facts(self, workload: Workload, job: Job | None) -> lifecycle.Facts:
+    def _case(self, workload: Workload, job: Job | None) -> Case:
+        """What a Kueue that dispatches nothing knows of a workload."""
         engine = self._seen.engine
         local_queue, queue = self._seen.queues(workload)
         reservation = engine.scheduler.reservation(workload.key)
@@ -205,27 +207,27 @@ class SimulatedKueue:
         name = local_queue.spec.cluster_queue if local_queue else ""
         flavors = admission.flavors if admission else ()
         refusal = self._behaviour.refusal(workload)
-        return lifecycle.Facts(
+        return Case(
             now=self._now(),
-            scheduling=lifecycle.Scheduling(
+            key=workload.key,
+            workload=workload,
+            rules=DecisionRules(compatibility=Compatibility.of(PLAYED)),
+            scheduling=Scheduling(
                 reservation=reservation,
                 preemption=engine.scheduler.eviction(workload.key),
                 verdict=Verdict(refusal) if refusal else engine.view.verdict(workload.key),
                 required_checks=engine.view.required_checks(admission.cluster_queue if admission else name, flavors),
             ),
-            queues=lifecycle.Queues(
+            queues=Queues(
                 local_queue=local_queue, cluster_queue=queue, is_cluster_queue_active=engine.view.is_active(name)
             ),
-            job=lifecycle.JobFacts(
-                is_holding=_is_holding(workload, job, local_queue, queue),
-                job_finished=job_reconciler.ending(workload, job, ByName(self._seen.flavors)),
+            job=JobFacts(
+                finished=job_reconciler.ending(workload, job, ByName(self._seen.flavors)),
+                may_run=_is_holding(workload, job, local_queue, queue),
                 reclaimable=slices.freed(BATCH_JOB.reclaimable(job), job, workload) if job else None,
             ),
-            slices=lifecycle.SliceFacts(
-                stays=self._seen.stays(workload) if reservation is not None else None,
-                successor=self._seen.successor(workload),
-            ),
-            compatibility=Compatibility.of(PLAYED),
+            successor=self._seen.successor(workload),
+            takes_over=self._seen.stays(workload) if reservation is not None else None,
         )
 
     async def _write_status(self, seen: Workload, status: WorkloadStatus) -> None:

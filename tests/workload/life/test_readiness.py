@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from multikueue.api.kueue.workload import EvictionCount, RequeueState, SchedulingStats, WorkloadStatus
-from multikueue.quota.workload.readiness import WaitForPodsReady, deadline, finding, is_given_up
 from multikueue.testing import WorkloadBuilder, workload
+from multikueue.workload.case import WaitForPodsReady
+from multikueue.workload.life.readiness import deadline, finding, is_given_up
 from tests.quota.builders import SECOND, after
 
 ADMITTED = workload("wl").admitted(at=after(10))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST
-from multikueue.api.kueue.workload import (
-    AdmissionCheckState,
-    RequeueState,
-)
-from multikueue.quota.workload.lifecycle import Facts, step
+from multikueue.api.kueue.workload import FITS_NO_WORKER, AdmissionCheckState, RequeueState
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue
-from tests.quota.builders import SECOND, after, knowing
-from tests.quota.workload.steps import ADMISSION, LOCAL, MINUTE, QUEUE, events, facts, shown, taken, told, workload
+from multikueue.workload.case import Case
+from tests.quota.builders import SECOND, after, knowing, step
+from tests.workload.life.steps import ADMISSION, LOCAL, MINUTE, QUEUE, events, facts, shown, taken, told, workload
 
 RETRIED = 'Evicted due to AdmissionCheck in Retry state: "mk" (not here)'
 
@@ -34,7 +32,7 @@ def retrying(*, delay: int | None = None, at: datetime = NOW) -> WorkloadBuilder
 def test_an_evicted_workload_keeps_its_quota_while_it_holds() -> None:
     evicted = workload().admitted().evicted("Preempted", message="for another").build()
 
-    assert step(evicted, facts(is_holding=True)).status is evicted.status
+    assert step(evicted, facts(may_run=True)).status is evicted.status
 
 
 def test_and_gives_it_back_when_nothing_runs_any_more() -> None:
@@ -73,7 +71,7 @@ def test_a_stopped_queue_takes_back_what_others_would_run_but_do_not_yet() -> No
 )
 def test_a_retry_evicts_and_waits_for_what_runs(has_check_messages: bool, message: str) -> None:
     release = replace(NEWEST, has_check_messages=has_check_messages)
-    found = taken(retrying(), facts(is_holding=True, required_checks=("mk",), compatibility=release))
+    found = taken(retrying(), facts(may_run=True, required_checks=("mk",), compatibility=release))
 
     assert told(found, "Evicted") == ("True", "AdmissionCheck", message)
     assert told(found, "QuotaReserved") == ("True", "QuotaReserved", "Quota reserved in ClusterQueue cq")
@@ -104,7 +102,11 @@ def test_a_back_off_after_a_retry_counts_and_ends() -> None:
     assert over.status.requeue_state == RequeueState(count=3)
     assert over.again_after is None
 
-    at_once = step(waiting, facts(after(101), required_checks=("mk",), retry_backoff=MINUTE, may_fit_now=True))
+    too_large = dataclasses.replace(builder, value=waiting).condition(
+        FITS_NO_WORKER, reason="TooLarge", message="cpu: w1"
+    )
+    news = facts(after(101), required_checks=("mk",), retry_backoff=MINUTE, has_ceiling_news=True)
+    at_once = step(too_large.build(), news)
     assert told(at_once, "Requeued") == ("True", "BackoffFinished", "The back-off is over")
     assert (at_once.status.requeue_state, at_once.again_after) == (RequeueState(count=3), None)
 
@@ -133,7 +135,7 @@ def test_section_12_2_a_delay_holds_the_eviction_up() -> None:
     assert found.status.requeue_state == RequeueState(requeue_at=after(110))
     assert found.again_after == 10 * SECOND
 
-    later = step(shown(builder.build(), found.status), facts(after(110), required_checks=("mk",), is_holding=True))
+    later = step(shown(builder.build(), found.status), facts(after(110), required_checks=("mk",), may_run=True))
     assert told(later, "Evicted") == ("True", "AdmissionCheck", RETRIED)
 
 
@@ -161,7 +163,7 @@ def test_qe_332_the_latest_end_counts_and_never_moves_back() -> None:
 def test_qe_331_a_rejected_check_switches_the_workload_off(has_check_messages: bool, message: str) -> None:
     release = replace(NEWEST, has_check_messages=has_check_messages)
     rejected = workload().reserved().check("b", "Rejected").check("a", "Rejected").check("c", "Retry")
-    found = taken(rejected, facts(required_checks=("a", "b", "c"), is_holding=True, compatibility=release))
+    found = taken(rejected, facts(required_checks=("a", "b", "c"), may_run=True, compatibility=release))
 
     assert found.should_deactivate
     assert told(found, "DeactivationTarget") == (
@@ -175,7 +177,7 @@ def test_qe_331_a_rejected_check_switches_the_workload_off(has_check_messages: b
 
 def test_and_then_it_is_evicted_for_that_cause() -> None:
     target = workload().admitted().condition("DeactivationTarget", reason="AdmissionCheck", message="it was rejected")
-    found = taken(target.inactive().requeue_state(3), facts(is_holding=True))
+    found = taken(target.inactive().requeue_state(3), facts(may_run=True))
 
     assert told(found, "Evicted") == (
         "True",
@@ -208,7 +210,7 @@ def test_a_workload_that_is_switched_off_says_too_that_its_queue_is_stopped() ->
 
     waiting = taken(workload().unreserved().inactive(), facts(queue=held, active=False))
     assert told(waiting, "QuotaReserved") == ("False", "Inadmissible", stopped)
-    running = taken(workload().admitted().inactive(), facts(queue=held, active=False, is_holding=True))
+    running = taken(workload().admitted().inactive(), facts(queue=held, active=False, may_run=True))
     assert told(running, "QuotaReserved") == ("True", "QuotaReserved", "Quota reserved in ClusterQueue cq")
 
 
@@ -222,7 +224,7 @@ def test_a_workload_that_gets_quota_as_soon_as_its_queue_runs_again_says_that_it
 
 
 def test_qe_335_an_earlier_reason_of_eviction_survives_deactivation() -> None:
-    found = taken(workload().admitted().evicted("Preempted", message="first").inactive(), facts(is_holding=True))
+    found = taken(workload().admitted().evicted("Preempted", message="first").inactive(), facts(may_run=True))
 
     assert told(found, "Evicted") == ("True", "Preempted", "first")
 
@@ -235,14 +237,14 @@ def test_a_reactivated_workload_queues_again_whoever_switched_it_off(reason: str
 
 
 def test_reactivation_before_the_eviction_is_written_is_too_late() -> None:
-    found = taken(workload().admitted(), facts(is_holding=True, is_switched_off=True))
+    found = taken(workload().admitted(), facts(may_run=True, is_switched_off=True))
     assert told(found, "Evicted") == ("True", "Deactivated", "The workload is deactivated")
     assert events(found) == ["EvictedDueToDeactivated"]
 
 
 def test_reactivation_before_the_eviction_is_complete_completes_it_first() -> None:
     early = workload().admitted().evicted("Deactivated", message="off")
-    assert told(taken(early, facts(is_holding=True)), "QuotaReserved") == (
+    assert told(taken(early, facts(may_run=True)), "QuotaReserved") == (
         "True",
         "QuotaReserved",
         "Quota reserved in ClusterQueue cq",
@@ -265,7 +267,7 @@ STOPPED = {
 
 
 @pytest.mark.parametrize(("kind", "name", "known"), STOPPED.values(), ids=STOPPED)
-def test_a_stopped_queue_takes_a_reservation_back(kind: str, name: str, known: Facts) -> None:
+def test_a_stopped_queue_takes_a_reservation_back(kind: str, name: str, known: Case) -> None:
     found = taken(workload().reserved().check("mk"), knowing(known, required_checks=("mk",)))
 
     condition = told(found, "QuotaReserved")
@@ -277,16 +279,16 @@ def test_a_stopped_queue_takes_a_reservation_back(kind: str, name: str, known: F
 
 
 @pytest.mark.parametrize(("kind", "name", "known"), STOPPED.values(), ids=STOPPED)
-def test_unless_something_may_run_then_it_is_evicted_in_good_order(kind: str, name: str, known: Facts) -> None:
-    found = taken(workload().reserved().check("mk"), knowing(known, required_checks=("mk",), is_holding=True))
+def test_unless_something_may_run_then_it_is_evicted_in_good_order(kind: str, name: str, known: Case) -> None:
+    found = taken(workload().reserved().check("mk"), knowing(known, required_checks=("mk",), may_run=True))
 
     assert told(found, "Evicted") == ("True", f"{kind}Stopped", f"The {kind} is stopped")
     assert found.status.admission is not None
 
 
 @pytest.mark.parametrize(("kind", "name", "known"), STOPPED.values(), ids=STOPPED)
-def test_qe_328_only_draining_evicts_what_is_admitted(kind: str, name: str, known: Facts) -> None:
-    found = taken(workload().admitted(), knowing(known, is_holding=True))
+def test_qe_328_only_draining_evicts_what_is_admitted(kind: str, name: str, known: Case) -> None:
+    found = taken(workload().admitted(), knowing(known, may_run=True))
     policy = known.queues.local_queue.spec.stop_policy if kind == "LocalQueue" and known.queues.local_queue else None
     if known.queues.cluster_queue and kind == "ClusterQueue":
         policy = known.queues.cluster_queue.spec.stop_policy
@@ -311,7 +313,7 @@ GONE = {
 
 
 @pytest.mark.parametrize(("known", "message"), GONE.values(), ids=GONE)
-def test_qe_330_a_reservation_ends_with_its_queue_an_admission_does_not(known: Facts, message: str) -> None:
+def test_qe_330_a_reservation_ends_with_its_queue_an_admission_does_not(known: Case, message: str) -> None:
     found = taken(workload().reserved().check("mk"), knowing(known, required_checks=("mk",)))
     assert told(found, "QuotaReserved") == ("False", "Inadmissible", message)
 

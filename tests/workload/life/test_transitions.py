@@ -13,19 +13,19 @@ from multikueue.api.kueue.workload import (
     PodSetAssignment,
     SchedulingStats,
     WorkloadStatus,
+    put_condition,
 )
 from multikueue.api.meta import Condition, find_condition
 from multikueue.quota.workload.reasons import Reasons
-from multikueue.quota.workload.transitions import (
+from multikueue.testing import NOW, WorkloadBuilder, workload
+from multikueue.workload.life.transitions import (
     evict,
-    put_condition,
     release,
     reserve,
     synchronise_admitted,
     synchronise_checks,
     unreserve,
 )
-from multikueue.testing import NOW, WorkloadBuilder, workload
 from tests.quota.builders import after
 
 ADMISSION = Admission(cluster_queue="cq")

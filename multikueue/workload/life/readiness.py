@@ -12,20 +12,12 @@ import msgspec
 
 from multikueue.api.kueue.workload import ADMITTED, PODS_READY, PODS_READY_TIMEOUT, WorkloadStatus
 from multikueue.api.meta import find_condition, is_true
+from multikueue.workload.case import WaitForPodsReady
 
 STARTED, RECOVERED = "Started", "Recovered"
 WAIT_FOR_START, WAIT_FOR_RECOVERY = "WaitForStart", "WaitForRecovery"
 
 REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
-
-
-class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
-    """How long pods may take: `timeout` from admission on, `recovery_timeout` from the failure of a pod that was ready;
-    None: no limit. A workload that was late `limit` times already is given up; None: never."""
-
-    timeout: timedelta
-    recovery_timeout: timedelta | None = None
-    limit: int | None = None
 
 
 class Deadline(msgspec.Struct, frozen=True):

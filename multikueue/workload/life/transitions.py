@@ -31,33 +31,21 @@ from multikueue.api.kueue.workload import (
     EvictionCount,
     SchedulingStats,
     WorkloadStatus,
+    put_condition,
     without_nomination,
 )
-from multikueue.api.meta import Condition, ConditionStatus, find_condition, is_true, with_condition, without_condition
+from multikueue.api.meta import find_condition, is_true, without_condition
 from multikueue.quota.workload.outcome import Eviction
 from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
+
+ADMISSION_CHECK = "AdmissionCheck"
+"""The reason of an eviction by a check."""
 
 _REQUEUED_AT_ONCE = ("Preempted", "NodeFailures")
 """Reasons of an eviction that sets Requeued=True at once; after others a rule of `lifecycle` does (quota-engine
 4.3)."""
 
 _SECOND = timedelta(seconds=1)
-
-
-def put_condition(
-    status: WorkloadStatus,
-    type_: str,
-    value: ConditionStatus,
-    *,
-    reason: str,
-    message: str,
-    generation: int,
-    now: datetime,
-) -> WorkloadStatus:
-    """The status with that condition; it observed `generation`, and its transition time moves as in Kubernetes."""
-    condition = Condition(type=type_, status=value, reason=reason, message=message, observed_generation=generation)
-    conditions = with_condition(status.conditions, condition, now)
-    return status if conditions is status.conditions else replace(status, conditions=conditions)
 
 
 def reserve(

@@ -6,7 +6,6 @@ import dataclasses
 from datetime import timedelta
 
 import pytest
-from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import (
@@ -15,19 +14,20 @@ from multikueue.api.kueue.workload import (
     ReclaimablePod,
 )
 from multikueue.api.meta import find_condition
-from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.quota.workload.reasons import Reasons
 from multikueue.testing import NOW, WorkloadBuilder
-from tests.quota.builders import SECOND, after
-from tests.quota.workload.steps import ADMISSION, LOCAL, VERDICT, events, facts, shown, taken, told, workload
+from multikueue.workload.case import Case
+from multikueue.workload.life.rules import Step
+from tests.quota.builders import SECOND, after, step
+from tests.workload.life.steps import ADMISSION, LOCAL, VERDICT, events, facts, shown, taken, told, workload
 
 # --- the end ---------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_happens_to_a_finished_workload() -> None:
     finished = workload().admitted().finished().check("mk", "Rejected").build()
-    found = step(finished, facts(job_finished=Finish(reason="Failed", message=""), queue=None, required_checks=("x",)))
+    found = step(finished, facts(finished=Finish(reason="Failed", message=""), queue=None, required_checks=("x",)))
 
     assert found == Step(finished.status)
     assert found.status is finished.status
@@ -35,7 +35,7 @@ def test_nothing_happens_to_a_finished_workload() -> None:
 
 def test_a_finished_job_finishes_its_workload_and_nothing_else_happens() -> None:
     found = taken(
-        workload().admitted().check("mk", "Retry"), facts(job_finished=Finish(reason="Succeeded", message="all done"))
+        workload().admitted().check("mk", "Retry"), facts(finished=Finish(reason="Succeeded", message="all done"))
     )
 
     assert told(found, "Finished") == ("True", "Succeeded", "all done")
@@ -43,7 +43,7 @@ def test_a_finished_job_finishes_its_workload_and_nothing_else_happens() -> None
 
 
 def test_a_job_that_finished_while_its_workload_was_switched_off_counts() -> None:
-    found = taken(workload().admitted().inactive(), facts(job_finished=Finish(reason="Failed", message="boom")))
+    found = taken(workload().admitted().inactive(), facts(finished=Finish(reason="Failed", message="boom")))
 
     assert told(found, "Finished") == ("True", "Failed", "boom")
     assert told(found, "Evicted") is None
@@ -153,7 +153,7 @@ INADMISSIBLE = {
 
 
 @pytest.mark.parametrize(("message", "known"), INADMISSIBLE.items())
-def test_qe_330_why_a_pending_workload_cannot_even_wait(message: str, known: Facts) -> None:
+def test_qe_330_why_a_pending_workload_cannot_even_wait(message: str, known: Case) -> None:
     assert told(taken(workload(), known), "QuotaReserved") == ("False", "Inadmissible", message)
 
 
@@ -175,7 +175,7 @@ def test_a_gated_workload_says_who_holds_it_back() -> None:
 
 
 def test_a_gated_workload_waits_as_others_where_gates_are_off() -> None:
-    found = taken(GATED, replace(facts(verdict=VERDICT), should_check_gates=False))
+    found = taken(GATED, facts(verdict=VERDICT, should_check_gates=False))
 
     assert found == taken(workload(), facts(verdict=VERDICT))
 
@@ -214,7 +214,7 @@ def test_a_missing_queue_outweighs_a_gate() -> None:
 
 def test_qe_336_a_workload_that_runs_too_long_is_switched_off() -> None:
     limited = workload().max_execution_time(timedelta(hours=1)).admitted()
-    found = taken(limited, facts(after(3600), is_holding=True))
+    found = taken(limited, facts(after(3600), may_run=True))
 
     assert found.should_deactivate
     assert told(found, "DeactivationTarget") == (
@@ -229,10 +229,10 @@ def test_qe_336_a_workload_that_runs_too_long_is_switched_off() -> None:
 def test_that_its_time_is_up_is_said_until_nothing_of_it_runs() -> None:
     """Then it is over: otherwise who is switched on again would be switched off at once."""
     limited = workload().max_execution_time(timedelta(hours=1)).admitted()
-    found = taken(limited, facts(after(3600), is_holding=True))
+    found = taken(limited, facts(after(3600), may_run=True))
     inactive = limited.inactive()
 
-    leaving = step(shown(inactive.build(), found.status), facts(after(3601), is_holding=True))
+    leaving = step(shown(inactive.build(), found.status), facts(after(3601), may_run=True))
     assert told(leaving, "Evicted") == (
         "True",
         "DeactivatedDueToMaximumExecutionTimeExceeded",
@@ -240,7 +240,7 @@ def test_that_its_time_is_up_is_said_until_nothing_of_it_runs() -> None:
     )
     assert told(leaving, "DeactivationTarget") is not None
 
-    again = step(shown(limited.build(), leaving.status), facts(after(3602), is_holding=True))
+    again = step(shown(limited.build(), leaving.status), facts(after(3602), may_run=True))
     assert not again.should_deactivate
 
     gone = step(shown(inactive.build(), leaving.status), facts(after(3602)))
@@ -252,8 +252,8 @@ def test_qe_336_time_of_earlier_admissions_counts() -> None:
     limited = workload().max_execution_time(timedelta(hours=1)).admitted()
     before = limited._with_status(accumulated_past_execution_time_seconds=3000)
 
-    assert taken(before, facts(after(599), is_holding=True)).again_after == SECOND
-    assert taken(before, facts(after(600), is_holding=True)).should_deactivate
+    assert taken(before, facts(after(599), may_run=True)).again_after == SECOND
+    assert taken(before, facts(after(600), may_run=True)).should_deactivate
 
 
 def test_a_workload_to_be_switched_off_says_so_until_it_is() -> None:
@@ -301,20 +301,20 @@ GONE = "The group waits for Pods that replace failed or missing ones:"
 WAITING = workload().admitted().condition(WAITS, reason="Preempted", message="for others")
 
 
-REPLACE: dict[str, tuple[WorkloadBuilder, Facts, tuple[str, str, str] | None]] = {
+REPLACE: dict[str, tuple[WorkloadBuilder, Case, tuple[str, str, str] | None]] = {
     "nobody asks where there is no group": (workload().admitted(), facts(), None),
     "nothing is said while all are there": (workload().admitted(), facts(replaceable=0), None),
     "one that is not there is told of": (workload().admitted(), facts(replaceable=1), NEEDED),
     "with why they went": (
         workload().admitted().evicted(message="for others"),
-        facts(replaceable=2, is_holding=True),
+        facts(replaceable=2, may_run=True),
         ("True", "Preempted", "for others"),
     ),
     "which is said as long as it lasts": (WAITING, facts(replaceable=1), ("True", "Preempted", "for others")),
     "until all are there": (WAITING, facts(replaceable=0), ("False", "PodsReady", "No pods need replacement")),
     "also in the end": (
         workload().admitted(),
-        facts(replaceable=1, job_finished=Finish(reason="Succeeded", message="")),
+        facts(replaceable=1, finished=Finish(reason="Succeeded", message="")),
         NEEDED,
     ),
 }
@@ -322,7 +322,7 @@ REPLACE: dict[str, tuple[WorkloadBuilder, Facts, tuple[str, str, str] | None]] =
 
 @pytest.mark.parametrize(("built", "known", "expected"), REPLACE.values(), ids=REPLACE.keys())
 def test_members_that_are_to_be_replaced(
-    built: WorkloadBuilder, known: Facts, expected: tuple[str, str, str] | None
+    built: WorkloadBuilder, known: Case, expected: tuple[str, str, str] | None
 ) -> None:
     assert told(taken(built, known), WAITS) == expected
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.quota.workload.backoff import JITTER, backoff
+from multikueue.workload.life.backoff import JITTER, backoff
 
 WAITS = {
     "first": (10, 7200, 0, 10),

@@ -15,11 +15,12 @@ from multikueue.api.kueue.workload import (
     WorkloadStatus,
 )
 from multikueue.api.meta import find_condition
-from multikueue.quota.workload.lifecycle import Facts, Step, step
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
 from multikueue.testing import workload as new_workload
-from tests.quota.builders import SECOND, facts_of
+from multikueue.workload.case import Case
+from multikueue.workload.life.rules import Step
+from tests.quota.builders import SECOND, facts_of, step
 
 QUEUE, LOCAL = cluster_queue("cq"), local_queue("lq")
 
@@ -39,7 +40,7 @@ def facts(
     local: LocalQueueBuilder | LocalQueue | None = LOCAL,
     active: bool = True,
     **known: Any,
-) -> Facts:
+) -> Case:
     """Everything is well and nothing runs, unless said otherwise."""
     return facts_of(
         now,
@@ -54,7 +55,7 @@ def shown(value: Workload, status: WorkloadStatus) -> Workload:
     return msgspec.structs.replace(value, status=status)
 
 
-def taken(builder: WorkloadBuilder, known: Facts) -> Step:
+def taken(builder: WorkloadBuilder, known: Case) -> Step:
     """The step, after making sure that repeating it changes nothing."""
     value = builder.build()
     first = step(value, known)

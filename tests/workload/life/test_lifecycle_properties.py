@@ -11,10 +11,10 @@ from multikueue.api.kueue.queues import StopPolicy
 from multikueue.api.kueue.workload import (
     Finish,
 )
-from multikueue.quota.workload.lifecycle import Facts, step
 from multikueue.testing import WorkloadBuilder
-from tests.quota.builders import after, knowing
-from tests.quota.workload.steps import ADMISSION, LOCAL, MINUTE, QUEUE, VERDICT, facts, shown, workload
+from multikueue.workload.case import Case
+from tests.quota.builders import after, knowing, step
+from tests.workload.life.steps import ADMISSION, LOCAL, MINUTE, QUEUE, VERDICT, facts, shown, workload
 
 # --- invariants ------------------------------------------------------------------------------------------------------
 
@@ -44,27 +44,27 @@ def anything(draw: st.DrawFn) -> WorkloadBuilder:
 
 
 @st.composite
-def any_facts(draw: st.DrawFn) -> Facts:
+def any_facts(draw: st.DrawFn) -> Case:
     stops: st.SearchStrategy[StopPolicy] = st.sampled_from(["None", "Hold", "HoldAndDrain"])
     local, queue = LOCAL.stopped(draw(stops)), QUEUE.stopped(draw(stops))
     return facts(
         local=draw(st.sampled_from([local, local, None])),
         queue=draw(st.sampled_from([queue, queue, None])),
         active=draw(st.booleans()),
-        is_holding=draw(st.booleans()),
+        may_run=draw(st.booleans()),
         is_run_by_others=draw(st.booleans()),
         reservation=draw(st.sampled_from([None, ADMISSION])),
         verdict=draw(st.sampled_from([None, VERDICT])),
         required_checks=draw(st.sampled_from([(), ("mk",), ("mk", "x")])),
         retry_backoff=draw(st.sampled_from([None, timedelta(), MINUTE])),
         replaceable=draw(st.sampled_from([None, 0, 1])),
-        job_finished=draw(st.sampled_from([None, None, None, Finish(reason="Succeeded", message="")])),
+        finished=draw(st.sampled_from([None, None, None, Finish(reason="Succeeded", message="")])),
     )
 
 
 @settings(max_examples=500)
 @given(anything(), any_facts())
-def test_repeating_a_step_comes_to_rest_at_once_or_in_one_more(builder: WorkloadBuilder, known: Facts) -> None:
+def test_repeating_a_step_comes_to_rest_at_once_or_in_one_more(builder: WorkloadBuilder, known: Case) -> None:
     value = builder.build()
     given_once = knowing(known, reservation=None)  # a reservation is confirmed once it was written
     for attempt in (known, given_once, given_once):
@@ -76,7 +76,7 @@ def test_repeating_a_step_comes_to_rest_at_once_or_in_one_more(builder: Workload
 
 @settings(max_examples=500)
 @given(anything(), any_facts())
-def test_no_step_leaves_a_contradiction(builder: WorkloadBuilder, known: Facts) -> None:
+def test_no_step_leaves_a_contradiction(builder: WorkloadBuilder, known: Case) -> None:
     before = builder.build()
     found = shown(before, step(before, known).status)
 
@@ -86,5 +86,5 @@ def test_no_step_leaves_a_contradiction(builder: WorkloadBuilder, known: Facts) 
         if before.has("QuotaReserved") and not found.has("QuotaReserved"):
             assert found.status.admission is None
             assert all(check.state == "Pending" for check in found.status.admission_checks)
-    if before.has("QuotaReserved") and before.has("Admitted") and known.job.is_holding:
+    if before.has("QuotaReserved") and before.has("Admitted") and known.job.may_run:
         assert found.has("QuotaReserved")

@@ -1,0 +1,94 @@
+"""What a workload's life on the manager cluster depends on: the scheduler's decisions, its queues, its job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from multikueue.api.jobs.job import AnyJob
+from multikueue.api.kueue.workload import EVICTED, ReclaimablePod, Workload, is_orphan, queue_of
+from multikueue.api.meta import ObjectKey
+from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
+from multikueue.jobs.kinds.batch_job.slices import freed
+from multikueue.jobs.kinds.pods.members import replaceable
+from multikueue.store.store import Store
+from multikueue.workload.case import DecisionRules, JobFacts, Queues, Scheduling
+
+__all__ = ["LifeFacts"]
+
+
+class LifeFacts(msgspec.Struct, frozen=True):
+    """Read-only, as `Views`."""
+
+    store: Store
+    rules: DecisionRules
+
+    def scheduling(self, workload: Workload) -> Scheduling:
+        key, scheduler, quota = workload.key, self.store.engine.scheduler, self.store.engine.view
+        reservation = scheduler.reservation(key)
+        admission = reservation or workload.status.admission
+        queue = admission.cluster_queue if admission else self._cluster_queue(workload)
+        return Scheduling(
+            reservation=reservation,
+            until=scheduler.until(key),
+            preemption=scheduler.eviction(key),
+            is_switched_off=scheduler.was_switched_off(key),
+            verdict=quota.verdict(key),
+            misconfiguration=quota.misconfiguration(key) if self.rules.reasons.is_granular else "",
+            uncounted=quota.uncounted(key),
+            required_checks=quota.required_checks(queue, admission.flavors if admission else ()),
+        )
+
+    def queues(self, workload: Workload) -> Queues:
+        name = self._cluster_queue(workload)
+        return Queues(
+            local_queue=self.store.local_queues.get(queue_of(workload)),
+            cluster_queue=self.store.cluster_queues.get(ObjectKey("", name)),
+            is_cluster_queue_active=self.store.engine.view.is_active(name),
+        )
+
+    def _cluster_queue(self, workload: Workload) -> str:
+        local_queue = self.store.local_queues.get(queue_of(workload))
+        return local_queue.spec.cluster_queue if local_queue is not None else ""
+
+    def job(self, workload: Workload, job: AnyJob | None, remotes: Iterable[Remote]) -> JobFacts:
+        store = self.store
+        if job is None:
+            return JobFacts(is_let_go=is_orphan(workload), is_run_by_others=store.owner(workload) is None)
+        remote = _winners_job(workload, remotes)
+        return JobFacts(
+            finished=store.adapters.of(job).finished(job),
+            failed_start=lambda now: store.failed_start(now, job),
+            may_run=store.may_run_here(job),
+            ready_pods=self._ready_pods(workload, job, remote) if self.rules.wait_for_pods_ready is not None else None,
+            reclaimable=self._reclaimable(workload, job, remote),
+            replaceable=replaceable(job, workload),
+        )
+
+    def _reclaimable(self, workload: Workload, job: AnyJob, remote: AnyJob | None) -> tuple[ReclaimablePod, ...]:
+        """The reclaimable pods by the winner's job: the counters of the local job may still be those of an earlier
+        attempt. An ending attempt frees nothing, or the next would get quota for fewer pods than it has."""
+        store, runs = self.store, job
+        if store.multikueue_check(workload) is not None:
+            if remote is None or workload.has(EVICTED):
+                return ()
+            runs = remote
+        told = store.adapters.of(job).reclaimable(store.runtimes.completed(runs))
+        return told if store.slices is None else freed(told, runs, workload)
+
+    def _ready_pods(self, workload: Workload, job: AnyJob, remote: AnyJob | None) -> int:
+        adapter = self.store.adapters.of(job)
+        if adapter.is_mirrored or self.store.multikueue_check(workload) is None:
+            return adapter.ready_pods(self.store.runtimes.completed(job))
+        return adapter.ready_pods(remote) if remote is not None else 0
+
+
+def _winners_job(workload: Workload, remotes: Iterable[Remote]) -> AnyJob | None:
+    """The winner's job, if it is of the present attempt."""
+    winner = next((remote for remote in remotes if remote.cluster == workload.status.cluster_name), None)
+    if winner is None or winner.job is None:
+        return None
+    attempt = attempt_of(workload)
+    is_current = is_of_attempt(winner.job, workload, attempt) or is_taken_over(winner.job, workload, attempt, winner)
+    return winner.job if is_current else None

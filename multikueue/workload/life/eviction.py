@@ -1,0 +1,149 @@
+"""Quota goes: why a reservation ends, and when it is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
+from multikueue.api.kueue.unadmitted import INADMISSIBLE, MISCONFIGURED, SUSPENDED
+from multikueue.api.kueue.workload import ADMITTED, DEACTIVATED, EVICTED, PREEMPTED, QUOTA_RESERVED, AdmissionCheckState
+from multikueue.quota.workload.budget import keep_time
+from multikueue.quota.workload.ends import end_of
+from multikueue.workload.life import transitions
+from multikueue.workload.life.life import Life
+from multikueue.workload.life.pods import evict_if_pods_are_late, limit_execution_time
+from multikueue.workload.life.reservation import hold_back
+from multikueue.workload.life.transitions import ADMISSION_CHECK
+
+__all__ = ["look_for_trouble", "release"]
+
+_MESSAGE_LENGTH = 32_000
+"""Characters of what checks say in a message of ours. A condition may have 32768, and more is put before it."""
+
+
+def look_for_trouble(life: Life) -> None:
+    """End a reservation if a rule says so; the first that applies decides, in the order of Kueue's own reconcile."""
+    rules = (
+        _evict_if_deactivated,
+        _evict_if_preempted,
+        _evict_if_backfilled_for_too_long,
+        _deactivate_if_rejected,
+        _evict_if_retried,
+        _check_local_queue,
+        _check_cluster_queue,
+    )
+    if not any(rule(life) for rule in rules) and life.has(ADMITTED) and not evict_if_pods_are_late(life):
+        limit_execution_time(life)
+
+
+def _evict_if_deactivated(life: Life) -> bool:
+    if not life.case.scheduling.is_switched_off:
+        return False
+    life.evict(DEACTIVATED, "The workload is deactivated")
+    return True
+
+
+def _evict_if_preempted(life: Life) -> bool:
+    eviction = life.case.scheduling.preemption
+    if eviction is None:
+        return False
+    if not life.case.local.has(QUOTA_RESERVED):
+        life.due.append(life.now)  # the reservation is written first: otherwise it would pass for one still to come
+        return False
+    life.status = transitions.preempt(life.status, eviction, generation=life.generation, now=life.now)
+    life.status = keep_time(life.status, life.case.queues.cluster_queue, generation=life.generation, now=life.now)
+    life.tell("Normal", "EvictedDueToPreempted", eviction.message)
+    life.tell("Normal", PREEMPTED, eviction.message)
+    return True
+
+
+def _evict_if_backfilled_for_too_long(life: Life) -> bool:
+    """Evict a backfilled workload when the head that it passed is to start, however late it started itself."""
+    until = end_of(life.status)
+    if until is None or life.is_waiting_for(until):
+        return False
+    life.evict(PREEMPTED, "Preempted since the head of its ClusterQueue, which it passed, is to start")
+    return True
+
+
+def _deactivate_if_rejected(life: Life) -> bool:
+    """A check that says Rejected has no other answer next time (KEP 993): deactivated, the workload is not tried again
+    and again."""
+    rejected = _checks_in(life, "Rejected")
+    if rejected:
+        names = ",".join(check.name for check in rejected)
+        told = f"Admission check(s): {names}, were rejected"
+        message = _about(rejected) if life.rules.compatibility.has_check_messages else told
+        life.target(ADMISSION_CHECK, message, event="AdmissionCheckRejected")
+    return bool(rejected)
+
+
+def _checks_in(life: Life, state: str) -> list[AdmissionCheckState]:
+    found = (check for check in life.status.admission_checks if check.state == state)
+    return sorted(found, key=lambda check: check.name)
+
+
+def _evict_if_retried(life: Life) -> bool:
+    """A check that says Retry ends the reservation, but not before the delay that it asks for: until then, Kueue keeps
+    the quota too."""
+    asking = _checks_in(life, "Retry")
+    if not asking or life.is_waiting_for(life.requeue_at):
+        return False
+    told = f"Evicted due to {_about(asking)}"
+    life.evict(
+        ADMISSION_CHECK,
+        told if life.rules.compatibility.has_check_messages else "At least one admission check is false",
+    )
+    if life.case.retry_backoff is not None:
+        hold_back(life, until=life.now + life.case.retry_backoff, retries=1)
+    return True
+
+
+def _check_local_queue(life: Life) -> bool:
+    return _check_queue(life, "LocalQueue", life.spec.queue_name, life.case.queues.local_queue)
+
+
+def _check_cluster_queue(life: Life) -> bool:
+    name = life.status.admission.cluster_queue if life.status.admission else ""
+    return _check_queue(life, "ClusterQueue", name, life.case.queues.cluster_queue)
+
+
+def _check_queue(life: Life, kind: str, name: str, queue: LocalQueue | ClusterQueue | None) -> bool:
+    """A stopped queue takes reservations back; admitted workloads it ends only with HoldAndDrain."""
+    policy = queue.spec.stop_policy if queue else "None"
+    gone = queue is None or queue.metadata.deletion_timestamp is not None
+    admitted = life.has(ADMITTED)
+    if policy == "None" and (admitted or not gone):
+        return False
+    if admitted and policy != "HoldAndDrain":
+        return False
+    if admitted or life.is_holding:
+        life.evict(f"{kind}Stopped", f"The {kind} is stopped")
+        return True
+    reason, what = (MISCONFIGURED, "terminating or missing") if policy == "None" else (SUSPENDED, "stopped")
+    life.status = transitions.unreserve(
+        life.status,
+        reason=life.rules.reasons.of(reason, before=INADMISSIBLE),
+        message=f"{kind} {name} is {what}",
+        generation=life.generation,
+        now=life.now,
+        reasons=life.rules.reasons,
+    )
+    return True
+
+
+def release(life: Life) -> None:
+    """Complete an eviction once nothing runs any more: only now does the quota go back."""
+    if life.is_holding or life.case.job.is_run_by_others:
+        return
+    if life.has(EVICTED) and life.has(QUOTA_RESERVED):
+        life.status = transitions.release(
+            life.status, generation=life.generation, now=life.now, reasons=life.rules.reasons
+        )
+
+
+def _about(checks: Sequence[AdmissionCheckState]) -> str:
+    """Which checks are in a state, all in the same one, and what each says."""
+    said = (f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"' for check in checks)
+    kind = "AdmissionCheck" if len(checks) == 1 else "AdmissionChecks"
+    return f"{kind} in {checks[0].state} state: {'; '.join(said)}"[:_MESSAGE_LENGTH]
