@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import msgspec
+
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.unreadable import why_unreadable
 from multikueue.errors import InvariantBroken
@@ -143,6 +145,8 @@ class Cache(Generic[T]):
         if is_late:
             return self._is_gone(key)
         old = self._objects.find(key)
+        if old is not None:
+            _share_spec(old, item)
         if old is None or old.version < version:
             self._attempt(key, old, item)
         return None
@@ -290,6 +294,13 @@ class Cache(Generic[T]):
         if item is None:
             return []
         return [(self._indexes[name], value) for name, indexer in self._indexers.items() for value in indexer(item)]
+
+
+def _share_spec(old: Object, new: Object) -> None:
+    """Most changes are of a status: a raw spec that stays the same is kept once, and so decoded once (`api.values.decoded`)."""
+    before, now = getattr(old, "spec", None), getattr(new, "spec", None)
+    if isinstance(now, msgspec.Raw) and now is not before and now == before:
+        msgspec.structs.force_setattr(new, "spec", before)
 
 
 def _tell(listeners: Sequence[Listener[T]], old: T | None, new: T | None) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import Workload, workload_spec
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import InvariantBroken
 from multikueue.store.caches.cache import ByName, Cache
@@ -52,6 +52,23 @@ def test_an_event_that_is_not_newer_falls_off(version: int) -> None:
     told.cache.upsert(seen(version=2))
     told.cache.upsert(seen(version=version))
     assert told.changes == ["added a"]
+
+
+@pytest.mark.parametrize("version", [1, 2], ids=["an answer that the watch has told already", "a newer version"])
+def test_a_spec_that_stays_the_same_is_kept_once(version: int) -> None:
+    cache: Cache[Workload] = Cache()
+    first, later = seen(version=1), seen(version=version, uid="u1")
+    cache.upsert(first)
+    cache.upsert(later)
+    assert later.spec is first.spec
+
+
+def test_a_spec_that_changes_is_kept_as_it_is() -> None:
+    cache: Cache[Workload] = Cache()
+    later = workload("a").uid("u1").version(2).queue("other").build()
+    cache.upsert(seen(version=1))
+    cache.upsert(later)
+    assert workload_spec(later).queue_name == "other"
 
 
 def test_what_we_deleted_does_not_come_back_by_a_late_event() -> None:
