@@ -34,7 +34,7 @@ from multikueue.controllers.workers.kueue_reports import Reports
 from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.retention import RetentionSweep
-from multikueue.controllers.workloads.workloads import Dispatches, Nominations, Workloads
+from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters, framework
@@ -264,7 +264,7 @@ def beside_kueue(context: ReconcileContext, settings: Settings, _: SchedulerLoop
         loops=(
             Loop("ceilings", queues.ceilings, CeilingReader(context).reconcile, workers=4),
             Loop("jobs", queues.jobs, Jobs(context, decide=mirror).reconcile, concurrency),
-            Loop("workloads", queues.workloads, Dispatches(context).reconcile, concurrency),
+            Loop("workloads", queues.workloads, Workloads(context).reconcile, concurrency),
             Loop("checks", queues.checks, Checks(context).reconcile),
         ),
         tasks=(Capacity(context).run, lambda: _sweep(context)),
@@ -281,7 +281,7 @@ def external_dispatcher(context: ReconcileContext, settings: Settings, _: Schedu
         connections=(placements.run,),
         cluster_loops=(Loop("clusters", queues.clusters, reports.reconcile),),
         contact=lambda: _first_reports(reports, placements),
-        loops=(Loop("workloads", queues.workloads, Nominations(context).reconcile, settings.dispatch.concurrency),),
+        loops=(Loop("workloads", queues.workloads, Workloads(context).reconcile, settings.dispatch.concurrency),),
     )
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 import msgspec
 
 from multikueue.api.jobs.job import AnyJob
-from multikueue.api.kueue.workload import EVICTED, ReclaimablePod, Workload, is_orphan, queue_of
+from multikueue.api.kinds import WORKLOAD_PRIORITY_CLASSES
+from multikueue.api.kueue.workload import EVICTED, ReclaimablePod, Workload, is_orphan, queue_of, workload_spec
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
 from multikueue.jobs.kinds.batch_job.slices import freed
 from multikueue.jobs.kinds.pods.members import replaceable
 from multikueue.store.store import Store
-from multikueue.workload.case import DecisionRules, JobFacts, Queues, Scheduling
+from multikueue.workload.case import JobFacts, Queues, Scheduling
+from multikueue.workload.decision_rules import DecisionRules
 
 __all__ = ["LifeFacts"]
 
@@ -47,6 +49,14 @@ class LifeFacts(msgspec.Struct, frozen=True):
             cluster_queue=self.store.cluster_queues.get(ObjectKey("", name)),
             is_cluster_queue_active=self.store.engine.view.is_active(name),
         )
+
+    def class_value(self, workload: Workload) -> int | None:
+        """The value of its WorkloadPriorityClass; None without one."""
+        ref = workload_spec(workload).priority_class_ref
+        if ref is None or ref.kind != WORKLOAD_PRIORITY_CLASSES.kind:
+            return None
+        found = self.store.priority_classes.get(ObjectKey("", ref.name))
+        return found.value if found is not None else None
 
     def _cluster_queue(self, workload: Workload) -> str:
         local_queue = self.store.local_queues.get(queue_of(workload))

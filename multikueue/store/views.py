@@ -23,12 +23,15 @@ from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.jobs.framework.difference import difference
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
+from multikueue.quota.workload.protection import non_preemptible_problem
 from multikueue.store.life_facts import LifeFacts
 from multikueue.store.references import config_of
 from multikueue.store.state import pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
 from multikueue.store.workers.watch_scope import EVERYWHERE, WatchFailure
-from multikueue.workload.case import MAX_NOMINATED, NO_FLEET, Case, DecisionRules, Fleet, JobFacts, Queues, Scheduling
+from multikueue.workload.case import MAX_NOMINATED, NO_FLEET, Case, Fleet, JobFacts, Queues, Scheduling
+from multikueue.workload.copy_retention import copy_retention, copy_retention_problem
+from multikueue.workload.decision_rules import DecisionRules
 
 __all__ = ["Views"]
 
@@ -49,29 +52,20 @@ class Views(msgspec.Struct, frozen=True):
 
     store: Store
 
-    def case(
-        self,
-        key: ObjectKey,
-        workload: Workload | None,
-        rules: DecisionRules,
-        *,
-        copy_retention: timedelta = timedelta(),
-        retry_backoff: timedelta | None = None,
-        has_life: bool = False,
-    ) -> Case:
-        """All that is known of one workload. With `has_life` its quota and checks are ours to keep: so is what the scheduler,
-        its queues and its job say."""
-        store = self.store
+    def case(self, key: ObjectKey, rules: DecisionRules) -> Case:
+        """All that is known of one workload. Where its life is ours (`rules.has_life`) that includes what the scheduler, its
+        queues and its job say."""
+        store, workload = self.store, self.store.workloads.get(key)
         if store.slices is not None and workload is not None:
             workload = store.slices.as_asked(workload)
         job = store.local_job(workload) if workload else None
-        facts = LifeFacts(store, rules) if has_life and workload is not None else None
+        facts = LifeFacts(store, rules) if rules.has_life and workload is not None else None
         scheduling = facts.scheduling(workload) if facts is not None and workload is not None else Scheduling()
         check = self._check(workload, scheduling.required_checks)
         attempt = attempt_of(workload) if workload else ""
         of = self._of(key, workload)
         fleet = self._fleet(check, of.job, key.namespace)
-        may_be_anywhere = rules.may_others_evict and workload is not None and workload.condition(EVICTED) is not None
+        may_be_anywhere = not rules.has_life and workload is not None and workload.condition(EVICTED) is not None
         slices, is_reserved = store.slices, scheduling.reservation is not None
         takes_over = slices.stays(workload) if slices is not None and workload is not None and is_reserved else None
         concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere, takes_over=takes_over)
@@ -90,21 +84,25 @@ class Views(msgspec.Struct, frozen=True):
             check=check.metadata.name if check else "",
             remotes=remotes,
             fleet=fleet,
-            problem=self._problem(workload, job) if workload else "",
+            problem=self._problem(workload, job) if workload and not rules.is_dispatcher_only else "",
             may_copy_job=job is not None and self._may_be_copied(job, key.name),
             is_job_finished=workload is not None and job is not None and self._is_over(workload, job, remotes),
             choice=store.plans.choice(key, attempt),
             opening=store.plans.opening(key, attempt) if rules.is_preemption_sequential else "",
             slice_of=slice_of,
-            copy_retention=timedelta() if workload is not None and self._is_leaving(workload) else copy_retention,
+            copy_retention=self._copy_retention(workload, job, rules) if workload else timedelta(),
             may_be_anywhere=may_be_anywhere,
             scheduling=scheduling,
             queues=facts.queues(workload) if facts is not None and workload is not None else Queues(),
             job=facts.job(workload, job, remotes) if facts is not None and workload is not None else JobFacts(),
-            successor=slices.successor(workload) if has_life and slices is not None and workload is not None else None,
+            successor=slices.successor(workload)
+            if rules.has_life and slices is not None and workload is not None
+            else None,
             takes_over=takes_over,
-            retry_backoff=retry_backoff,
             has_ceiling_news=key in store.ceilings.news,
+            class_value=facts.class_value(workload) if facts is not None and workload is not None else None,
+            waits_for_its_job=workload is not None and self._waits_for_its_job(workload),
+            misread=self._misread(workload, job, rules) if facts is not None and workload is not None else (),
         )
 
     def scheduled_anew(self, case: Case) -> Case:
@@ -117,10 +115,17 @@ class Views(msgspec.Struct, frozen=True):
         found = self.store.multikueue_check(workload) if workload else None
         return found or next(filter(None, map(self.store.multikueue_check_named, required)), None)
 
-    def _is_leaving(self, local: Workload) -> bool:
-        """Whether the name of its winner is about to stand for another cluster: that waits until nothing of ours is left."""
+    def _copy_retention(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> timedelta:
+        """None where the name of its winner is about to stand for another cluster: that waits until nothing of ours is left."""
         winner = self.store.workers.get(local.status.cluster_name or "")
-        return winner is not None and bool(winner.leaving)
+        return timedelta() if winner is not None and winner.leaving else copy_retention(local, job, rules)
+
+    def _misread(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> tuple[str, ...]:
+        own = non_preemptible_problem(local) if rules.may_be_non_preemptible else ""
+        return tuple(filter(None, (own, copy_retention_problem(local, job, rules))))
+
+    def _waits_for_its_job(self, local: Workload) -> bool:
+        return local.metadata.deletion_timestamp is not None and self.store.job_to_stop(local) is not None
 
     def widened(self, case: Case, clusters: Iterable[str]) -> Case:
         """The case with these clusters of its fleet added."""

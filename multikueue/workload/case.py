@@ -11,7 +11,6 @@ import msgspec
 
 from multikueue import strategy as contract
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
-from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -27,8 +26,8 @@ from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
 from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.quota.workload.outcome import Eviction, Verdict
-from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 from multikueue.strategy import Nomination
+from multikueue.workload.decision_rules import DecisionRules
 from multikueue.workload.strategy_call import NominationResult
 
 __all__ = [
@@ -36,12 +35,10 @@ __all__ = [
     "MAX_NOMINATED",
     "NO_FLEET",
     "Case",
-    "DecisionRules",
     "Fleet",
     "JobFacts",
     "Queues",
     "Scheduling",
-    "WaitForPodsReady",
 ]
 
 MAX_NOMINATED = 20
@@ -131,44 +128,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     replaceable: int | None = None
 
 
-class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
-    """How long pods may take: `timeout` from admission on, `recovery_timeout` from the failure of a pod that was ready;
-    None: no limit. A workload that was late `limit` times already is given up; None: never."""
-
-    timeout: timedelta
-    recovery_timeout: timedelta | None = None
-    limit: int | None = None
-
-
 def _of_no_slice(_workload: Workload | None) -> Slice:
     return NO_SLICE
-
-
-class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that decisions read.
-
-    - `origin`: what our copies bear as their origin.
-    - `lost_after`: how long a worker may be out of reach before what runs there counts as lost.
-    - `wins_by`: a worker wins by this condition of its copy.
-    - `is_preemption_sequential`: workers may preempt for a workload one at a time only.
-    - `may_others_evict`: a Kueue beside us does.
-    - `should_redo_admission`: a workload that its worker evicts is dispatched again at once.
-    - `compatibility`: the release of Kueue whose messages and decisions are followed.
-    - `wait_for_pods_ready`: how long pods may take; None: nothing waits for them.
-    - `should_check_gates`: admission gates hold work back.
-    - `reasons`: what a workload without quota is told.
-    """
-
-    origin: str = "multikueue"
-    lost_after: timedelta = timedelta(minutes=15)
-    wins_by: str = ADMITTED
-    is_preemption_sequential: bool = False
-    may_others_evict: bool = False
-    should_redo_admission: bool = True
-    compatibility: Compatibility = NEWEST
-    wait_for_pods_ready: WaitForPodsReady | None = None
-    should_check_gates: bool = True
-    reasons: Reasons = AS_BEFORE
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -196,8 +157,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     - `scheduling`, `queues`, `job`: what the scheduler has decided, its queues, its job on the manager cluster.
     - `successor`: the slice that has quota in its place; `takes_over`: where the slice runs that it replaces, once it has a
       reservation.
-    - `retry_backoff`: the wait after an eviction by a check that asked for a retry, or for late pods; None: none.
     - `has_ceiling_news`: queues of workers have changed since it fitted none of them.
+    - `class_value`: the value of its WorkloadPriorityClass now; None: it has none, or that is gone.
+    - `waits_for_its_job`: its job is stopped first when it is deleted, and the job's reconcile removes the finalizer.
+    - `misread`: what is wrong with annotations that have no effect.
 
     What follows from these is derived when it is first asked for, and once.
     """
@@ -225,8 +188,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     job: JobFacts = JobFacts()
     successor: Workload | None = None
     takes_over: str | None = None
-    retry_backoff: timedelta | None = None
     has_ceiling_news: bool = False
+    class_value: int | None = None
+    waits_for_its_job: bool = False
+    misread: tuple[str, ...] = ()
 
     @property
     def local(self) -> Workload:
@@ -244,6 +209,15 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def state(self) -> str:
         """The state of our check; empty without one."""
         return self.check_state.state if self.check_state is not None else ""
+
+    @property
+    def retry_backoff(self) -> timedelta | None:
+        """The wait after an eviction by a check that asked for a retry, or for late pods: longer with each attempt (CX-19);
+        None: none."""
+        if self.rules.requeue is None:
+            return None
+        state = self.local.status.requeue_state
+        return self.rules.requeue.after((state.count or 0) if state else 0, self.local.metadata.uid)
 
     @cached_property
     def slice(self) -> Slice:

@@ -1,21 +1,37 @@
-"""The decision on one workload (contract 3): the handler of its phase, found in a table.
+"""The decision on one workload: its life by rules, then its dispatch by the handler of its phase (contract 3).
 
-A decision is the new local status, and the desired state on each worker. `workload.handlers` has a function for each
-phase.
+    case -> life.rules (quota, checks, pods, eviction) -> phase -> the strategy, where a worker is to be named -> handler
+
+A decision is the new local status, the desired state on each worker, and what else is to be written or read.
+`workload.life` has the rules, `workload.handlers` a function for each phase.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from msgspec.structs import replace
 
-from multikueue.api.kueue.workload import NOMINATED
+from multikueue.api.kubernetes.event import Event
+from multikueue.api.kueue.workload import (
+    CLASS_VALUE_ANNOTATION,
+    FINISHED,
+    FITS_NO_WORKER,
+    NOMINATED,
+    QUOTA_RESERVED,
+    RequeueState,
+    owner_of,
+    workload_spec,
+)
 from multikueue.api.meta import Condition, find_condition, without_condition
+from multikueue.api.values.foreign import moment
 from multikueue.dispatch.copies.plan import Found, Plan, Running
+from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.workload.case import Case
+from multikueue.workload.fit import unconfirmed
 from multikueue.workload.handlers.doubts import with_doubts
-from multikueue.workload.handlers.evicting import deleted, evicted
+from multikueue.workload.handlers.evicting import HELD_UP_AFTER, deleted, evicted
 from multikueue.workload.handlers.finishing import completing, finished
 from multikueue.workload.handlers.nominating import nominating, slice_pinned
 from multikueue.workload.handlers.outcome import Outcome, sooner, unchanged
@@ -31,16 +47,132 @@ from multikueue.workload.handlers.retrying import (
 )
 from multikueue.workload.handlers.waiting import undispatchable, unreserved, waiting
 from multikueue.workload.handlers.winning import admitted, readmitted, unrecorded, winner_unreachable
+from multikueue.workload.life import rules
+from multikueue.workload.life.transitions import ADMISSION_CHECK, evict, synchronise_admitted
 from multikueue.workload.phases import Phase, phase_of
 
+AskStrategy = Callable[[Case], Case]
+"""Gives a case whose workload waits for a worker its strategy's nomination, if there is one by now."""
 
-def decide(case: Case) -> Outcome:
+
+def unasked(case: Case) -> Case:
+    """No strategy is there to ask."""
+    return case
+
+
+def decide(case: Case, ask_strategy: AskStrategy = unasked) -> Outcome:
     """Decide on a workload. Idempotent: another decision on the result changes nothing."""
+    if case.workload is None or case.is_unreadable:
+        return _dispatched(case, ask_strategy)
+    if case.rules.is_dispatcher_only:
+        return _with_warnings(nominate(case, ask_strategy))
+    if not case.rules.has_life:
+        return _with_warnings(_held_back(_dispatched(case, ask_strategy)))
+    return _with_warnings(_live(case, ask_strategy))
+
+
+def is_due_again(case: Case, outcome: Outcome) -> bool:
+    """Whether the outcome's write, which `case` shows, has made another decision due."""
+    if not case.rules.has_life or case.is_unreadable:
+        return False
+    step = rules.step(case)
+    if step.status is not case.local.status or step.should_deactivate:
+        return True
+    return phase_of(case) is not outcome.phase or _may_go(case)[0]
+
+
+def _live(case: Case, ask_strategy: AskStrategy) -> Outcome:
+    """Both the rules of its life and its dispatch, in one status."""
+    local = case.local
+    step = rules.step(case)
+    lived = case if step.status is local.status else case.after(replace(local, status=step.status))
+    outcome = _dispatched(lived, ask_strategy)
+    status = outcome.status or step.status
+    if not local.has(FINISHED):
+        status = synchronise_admitted(status, local.metadata.generation, case.now, case.rules.reasons)
+    may_go, waits = _may_go(case) if status == local.status else (False, None)
+    held_back = local.has(FITS_NO_WORKER) and not local.has(QUOTA_RESERVED)
+    return replace(
+        outcome,
+        status=status,
+        should_deactivate=step.should_deactivate,
+        reads=(*outcome.reads, *(case.fleet.usable if held_back else ())),
+        priority=_priority(case),
+        should_release=may_go,
+        again_after=sooner(step.again_after, outcome.again_after, waits),
+        events=(*step.events, *outcome.events),
+    )
+
+
+def _may_go(case: Case) -> tuple[bool, timedelta | None]:
+    """Whether a deleted workload gives its quota back, so that its finalizer goes; else when to look again.
+
+    It does once no reachable worker has, or may have, its job. A copy alone runs nothing, and is waited for a minute: the
+    worker's Kueue may be down. Where its job is to be stopped first, the job's reconcile removes the finalizer.
+    """
+    deleted = case.local.metadata.deletion_timestamp
+    if deleted is None or case.waits_for_its_job:
+        return False, None
+    remotes = [remote for remote in case.remotes if remote.is_reachable]
+    if any(remote.job is not None or remote.asked is not None for remote in remotes):
+        return False, None
+    left = min(deleted, case.now) + HELD_UP_AFTER - case.now
+    if left > timedelta() and any(remote.workload is not None for remote in remotes):
+        return False, left
+    return True, None
+
+
+def _priority(case: Case) -> int | None:
+    """The value of its class once that changes; the job's reconcile sets the name. A priority that somebody gave the Workload
+    by hand stays until then."""
+    local, value = case.local, case.class_value
+    known = local.metadata.annotations.get(CLASS_VALUE_ANNOTATION)
+    if value is None or str(value) == known or local.has(FINISHED) or local.metadata.deletion_timestamp is not None:
+        return None
+    # Without a note, of a Workload with a job, the priority may be from before there were notes. A write just for the
+    # note is for those that others make, which are few.
+    is_new = value != workload_spec(local).priority or (known is None and owner_of(local) is None)
+    return value if is_new else None
+
+
+def _held_back(outcome: Outcome) -> Outcome:
+    """Beside Kueue, a workload that no worker could hold is evicted here, and kept out of Kueue's queue until its back-off
+    is over.
+
+    Kueue would evict it, too, but queue it again at once; and where the check asks for a delay, Kueue keeps the quota
+    for as long.
+    """
+    case, status = outcome.case, outcome.status
+    if outcome.phase is not Phase.FITS_NOWHERE or status is None or case.rules.requeue is None:
+        return outcome
+    asking = next((c for c in status.admission_checks if c.name == case.check and c.state == "Retry"), None)
+    if asking is None:
+        return outcome
+    delay = case.rules.requeue.after(asking.retry_count or 0, case.local.metadata.uid)
+    present, until = status.requeue_state or RequeueState(), (case.now + delay).replace(microsecond=0)
+    asked = moment(present.requeue_at)  # by another check perhaps, whose delay is not ours to shorten
+    state = replace(present, requeue_at=max(until, asked) if asked is not None else until)
+    generation = case.local.metadata.generation
+    held = evict(status, reason=ADMISSION_CHECK, message=asking.message, generation=generation, now=case.now)
+    return replace(outcome, status=replace(held, requeue_state=state))
+
+
+def _with_warnings(outcome: Outcome) -> Outcome:
+    """And a warning for each annotation that has no effect."""
+    warnings = (Event("Warning", INVALID_ANNOTATION, text) for text in outcome.case.misread)
+    return replace(outcome, events=(*outcome.events, *warnings)) if outcome.case.misread else outcome
+
+
+def _dispatched(case: Case, ask_strategy: AskStrategy) -> Outcome:
+    """What its phase's handler decides. The phase does not depend on the strategy's answer."""
     phase = phase_of(case)
+    if phase is Phase.NOMINATING:
+        case = ask_strategy(case)
     outcome = HANDLERS[phase](case)
     if phase is not Phase.UNREADABLE and any(remote.asked is not None for remote in case.remotes):
         outcome = _with_reads(outcome, case)
-    return replace(with_doubts(outcome, case), phase=phase)
+    reads = tuple(unconfirmed(case)) if phase is Phase.NOMINATING else ()
+    return replace(with_doubts(outcome, case), case=case, phase=phase, reads=reads)
 
 
 def plan(case: Case, outcome: Outcome) -> Plan:
@@ -61,13 +193,15 @@ def plan(case: Case, outcome: Outcome) -> Plan:
     )
 
 
-def nominate(case: Case) -> Outcome:
+def nominate(case: Case, ask_strategy: AskStrategy = unasked) -> Outcome:
     """The nomination alone, for Kueue's own MultiKueue, which does the rest (contract 4.3).
 
     Only `nominatedClusterNames` and our own condition with the reason change. An answer `give_back` has no effect:
     Kueue owns the quota there.
     """
     phase = phase_of(case)
+    if phase is Phase.NOMINATING:
+        case = ask_strategy(case)
     if phase is not Phase.NOMINATING or case.local.status.cluster_name or _should_give_back(case):
         return replace(unchanged(case), phase=phase)
     outcome = nominating(replace(case, give_back_after=None))
@@ -77,7 +211,7 @@ def nominate(case: Case) -> Outcome:
         nominated_cluster_names=wanted.nominated_cluster_names,
         conditions=_with_nominated(case.local.status.conditions, wanted.conditions),
     )
-    return replace(outcome, phase=phase, status=status, desired=())
+    return replace(outcome, case=case, phase=phase, status=status, desired=())
 
 
 def _should_give_back(case: Case) -> bool:

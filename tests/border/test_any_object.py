@@ -37,8 +37,8 @@ from multikueue.testing import (
     workload,
     workload_priority_class,
 )
-from multikueue.workload.case import DecisionRules
 from multikueue.workload.decide import decide
+from multikueue.workload.decision_rules import DecisionRules
 from tests.border.hostile import ANYTHING, hostile, tree_of
 
 INNOCENT, GOING = ObjectKey("default", "innocent"), ObjectKey("default", "going")
@@ -234,7 +234,8 @@ def outcome(store: Store) -> tuple[Any, ...]:
         encode(engine.view.local_queue_status(queue.key, NOW))
     for waits in store.workloads:
         encode(engine.scheduler.reservation(waits.key))
-    decision = decide(Views(store).case(GOING, store.workloads.get(GOING), DecisionRules()))
+    outcome = decide(Views(store).case(GOING, DecisionRules()))
+    decision = [getattr(outcome, name) for name in outcome.__struct_fields__ if name != "case"]
     return encode(engine.scheduler.reservation(INNOCENT)), decision
 
 

@@ -14,8 +14,9 @@ from multikueue.dispatch.remote import Remote
 from multikueue.dispatch.slices import Slice, scale_down_patch
 from multikueue.testing import NOW
 from multikueue.testing.workloads import WorkloadBuilder, pod_set
+from multikueue.workload.case import Case
+from multikueue.workload.decide import decide
 from multikueue.workload.handlers.evicting import is_holding
-from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.phases import Phase
 from tests.workload.builders import (
     EARLIER,
@@ -215,7 +216,10 @@ def test_a_slice_that_finds_no_job_gives_its_quota_back_where_none_can_be_made()
 
 
 def test_no_strategy_is_asked_where_a_slice_stays() -> None:
-    assert nomination_request(case_of(staying(), running(), slice=STAYS)) is None
+    def ask(case: Case) -> Case:
+        raise AssertionError(case)
+
+    decide(case_of(staying(), running(), slice=STAYS), ask)
 
 
 def test_a_lost_worker_ends_the_attempt() -> None:

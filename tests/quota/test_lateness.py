@@ -10,7 +10,8 @@ import msgspec
 from multikueue.api.kueue.workload import PODS_READY, EvictionCount, SchedulingStats, Workload, WorkloadStatus
 from multikueue.api.meta import find_condition
 from multikueue.testing import WorkloadBuilder, cluster_queue, local_queue, workload
-from multikueue.workload.case import Case, WaitForPodsReady
+from multikueue.workload.case import Case
+from multikueue.workload.decision_rules import RequeueBackoff, WaitForPodsReady
 from multikueue.workload.life.rules import Step
 from tests.quota.builders import SECOND, after, facts_of, step
 
@@ -28,7 +29,7 @@ def facts(
         is_cluster_queue_active=True,
         ready_pods=ready_pods,
         wait_for_pods_ready=wait_for_pods_ready,
-        **{"retry_backoff": 60 * SECOND, "may_run": True, **known},
+        **{"requeue": RequeueBackoff(first=60 * SECOND, cap=60 * SECOND), "may_run": True, **known},
     )
 
 

@@ -46,7 +46,7 @@ from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine
 from multikueue.registration import plan as plans
-from multikueue.runtime import AGAIN, DONE, WorkQueue
+from multikueue.runtime import AGAIN, WorkQueue
 from multikueue.runtime.controller import queue
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.groups import Groups
@@ -296,14 +296,14 @@ def _handlers() -> Iterator[None]:
 
 @bug(caught_by=43, within=44)
 def deleted_workloads_are_not_cleaned_up() -> Iterator[None]:
-    def make(_real: Any) -> Any:
-        def gone(world: Any, key: Any) -> Any:
-            world.store.forget(key)
-            return DONE
+    def make(real: Any) -> Any:
+        def decided(case: Case, *asked: Any) -> Any:
+            outcome = real(case, *asked)
+            return outcome if case.workload is not None else replace(outcome, desired=())
 
-        return gone
+        return decided
 
-    with replaced(workloads, "_gone", make):
+    with replaced(workloads, "decide", make):
         yield
 
 
@@ -339,7 +339,7 @@ def what_the_server_does_not_keep_is_written_at_once_again() -> Iterator[None]:
 
         return reconcile
 
-    with replaced(workloads.Workloads, "reconcile", make), replaced(workloads.Dispatches, "reconcile", make):
+    with replaced(workloads.Workloads, "reconcile", make):
         yield
 
 

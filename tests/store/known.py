@@ -20,7 +20,8 @@ from multikueue.testing import (
     workload,
 )
 from multikueue.testing.workloads import WorkloadBuilder
-from multikueue.workload.case import Case, DecisionRules
+from multikueue.workload.case import Case
+from multikueue.workload.decision_rules import DecisionRules
 
 KEY = ObjectKey("default", "wl")
 
@@ -82,4 +83,4 @@ def local() -> WorkloadBuilder:
 
 
 def case_in(store: Store) -> Case:
-    return Views(store).case(KEY, store.workloads.get(KEY), DecisionRules())
+    return Views(store).case(KEY, DecisionRules(has_life=True))

@@ -51,7 +51,7 @@ from multikueue.testing import (
     workload,
 )
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
-from multikueue.workload.case import DecisionRules
+from multikueue.workload.decision_rules import DecisionRules
 from tests.jobs.builders import with_status
 from tests.jobs.kinds.pods.builders import member
 from tests.quota.builders import claim_template, claiming, device_class, devices
@@ -592,7 +592,7 @@ def test_a_group_is_the_job_of_the_workload_that_all_its_members_own() -> None:
     assert known.owner(made) == JobKey("PodGroup", "default", "g")
     assert isinstance(found, PodGroup)
     assert known.owned(found) == (made,)
-    assert Views(known).case(made.key, made, DecisionRules()).problem == ""
+    assert Views(known).case(made.key, DecisionRules()).problem == ""
 
 
 def test_a_group_on_a_worker_is_one_job_that_may_lack_members() -> None:
@@ -629,7 +629,7 @@ def test_the_workload_of_a_stateful_set_is_its_own_and_that_of_the_group_of_its_
     assert known.owner(made) == JobKey("StatefulSet.apps", "default", "g")
     assert known.local_job(made) is owner
     assert known.owned(owner) == known.owned(group) == (made,)
-    assert Views(known).case(made.key, made, DecisionRules()).problem == ""
+    assert Views(known).case(made.key, DecisionRules()).problem == ""
     assert [key for key in noted.keys if key.startswith("job")] == ["job g", f"job {made.metadata.name}"]
 
 

@@ -16,7 +16,8 @@ from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.store.views import Views
 from multikueue.testing import NOW, job, multikueue_cluster, multikueue_config, workload
-from multikueue.workload.case import MAX_NOMINATED, DecisionRules
+from multikueue.workload.case import MAX_NOMINATED
+from multikueue.workload.decision_rules import DecisionRules
 from tests.store.known import KEY, case_in, local, not_seen_yet, stored
 
 
@@ -91,14 +92,14 @@ def test_where_more_may_be_nominated_than_is_recorded_all_are_in_the_group() -> 
     assert [r.cluster for r in case_in(store).remotes] == names
 
 
-@pytest.mark.parametrize("may_others_evict", [True, False])
-def test_of_a_workload_that_others_evicted_each_worker_not_yet_seen_is_in_the_case(*, may_others_evict: bool) -> None:
+@pytest.mark.parametrize("has_life", [True, False], ids=["alone", "beside Kueue"])
+def test_of_a_workload_that_others_evicted_each_worker_not_yet_seen_is_in_the_case(*, has_life: bool) -> None:
     store, _ = stored()
     not_seen_yet(store.worker("w2"))
     for version, of in enumerate((local(), local().condition("Evicted", "False", reason="QuotaReserved")), 2):
         store.workloads.upsert(of.version(version).build())
-        case = Views(store).case(KEY, store.workloads.get(KEY), DecisionRules(may_others_evict=may_others_evict))
-        was_evicted = may_others_evict and version == 3
+        case = Views(store).case(KEY, DecisionRules(has_life=has_life))
+        was_evicted = not has_life and version == 3
         assert (case.may_be_anywhere, [r.cluster for r in case.remotes]) == (
             was_evicted,
             ["w2"] if was_evicted else [],
@@ -127,7 +128,10 @@ def test_the_fleet_is_one_value_until_something_of_it_changes() -> None:
 def test_it_is_one_for_each_namespace_where_a_worker_offers_some_only() -> None:
     store, _ = stored()
     store.worker("w1").reported(None, "", NOW, ("default",))
-    elsewhere = Views(store).case(ObjectKey("elsewhere", "wl"), local().build(), DecisionRules())
+    store.workloads.upsert(
+        workload("wl", namespace="elsewhere").queue("main").owner_job("job").reserved("cq").check("mk").build()
+    )
+    elsewhere = Views(store).case(ObjectKey("elsewhere", "wl"), DecisionRules())
     assert case_in(store).fleet.usable == ("w1", "w2")
     assert elsewhere.fleet.usable == ("w2",)
 

@@ -23,10 +23,12 @@ from multikueue.strategy import Worker as ShownWorker
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW, job, workload
 from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
-from multikueue.workload.case import Case, DecisionRules, Fleet
+from multikueue.workload.case import Case, Fleet
 from multikueue.workload.decide import decide, plan
+from multikueue.workload.decision_rules import DecisionRules
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.nomination.request import nomination_request
+from multikueue.workload.phases import Phase, phase_of
 from multikueue.workload.strategy_call import LoadedStrategy, NominationResult, again_at, call_strategy
 
 EARLIER = "2025-12-31T00:00:00Z"
@@ -166,9 +168,9 @@ EVERYWHERE = LoadedStrategy("everywhere", Everywhere())
 
 def with_nomination(seen: Case, *, by: LoadedStrategy = EVERYWHERE) -> Case:
     """The case with the result of its strategy, as the reconcile of the workload has it."""
-    request = nomination_request(seen)
-    if request is None:
+    if phase_of(seen) is not Phase.NOMINATING:
         return replace(seen, nomination_result=None)
+    request = nomination_request(seen)
     try:
         nomination = call_strategy(by.strategy, request.workload, request.fleet)
     except StrategyError as error:

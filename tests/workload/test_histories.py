@@ -31,9 +31,10 @@ from multikueue.dispatch.remote import Asked, Link, Reach, Remote
 from multikueue.strategy import Fleet, Nomination, Strategy
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW
-from multikueue.workload.case import Case, DecisionRules
+from multikueue.workload.case import Case
 from multikueue.workload.case import Fleet as GroupFleet
 from multikueue.workload.decide import decide, plan
+from multikueue.workload.decision_rules import DecisionRules
 from multikueue.workload.handlers.evicting import is_holding
 from multikueue.workload.phases import Phase
 from multikueue.workload.strategy_call import LoadedStrategy, NominationResult

@@ -11,22 +11,23 @@ import msgspec
 
 from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED, Workload
+from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.reconcile.copy_retention import copy_retention
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
+from multikueue.quota.engine import Engine
+from multikueue.quota.workload.reasons import Reasons
 from multikueue.runtime import Mandate, Turnstile, WorkQueue
-from multikueue.settings import InForce, PodsReady
+from multikueue.settings import InForce, PodsReady, Settings
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.telemetry.metrics import Metrics
-from multikueue.workload.case import Case, DecisionRules, WaitForPodsReady
+from multikueue.workload.case import Case
+from multikueue.workload.decision_rules import DecisionRules, RequeueBackoff, WaitForPodsReady
 from multikueue.workload.handlers.outcome import Outcome
-from multikueue.workload.life.backoff import backoff
 
 Name = str
 BEGINNINGS, BEGINNING_SECONDS = 16, 1.0
@@ -74,7 +75,22 @@ class WorkQueues:
         return (*fixed, self.cluster_queues, self.local_queues, self.cohorts)
 
 
-OnDecision = Callable[[Case, Outcome], None]
+OnDecision = Callable[[Outcome], None]
+
+
+@dataclass(slots=True)
+class KeptRules:
+    """The rules of the settings in force, made once for each version of these."""
+
+    made_of: tuple[Settings, bool, Reasons] | None = None
+    rules: DecisionRules = field(default_factory=DecisionRules)
+
+    def of(self, settings: Settings, engine: Engine) -> DecisionRules:
+        before = self.made_of
+        if before is None or before[0] is not settings or before[1:] != (engine.should_check_gates, engine.reasons):
+            self.made_of = settings, engine.should_check_gates, engine.reasons
+            self.rules = _rules(*self.made_of)
+        return self.rules
 
 
 class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +116,7 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
     """By name of a worker: the UID of the cluster that the name was seen to stand for."""
 
     metrics: Metrics = msgspec.field(default_factory=Metrics)
+    kept_rules: KeptRules = msgspec.field(default_factory=KeptRules)
     mandate: Mandate = msgspec.field(default_factory=Mandate.standing)
     """Until when this process may act. All clients ask it before each write."""
 
@@ -110,7 +127,7 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
     """Carries our requests to workers."""
 
     on_decision: OnDecision | None = None
-    """Called for each decision about a workload; a hook for the simulation."""
+    """Called with each outcome about a workload, once it is written; a hook for the simulation."""
 
     leftovers: Leftovers | None = None
     """What workers get of the event loop beyond their shares; None: nothing is measured."""
@@ -134,35 +151,39 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rules(self) -> DecisionRules:
-        """The settings that decisions read."""
-        dispatch = self.settings.dispatch
-        return DecisionRules(
-            origin=dispatch.origin,
-            lost_after=dispatch.worker_lost_timeout,
-            wins_by=ADMITTED if dispatch.wait_for_admitted else QUOTA_RESERVED,
-            is_preemption_sequential=dispatch.orchestrated_preemption,
-            may_others_evict="quota" not in self.settings.settings.roles,
-            should_redo_admission=dispatch.redo_admission,
-            compatibility=Compatibility.of(self.settings.quota.compatibility),
-            wait_for_pods_ready=_wait_for_pods_ready(self.settings.quota.pods_ready),
-            should_check_gates=self.store.engine.should_check_gates,
-            reasons=self.store.engine.reasons,
-        )
+        """The settings that decisions read; one value until a setting changes."""
+        return self.kept_rules.of(self.settings.settings, self.store.engine)
 
-    def case(self, key: ObjectKey, workload: Workload | None) -> Case:
+    def case(self, key: ObjectKey) -> Case:
         """All that is known of that workload."""
-        retention = copy_retention(workload, self.store.local_job, self.settings.retention) if workload else timedelta()
-        has_life = "quota" in self.settings.settings.roles
-        backoff = self._retry_backoff(workload) if has_life and workload is not None else None
-        return self.views.case(
-            key, workload, self.rules, copy_retention=retention, retry_backoff=backoff, has_life=has_life
-        )
+        return self.views.case(key, self.rules)
 
-    def _retry_backoff(self, workload: Workload) -> timedelta:
-        """The requeue back-off of an evicted workload: longer with each attempt (CX-19)."""
-        state, quota = workload.status.requeue_state, self.settings.quota
-        tried = (state.count or 0) if state else 0
-        return backoff(quota.requeue_first, quota.requeue_cap, tried=tried, uid=workload.metadata.uid)
+    def ask_strategy(self, case: Case) -> Case:
+        """The case with its strategy's nomination, and with what is known of the workers that this names."""
+        case = self.strategies.with_nomination(case)
+        return self.views.widened(case, case.nomination.clusters) if case.nomination is not None else case
+
+
+def _rules(settings: Settings, should_check_gates: bool, reasons: Reasons) -> DecisionRules:
+    dispatch, quota, retention = settings.dispatch, settings.quota, settings.retention
+    has_life = "quota" in settings.roles
+    return DecisionRules(
+        has_life=has_life,
+        is_dispatcher_only="nominate" in settings.roles,
+        origin=dispatch.origin,
+        lost_after=dispatch.worker_lost_timeout,
+        wins_by=ADMITTED if dispatch.wait_for_admitted else QUOTA_RESERVED,
+        is_preemption_sequential=dispatch.orchestrated_preemption,
+        should_redo_admission=dispatch.redo_admission,
+        compatibility=Compatibility.of(quota.compatibility),
+        wait_for_pods_ready=_wait_for_pods_ready(quota.pods_ready),
+        requeue=RequeueBackoff(first=quota.requeue_first, cap=quota.requeue_cap),
+        should_check_gates=should_check_gates,
+        may_be_non_preemptible=quota.non_preemptible,
+        reasons=reasons,
+        copies=retention.copies,
+        copies_at_most=retention.copies_at_most,
+    )
 
 
 def _wait_for_pods_ready(settings: PodsReady) -> WaitForPodsReady | None:

@@ -107,16 +107,16 @@ class Strategies:
     _loading: dict[tuple[str, str], _Loading] = field(default_factory=dict)
 
     def with_nomination(self, case: Case) -> Case:
-        """The case with its strategy's nomination, if it needs one. The decision on it must use the same `now`: a
-        moment later the time of the next call may have come, and that call would be missed."""
-        case = self._with_last_result(case)
+        """The case of a workload that waits for a worker with its strategy's nomination, if there is one by now. The decision
+        on it must use the same `now`: a moment later the time of the next call may have come, and that call would be missed."""
+        case = self._asked(self._with_last_result(case))
+        ignored = self._ignored_placement(case)
+        return replace(case, misread=(*case.misread, ignored)) if ignored else case
+
+    def _asked(self, case: Case) -> Case:
         request = nomination_request(case)
-        if request is None:
-            self.forget(case.key)
-            return replace(case, nomination_result=None) if case.nomination_result is not None else case
-        assert case.workload is not None
         try:
-            by = self._choose(case.workload, self.store.checks.get(ObjectKey("", case.check)))
+            by = self._choose(case.local, self.store.checks.get(ObjectKey("", case.check)))
         except _NotYet as wait:
             wait.loading.waiting.add(case.key)
             return case
@@ -124,10 +124,10 @@ class Strategies:
             self._running.pop(case.key, None)
             return self._record(case, NominationResult(request=request, problem=excerpt(str(error))))
         if PLACEMENTS in by.reads:
-            request = self._with_placement(request, case.workload, by)
+            request = self._with_placement(request, case.local, by)
         return self._call(case, request, by)
 
-    def ignored_placement(self, case: Case) -> str:
+    def _ignored_placement(self, case: Case) -> str:
         """Why the Placement that the workload or its job names has no effect; empty if it has one, or none is named."""
         by, local = case.nomination_result.by if case.nomination_result is not None else None, case.workload
         if by is None or local is None or PLACEMENTS not in by.reads or self.settings.dispatch.workload_placements:

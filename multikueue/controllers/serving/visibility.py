@@ -217,7 +217,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     client: ClusterClient
     server: Server
     store: Store
-    case: Callable[[ObjectKey, Workload], Case]
+    case: Callable[[ObjectKey], Case]
     now: Callable[[], datetime]
     ready: Callable[[], str | None]
     namespace: str
@@ -291,7 +291,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         workload = self._workload(request)
         found = explain(self.store.engine.view, request.key, self.now())
         waits = workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and not workload.has(FINISHED)
-        return explanation(request, found, prospects(self.case(request.key, workload)) if waits else ())
+        return explanation(request, found, prospects(self.case(request.key)) if waits else ())
 
     def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:
         view = self.store.engine.view

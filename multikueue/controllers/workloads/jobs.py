@@ -159,7 +159,7 @@ class Jobs(msgspec.Struct, frozen=True):
         return ""
 
     def _may_run(self, workload: Workload) -> bool:
-        return is_holding(self.context.case(workload.key, workload))
+        return is_holding(self.context.case(workload.key))
 
     def _named(self, job: AnyJob) -> tuple[Workload, ...]:
         name = prebuilt_name(job)

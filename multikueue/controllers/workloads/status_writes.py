@@ -1,4 +1,4 @@
-"""Writes a decided status into a Workload of the manager cluster; no difference, no write.
+"""Writes what is decided about a Workload of the manager cluster: its status, then the rest; no difference, no write.
 
 `merge` is the cheap way, for a Workload whose status has no other writer; `apply` is the way beside Kueue, whose core
 clears a field by leaving out what it applied before (`api.kueue.shared_status`). Both write only over the version that was
@@ -15,13 +15,15 @@ import msgspec
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_part, shared_part
-from multikueue.api.kueue.workload import Workload, WorkloadStatus
+from multikueue.api.kueue.workload import CLASS_VALUE_ANNOTATION, Workload, WorkloadStatus
 from multikueue.api.values.render import difference, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.kept import report_lost_fields
-from multikueue.errors import Invalid
+from multikueue.controllers.workloads.jobs import release
+from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.telemetry import get_logger
+from multikueue.workload.handlers.outcome import Outcome
 
 log = get_logger()
 
@@ -32,6 +34,39 @@ _CLEARED = {
     "requeueState": "requeue_state",
 }
 """The fields that the end of an attempt, or a win, clears, and their attributes. Each has one value, whoever owns it."""
+
+
+async def write(context: ReconcileContext, local: Workload | None, outcome: Outcome) -> Workload | None:
+    """The workload with the decided status, and inactive if it is to be. Raises as `merge` does. A status that can never be
+    written frees the quota that it was to reserve."""
+    if local is None or outcome.status is None:
+        return local
+    if not outcome.case.rules.has_life:
+        return await apply(context, local, outcome.status)
+    try:
+        written = await merge(context, local, outcome.status)
+    except (Forbidden, Invalid, NotFound):
+        context.store.engine.scheduler.forget(local.key, context.now())
+        raise
+    return await _patch_spec(context, written, {"active": False}) if outcome.should_deactivate else written
+
+
+async def write_rest(context: ReconcileContext, local: Workload | None, outcome: Outcome) -> None:
+    """Writes what holds up nothing of the decision: the priority, and that the workload may go."""
+    if local is not None and outcome.priority is not None:
+        note = {CLASS_VALUE_ANNOTATION: str(outcome.priority)}
+        await _patch_spec(context, local, {"priority": outcome.priority}, annotations=note)
+    if local is not None and outcome.should_release:
+        await release(context, local.key)
+
+
+async def _patch_spec(
+    context: ReconcileContext, local: Workload, spec: dict[str, Any], **metadata: dict[str, str]
+) -> Workload:
+    body = {"metadata": {"resourceVersion": local.metadata.resource_version, **metadata}, "spec": spec}
+    answer = await context.manager.merge_patch(WORKLOADS, local.key, body)
+    context.store.workloads.upsert(answer)
+    return answer
 
 
 async def merge(context: ReconcileContext, local: Workload, status: WorkloadStatus) -> Workload:

@@ -16,19 +16,33 @@ from multikueue.workload.phases import Phase
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The desired local status (None if the workload is gone); the desired state on the workers, in order, to carry out
-    once that status is written; and when to decide again. `phase`: the one that it was decided in."""
+    """What is decided about a workload.
 
+    - `case`, `phase`: on what, and in which phase.
+    - `status`: to write if it differs; None: the workload is gone.
+    - `should_deactivate`: `spec.active` becomes false once the status is written.
+    - `desired`: the desired state on the workers, in order, to carry out once the status is written.
+    - `reads`: the workers whose queues are to be read.
+    - `priority`: the value for `spec.priority`, which follows its class; None: it stays.
+    - `should_release`: our finalizer is to go.
+    - `again_after`: when time alone makes another decision due; None: never.
+    """
+
+    case: Case
     phase: Phase = Phase.UNREADABLE
     status: WorkloadStatus | None
+    should_deactivate: bool = False
     desired: tuple[Desired, ...] = ()
+    reads: tuple[str, ...] = ()
+    priority: int | None = None
+    should_release: bool = False
     again_after: timedelta | None = None
     events: tuple[Event, ...] = ()
 
 
 def unchanged(case: Case, *, desired: Iterable[Desired] = (), after: timedelta | None = None) -> Outcome:
     status = case.workload.status if case.workload else None
-    return Outcome(status=status, desired=tuple(desired), again_after=after)
+    return Outcome(case=case, status=status, desired=tuple(desired), again_after=after)
 
 
 def sooner(*waits: timedelta | None) -> timedelta | None:

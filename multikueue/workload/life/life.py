@@ -24,7 +24,8 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import is_true
 from multikueue.workload import fit
-from multikueue.workload.case import Case, DecisionRules
+from multikueue.workload.case import Case
+from multikueue.workload.decision_rules import DecisionRules
 from multikueue.workload.handlers.evicting import is_holding
 from multikueue.workload.life import transitions
 

@@ -12,7 +12,7 @@ import msgspec
 
 from multikueue.api.kueue.workload import ADMITTED, PODS_READY, PODS_READY_TIMEOUT, WorkloadStatus
 from multikueue.api.meta import find_condition, is_true
-from multikueue.workload.case import WaitForPodsReady
+from multikueue.workload.decision_rules import WaitForPodsReady
 
 STARTED, RECOVERED = "Started", "Recovered"
 WAIT_FOR_START, WAIT_FOR_RECOVERY = "WaitForStart", "WaitForRecovery"

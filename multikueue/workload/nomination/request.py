@@ -10,7 +10,6 @@ from multikueue.api.kueue.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, 
 from multikueue.api.meta import render_time
 from multikueue.api.values import quantity
 from multikueue.workload.case import MAX_NOMINATED, Case
-from multikueue.workload.phases import Phase, phase_of
 from multikueue.workload.strategy_call import NominationRequest
 
 __all__ = ["failure_note", "failures", "may_be_on", "nominated_before", "nomination_request", "usable"]
@@ -19,13 +18,8 @@ _MAX_FAILURES = 20
 _AT = " at "
 
 
-def nomination_request(case: Case) -> NominationRequest | None:
-    """The strategy's input for a workload now; None if it needs no nomination."""
-    check = case.check_state
-    if check is None or check.state != "Pending" or not case.attempt:  # in most cases, without deriving the phase
-        return None
-    if phase_of(case) is not Phase.NOMINATING:
-        return None
+def nomination_request(case: Case) -> NominationRequest:
+    """The strategy's input for a workload that waits for a worker."""
     return NominationRequest(_workload(case), contract.Fleet(workers=case.shown.workers, now=case.now))
 
 

@@ -101,8 +101,8 @@ class Scene:
             client=self.api,
             server=cast("Server", self.sockets),
             store=cast("Store", SimpleNamespace(engine=self.play.engine, workloads=self.workloads)),
-            case=lambda key, local: Case(
-                now=NOW, key=key, workload=local, check="mk", fleet=Fleet((Worker(name="w1"),))
+            case=lambda key: Case(
+                now=NOW, key=key, workload=self.workloads[key], check="mk", fleet=Fleet((Worker(name="w1"),))
             ),
             now=lambda: NOW,
             ready=lambda: self.problem,

@@ -12,6 +12,7 @@ from multikueue.api.kueue.workload import RESOURCE_IN_USE
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.workloads import Workloads
+from multikueue.runtime import AGAIN
 from tests.controllers.table import NAMESPACE, Body, Table, table
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +71,7 @@ async def lets_go(who: str, happens: Callable[[Table], None]) -> bool:
     if who == BY_JOB:
         await Jobs(world.world).reconcile(JobKey(kinds.JOBS.name, *JOB))
     else:
-        await Workloads(world.world).reconcile(key)
+        while await Workloads(world.world).reconcile(key) is AGAIN:
+            pass
     left = world.manager.find(kinds.WORKLOADS, key)
     return left is None or RESOURCE_IN_USE not in left["metadata"].get("finalizers", [])

@@ -19,6 +19,7 @@ from multikueue.quota.workload.outcome import Verdict
 from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
 from multikueue.testing import workload as new_workload
 from multikueue.workload.case import Case
+from multikueue.workload.decision_rules import RequeueBackoff
 from multikueue.workload.life.rules import Step
 from tests.quota.builders import SECOND, facts_of, step
 
@@ -27,6 +28,7 @@ QUEUE, LOCAL = cluster_queue("cq"), local_queue("lq")
 
 ADMISSION = Admission(cluster_queue="cq")
 MINUTE = timedelta(minutes=1)
+MINUTELY = RequeueBackoff(first=MINUTE, cap=MINUTE)
 
 
 def workload() -> WorkloadBuilder:

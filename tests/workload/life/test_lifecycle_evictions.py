@@ -13,7 +13,19 @@ from multikueue.api.kueue.workload import FITS_NO_WORKER, AdmissionCheckState, R
 from multikueue.testing import NOW, WorkloadBuilder, cluster_queue
 from multikueue.workload.case import Case
 from tests.quota.builders import SECOND, after, knowing, step
-from tests.workload.life.steps import ADMISSION, LOCAL, MINUTE, QUEUE, events, facts, shown, taken, told, workload
+from tests.workload.life.steps import (
+    ADMISSION,
+    LOCAL,
+    MINUTE,
+    MINUTELY,
+    QUEUE,
+    events,
+    facts,
+    shown,
+    taken,
+    told,
+    workload,
+)
 
 RETRIED = 'Evicted due to AdmissionCheck in Retry state: "mk" (not here)'
 
@@ -88,7 +100,7 @@ def test_a_retry_where_nothing_runs_is_back_in_the_queue_in_one_write() -> None:
 
 
 def test_a_back_off_after_a_retry_counts_and_ends() -> None:
-    known = facts(required_checks=("mk",), retry_backoff=MINUTE)
+    known = facts(required_checks=("mk",), requeue=MINUTELY)
     builder = retrying().requeue_state(2)
     found = taken(builder, known)
 
@@ -97,7 +109,7 @@ def test_a_back_off_after_a_retry_counts_and_ends() -> None:
     assert found.again_after == MINUTE
 
     waiting = shown(builder.build(), found.status)
-    over = step(waiting, facts(after(160), required_checks=("mk",), retry_backoff=MINUTE))
+    over = step(waiting, facts(after(160), required_checks=("mk",), requeue=MINUTELY))
     assert told(over, "Requeued") == ("True", "BackoffFinished", "The back-off is over")
     assert over.status.requeue_state == RequeueState(count=3)
     assert over.again_after is None
@@ -105,7 +117,7 @@ def test_a_back_off_after_a_retry_counts_and_ends() -> None:
     too_large = dataclasses.replace(builder, value=waiting).condition(
         FITS_NO_WORKER, reason="TooLarge", message="cpu: w1"
     )
-    news = facts(after(101), required_checks=("mk",), retry_backoff=MINUTE, has_ceiling_news=True)
+    news = facts(after(101), required_checks=("mk",), requeue=MINUTELY, has_ceiling_news=True)
     at_once = step(too_large.build(), news)
     assert told(at_once, "Requeued") == ("True", "BackoffFinished", "The back-off is over")
     assert (at_once.status.requeue_state, at_once.again_after) == (RequeueState(count=3), None)

@@ -13,8 +13,9 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.testing import WorkloadBuilder
 from multikueue.workload.case import Case
+from multikueue.workload.decision_rules import RequeueBackoff
 from tests.quota.builders import after, knowing, step
-from tests.workload.life.steps import ADMISSION, LOCAL, MINUTE, QUEUE, VERDICT, facts, shown, workload
+from tests.workload.life.steps import ADMISSION, LOCAL, MINUTELY, QUEUE, VERDICT, facts, shown, workload
 
 # --- invariants ------------------------------------------------------------------------------------------------------
 
@@ -56,7 +57,7 @@ def any_facts(draw: st.DrawFn) -> Case:
         reservation=draw(st.sampled_from([None, ADMISSION])),
         verdict=draw(st.sampled_from([None, VERDICT])),
         required_checks=draw(st.sampled_from([(), ("mk",), ("mk", "x")])),
-        retry_backoff=draw(st.sampled_from([None, timedelta(), MINUTE])),
+        requeue=draw(st.sampled_from([None, RequeueBackoff(first=timedelta(), cap=timedelta()), MINUTELY])),
         replaceable=draw(st.sampled_from([None, 0, 1])),
         finished=draw(st.sampled_from([None, None, None, Finish(reason="Succeeded", message="")])),
     )

@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.api.kueue.workload import EvictionCount, RequeueState, SchedulingStats, WorkloadStatus
 from multikueue.testing import WorkloadBuilder, workload
-from multikueue.workload.case import WaitForPodsReady
+from multikueue.workload.decision_rules import WaitForPodsReady
 from multikueue.workload.life.readiness import deadline, finding, is_given_up
 from tests.quota.builders import SECOND, after
 

@@ -1,8 +1,9 @@
-"""What strategies are request, and what is remembered for them in the workload."""
+"""When a strategy is asked, what it is told, and what is remembered for them in the workload."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from msgspec.structs import replace
 
 from multikueue.strategy import Nomination
 from multikueue.testing import NOW
-from multikueue.workload.case import MAX_NOMINATED
+from multikueue.testing.workloads import WorkloadBuilder
+from multikueue.workload.case import MAX_NOMINATED, Case
+from multikueue.workload.decide import decide
 from multikueue.workload.nomination.request import failure_note, failures, nominated_before, nomination_request, usable
 from multikueue.workload.strategy_call import NominationResult
 from tests.workload.builders import (
@@ -24,6 +27,7 @@ from tests.workload.builders import (
     copy,
     reserved,
     unusable,
+    with_nomination,
     won,
     worker,
 )
@@ -31,11 +35,26 @@ from tests.workload.builders import (
 AT = NOW - timedelta(minutes=3)
 
 
-def test_there_is_a_request_only_where_somebody_is_to_be_nominated() -> None:
-    assert nomination_request(case_of(reserved(), worker("w1"))) is not None
-    assert nomination_request(case_of(won(), worker("w1"))) is None
-    assert nomination_request(case_of(None, worker("w1"))) is None
-    assert nomination_request(case_of(reserved(), worker("w1"), problem="no adapter")) is None
+ASKED: dict[str, tuple[WorkloadBuilder | None, dict[str, Any], bool]] = {
+    "waits for a worker": (reserved(), {}, True),
+    "has a winner": (won(), {}, False),
+    "is gone": (None, {}, False),
+    "cannot be dispatched": (reserved(), {"problem": "no adapter"}, False),
+}
+
+
+@pytest.mark.parametrize(("local", "known", "expected"), ASKED.values(), ids=ASKED)
+def test_a_strategy_is_asked_only_where_somebody_is_to_be_nominated(
+    local: WorkloadBuilder | None, known: dict[str, Any], *, expected: bool
+) -> None:
+    asked: list[Case] = []
+
+    def ask(case: Case) -> Case:
+        asked.append(case)
+        return with_nomination(case)
+
+    decide(case_of(local, worker("w1"), **known), ask)
+    assert bool(asked) is expected
 
 
 def test_the_request_tells_the_workload_and_its_fleet() -> None:

@@ -25,7 +25,7 @@ def test_changes_of_phase_are_counted_by_workload_and_not_each_look() -> None:
     phases = Phases(changes)
     for case in (Case(now=NOW, key=local.key, workload=local), Case(now=NOW, key=local.key, workload=None)):
         for _ in range(3):
-            phases(case, decide(case))
+            phases(decide(case))
     assert changes == {("-", "UNRESERVED"): 1, ("UNRESERVED", "GONE"): 1}
 
 

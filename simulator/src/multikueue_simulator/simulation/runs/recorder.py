@@ -16,7 +16,6 @@ from fakekube.model.storage import Change
 from fakekube.model.wire import Request, Response, Watch
 from fakekube.network.transport import Line, is_write
 from multikueue.api.meta import ObjectKey
-from multikueue.workload.case import Case
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue_simulator.simulation.faults.partial_injector import Logs
 from multikueue_simulator.simulation.faults.stage import Stage
@@ -41,11 +40,12 @@ class Phases:
         self._changes = changes
         self._last: dict[ObjectKey, str] = {}
 
-    def __call__(self, case: Case, outcome: Outcome) -> None:
-        before, after = self._last.get(case.key, "-"), outcome.phase.name
+    def __call__(self, outcome: Outcome) -> None:
+        key, after = outcome.case.key, outcome.phase.name
+        before = self._last.get(key, "-")
         if before != after:
             self._changes[before, after] += 1
-            self._last[case.key] = after
+            self._last[key] = after
 
 
 @dataclass(slots=True)

@@ -63,7 +63,8 @@ from multikueue.kube.cluster_client import WatchingClient
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
 from multikueue.store.caches.cache import ByName, Cache
-from multikueue.workload.case import Case, DecisionRules, JobFacts, Queues, Scheduling
+from multikueue.workload.case import Case, JobFacts, Queues, Scheduling
+from multikueue.workload.decision_rules import DecisionRules
 from multikueue.workload.life import rules
 from multikueue_simulator.workers.kueue import job_reconciler
 from multikueue_simulator.workers.kueue.behaviour import PROMPT, Behaviour, Scripted, held_until, scripted

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.workload.life.backoff import JITTER, backoff
+from multikueue.workload.decision_rules import JITTER, RequeueBackoff
+
+HOUR = timedelta(hours=1)
+HOURLY = RequeueBackoff(first=HOUR, cap=HOUR)
 
 WAITS = {
     "first": (10, 7200, 0, 10),
@@ -21,17 +24,15 @@ WAITS = {
 
 @pytest.mark.parametrize(("first", "cap", "tried", "expected"), WAITS.values(), ids=WAITS)
 def test_the_wait(first: int, cap: int, tried: int, expected: int) -> None:
-    found = backoff(timedelta(seconds=first), timedelta(seconds=cap), tried=tried, uid="u").total_seconds()
+    found = RequeueBackoff(first=timedelta(seconds=first), cap=timedelta(seconds=cap)).after(tried, "u").total_seconds()
     assert expected <= found <= expected * (1 + JITTER)
 
 
 @given(uid=st.uuids().map(str), tried=st.integers(0, 9))
 def test_the_jitter_is_the_same_in_every_process_and_never_more_than_its_share(uid: str, tried: int) -> None:
-    hour = timedelta(hours=1)
-    assert hour <= backoff(hour, hour, tried=tried, uid=uid) <= hour * (1 + JITTER)
-    assert backoff(hour, hour, tried=tried, uid=uid) == backoff(hour, hour, tried=tried, uid=uid)
+    assert HOUR <= HOURLY.after(tried, uid) <= HOUR * (1 + JITTER)
+    assert HOURLY.after(tried, uid) == HOURLY.after(tried, uid)
 
 
 def test_those_evicted_together_do_not_come_back_together() -> None:
-    hour = timedelta(hours=1)
-    assert len({backoff(hour, hour, tried=3, uid=f"u{number}") for number in range(20)}) == 20
+    assert len({HOURLY.after(3, f"u{number}") for number in range(20)}) == 20

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.controllers.reconcile.copy_retention import COPY_RETENTION, copy_retention, copy_retention_problem
-from multikueue.settings import Retention
 from multikueue.testing import job
+from multikueue.workload.copy_retention import COPY_RETENTION, copy_retention, copy_retention_problem
+from multikueue.workload.decision_rules import DecisionRules
 from tests.workload.builders import won
 
-HOURS = Retention(copies=timedelta(hours=2), copies_at_most=timedelta(hours=12))
+HOURS = DecisionRules(copies=timedelta(hours=2), copies_at_most=timedelta(hours=12))
 ASKED = {
     "nothing is asked: as the settings say": (None, None, 2, ""),
     "the job asks for more": (None, "8h", 8, ""),
@@ -31,10 +31,10 @@ def test_retention(workload: str | None, own: str | None, hours: float, problem:
     if workload is not None:
         local = local.annotations({COPY_RETENTION: workload})
     owner = job("job") if own is None else job("job").annotations({COPY_RETENTION: own})
-    assert copy_retention(local.build(), lambda _: owner.build(), HOURS) == timedelta(hours=hours)
+    assert copy_retention(local.build(), owner.build(), HOURS) == timedelta(hours=hours)
     said = copy_retention_problem(local.build(), owner.build(), HOURS)
     assert problem in said if problem else not said
 
 
 def test_a_workload_whose_job_is_gone_is_retained_by_the_settings() -> None:
-    assert copy_retention(won().finished().build(), lambda _: None, HOURS) == timedelta(hours=2)
+    assert copy_retention(won().finished().build(), None, HOURS) == timedelta(hours=2)

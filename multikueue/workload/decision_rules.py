@@ -1,0 +1,79 @@
+"""The settings that decisions read, as one value beside the case."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from zlib import crc32
+
+import msgspec
+
+from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.api.kueue.workload import ADMITTED
+from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
+
+__all__ = ["DecisionRules", "RequeueBackoff", "WaitForPodsReady"]
+
+JITTER = 0.0001
+"""The largest addition to a back-off, as a part of it. Workloads that were evicted together should not return in the same
+instant; each addition follows from UID and attempt, so it is the same in every process."""
+
+_LONGEST = 62
+"""Doublings; more would only make a larger number above any cap."""
+
+
+class RequeueBackoff(msgspec.Struct, frozen=True, kw_only=True):
+    """The wait of an evicted workload before its next attempt (quota-engine 5.2): `first`, doubled with each attempt, `cap`
+    at most."""
+
+    first: timedelta
+    cap: timedelta
+
+    def after(self, tried: int, uid: str) -> timedelta:
+        """The wait of the workload with that UID after `tried` attempts, with its jitter."""
+        seconds = min(self.first.total_seconds() * 2.0 ** min(tried, _LONGEST), self.cap.total_seconds())
+        return timedelta(seconds=seconds * (1 + JITTER * crc32(f"{uid}/{tried}".encode()) / 2**32))
+
+
+class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
+    """How long pods may take: `timeout` from admission on, `recovery_timeout` from the failure of a pod that was ready;
+    None: no limit. A workload that was late `limit` times already is given up; None: never."""
+
+    timeout: timedelta
+    recovery_timeout: timedelta | None = None
+    limit: int | None = None
+
+
+class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What this process decides, and the settings for it.
+
+    - `has_life`: quota and checks are ours to keep, so the rules of a workload's life hold. False beside Kueue.
+    - `is_dispatcher_only`: Kueue's own MultiKueue does the dispatch, and only the nomination is decided here.
+    - `origin`: what our copies bear as their origin.
+    - `lost_after`: how long a worker may be out of reach before what runs there counts as lost.
+    - `wins_by`: a worker wins by this condition of its copy.
+    - `is_preemption_sequential`: workers may preempt for a workload one at a time only.
+    - `should_redo_admission`: a workload that its worker evicts is dispatched again at once.
+    - `compatibility`: the release of Kueue whose messages and decisions are followed.
+    - `wait_for_pods_ready`: how long pods may take; None: nothing waits for them.
+    - `requeue`: the back-off after an eviction by a check that asked for a retry, or for late pods; None: none.
+    - `should_check_gates`: admission gates hold work back.
+    - `may_be_non_preemptible`: workloads may ask not to be preempted.
+    - `reasons`: what a workload without quota is told.
+    - `copies`, `copies_at_most`: how long the copy of a finished workload stays where it ran, by default and at most.
+    """
+
+    has_life: bool = False
+    is_dispatcher_only: bool = False
+    origin: str = "multikueue"
+    lost_after: timedelta = timedelta(minutes=15)
+    wins_by: str = ADMITTED
+    is_preemption_sequential: bool = False
+    should_redo_admission: bool = True
+    compatibility: Compatibility = NEWEST
+    wait_for_pods_ready: WaitForPodsReady | None = None
+    requeue: RequeueBackoff | None = None
+    should_check_gates: bool = True
+    may_be_non_preemptible: bool = False
+    reasons: Reasons = AS_BEFORE
+    copies: timedelta = timedelta()
+    copies_at_most: timedelta = timedelta()
