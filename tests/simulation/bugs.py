@@ -32,7 +32,7 @@ from multikueue.api.values import foreign, quantity
 from multikueue.api.values.quantity import NANO
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.controllers.workers.connection import identities, outbox, proofs
-from multikueue.controllers.workloads import jobs, status_writes, workloads
+from multikueue.controllers.workloads import status_writes, workloads
 from multikueue.dispatch import remote
 from multikueue.dispatch.copies import plan
 from multikueue.dispatch.remote import Remote
@@ -48,6 +48,7 @@ from multikueue.quota import engine
 from multikueue.registration import plan as plans
 from multikueue.runtime import AGAIN, WorkQueue
 from multikueue.runtime.controller import queue
+from multikueue.store import job_view
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.groups import Groups
 from multikueue.store.event_handlers import concerned
@@ -181,7 +182,7 @@ def the_attempt_is_ignored() -> Iterator[None]:
         replaced(workload_case, "is_of_attempt", make),
         replaced(plan, "is_of_attempt", make),
         replaced(concerned, "is_of_attempt", make),
-        replaced(jobs, "is_of_attempt", make),
+        replaced(job_view, "is_of_attempt", make),
     ):
         yield
 
@@ -322,7 +323,7 @@ def what_another_manager_made_is_known_by_its_clock_alone() -> Iterator[None]:
     """An object without a mark is of the attempt only if its worker's clock has it made after the reservation."""
     with (
         replaced(plan, "is_taken_over", lambda _real: lambda *_: False),
-        replaced(jobs, "is_taken_over", lambda _real: lambda *_: False),
+        replaced(job_view, "is_taken_over", lambda _real: lambda *_: False),
         replaced(workload_case, "is_taken_over", lambda _real: lambda *_: False),
     ):
         yield

@@ -15,6 +15,7 @@ from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
+from multikueue.jobs.reconciler.case import JobRules
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
@@ -22,6 +23,7 @@ from multikueue.quota.engine import Engine
 from multikueue.quota.workload.reasons import Reasons
 from multikueue.runtime import Mandate, Turnstile, WorkQueue
 from multikueue.settings import InForce, PodsReady, Settings
+from multikueue.store.job_view import JobViews
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.telemetry.metrics import Metrics
@@ -84,12 +86,18 @@ class KeptRules:
 
     made_of: tuple[Settings, bool, Reasons] | None = None
     rules: DecisionRules = field(default_factory=DecisionRules)
+    job_rules: JobRules = field(default_factory=JobRules)
 
     def of(self, settings: Settings, engine: Engine) -> DecisionRules:
         before = self.made_of
         if before is None or before[0] is not settings or before[1:] != (engine.should_check_gates, engine.reasons):
             self.made_of = settings, engine.should_check_gates, engine.reasons
             self.rules = _rules(*self.made_of)
+            self.job_rules = JobRules(
+                label_keys=settings.integrations.label_keys_to_copy,
+                should_count_system_classes=settings.quota.system_priority_classes == "Count",
+                tell_suspended_after=settings.dispatch.tell_suspended_after,
+            )
         return self.rules
 
 
@@ -135,6 +143,10 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def views(self) -> Views:
         return Views(self.store)
+
+    @property
+    def job_views(self) -> JobViews:
+        return JobViews(self.store, self.rules, self.kept_rules.job_rules)
 
     @property
     def origin(self) -> str:

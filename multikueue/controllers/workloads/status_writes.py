@@ -19,7 +19,7 @@ from multikueue.api.kueue.workload import CLASS_VALUE_ANNOTATION, Workload, Work
 from multikueue.api.values.render import difference, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.reconcile.kept import report_lost_fields
-from multikueue.controllers.workloads.jobs import release
+from multikueue.controllers.workloads.job_writes import release
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.telemetry import get_logger

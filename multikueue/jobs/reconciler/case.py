@@ -44,6 +44,19 @@ def is_over(job: AnyJob, adapter: Adapter) -> bool:
     return job.metadata.deletion_timestamp is not None or adapter.finished(job) is not None
 
 
+class JobRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that decisions on jobs read.
+
+    - `label_keys`: the labels that a job's Workload gets too.
+    - `should_count_system_classes`: PriorityClasses of the system count as any other.
+    - `tell_suspended_after`: how long a job waits until its status says so; None: it never does.
+    """
+
+    label_keys: tuple[str, ...] = ()
+    should_count_system_classes: bool = False
+    tell_suspended_after: timedelta | None = None
+
+
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job on the manager cluster.
 
