@@ -1,7 +1,7 @@
 """The plan of one workload: its last decision, kept until the next one.
 
 The reconcile of the workload makes it, after the status it rests on is written. Each worker's outbox compares its part
-with the objects on that worker, and reads no other worker.
+with the objects on that worker. It asks about other workers only before it starts a job (`State.may_run_beside`).
 """
 
 from __future__ import annotations
