@@ -1,7 +1,7 @@
 """What was measured of Kueue 0.16.2's MultiKueue manager under faults: the figures that the model plays.
 
 One manager and three workers, each a real kube-apiserver with a real Kueue, on two cores with other loads. Most scenarios ran
-once. The names (F1, F2, ...) are those of the scenarios in `docs/sandbox.md`.
+once. The names (F1, F2, ...) are those of the scenarios in `docs/simulation.md`.
 """
 
 from __future__ import annotations
