@@ -114,12 +114,12 @@ chaos: testbed ## Three replicas under drawn faults for 30 minutes, and what mus
 	@$(BIN)/python -m testbed chaos $(ARGS)
 
 .PHONY: bench
-bench: testbed ## Measure ours beside Kueue's own manager, the README's table, then beside one without limits (15 minutes)
-	@$(BIN)/python -m benchmarks $(or $(ARGS),--hold --peer-jobs 60 --rounds 2 --readme)
+bench: testbed ## Measure ours beside Kueue's own manager, the first table of docs/figures.md, then beside one without limits (15 minutes)
+	@$(BIN)/python -m benchmarks $(or $(ARGS),--hold --peer-jobs 60 --rounds 2 --docs)
 	@$(if $(ARGS),,$(BIN)/python -m benchmarks work lifted waiting)
 
 .PHONY: bench-full
-bench-full: testbed ## All kinds of work and sizes, into docs/performance.md (hours)
+bench-full: testbed ## All kinds of work and sizes, into docs/figures.md (hours)
 	@$(BIN)/python -m benchmarks work --full --docs $(ARGS)
 
 ##@ On kind clusters (needs Docker, kind, kubectl)

@@ -14,16 +14,15 @@ import anyio
 import typer
 
 from benchmarks import admission as one_cluster
-from benchmarks import costs as events
 from benchmarks import engine as engine_alone
 from benchmarks import lines as results
 from benchmarks import start as starts
 from benchmarks.bench import Load
 from benchmarks.micro import measure_all
+from benchmarks.page import FIGURES, put
 from benchmarks.performance import into_docs
-from benchmarks.report import Report, as_json, as_markdown, as_text, into_readme
-from benchmarks.sharing.compared import as_text as as_table_of_sharing
-from benchmarks.sharing.compared import measure as measure_sharing
+from benchmarks.report import Report, as_json, as_markdown, as_text
+from benchmarks.sharing import compared
 from benchmarks.sharing.crowd import Crowd
 from benchmarks.sharing.play import POLICIES
 from benchmarks.sides import Ceiling, Ours, Peer, Side
@@ -46,8 +45,6 @@ class Form(StrEnum):
     MARKDOWN = "markdown"
 
 
-README = Path(__file__).parent.parent / "README.md"
-DOCS = README.parent / "docs"
 FORMS = {Form.TABLE: as_text, Form.JSON: as_json, Form.MARKDOWN: as_markdown}
 
 
@@ -93,7 +90,7 @@ def bench(
     ] = None,
     output: Annotated[Form, typer.Option("--output", "-o", help="How to print the figures.")] = Form.TABLE,
     save: Annotated[Path | None, typer.Option(help="Also write everything there, as JSON.")] = None,
-    readme: Annotated[bool, typer.Option("--readme", help="Put the table into the README.")] = False,
+    docs: Annotated[bool, typer.Option("--docs", help="Put the table into docs/figures.md.")] = False,
     profile: Annotated[
         Path | None, typer.Option(help="Run ours under cProfile and write there; its CPU figures are void then.")
     ] = None,
@@ -116,8 +113,8 @@ def bench(
         print(results.as_lines(found), end="", file=sys.stderr)
     if save is not None:
         save.write_text(as_json(report))
-    if readme:
-        into_readme(report, README)
+    if docs:
+        put(FIGURES, "bench", as_markdown(report))
     if check and report.missed:
         raise typer.Exit(1)
 
@@ -143,13 +140,17 @@ def sharing(
     demand: Annotated[float, typer.Option(min=0.1, help="GPUs asked for, as a share of all.")] = 0.9,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with other jobs; the figures are means.")] = 3,
     policy: Annotated[list[str] | None, typer.Option(help="Only this one; may be repeated.")] = None,
+    docs: Annotated[bool, typer.Option("--docs", help="Put the table into docs/figures.md.")] = False,
 ) -> None:
     """Compare ways to share GPUs among users, on simulated clusters and virtual time."""
     unknown = set(policy or ()) - set(POLICIES)
     if unknown:
         raise typer.BadParameter(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(POLICIES)}")
     crowd = Crowd(users=users, gpus=gpus, hours=hours, demand=demand)
-    print(as_table_of_sharing(measure_sharing(crowd, range(1, seeds + 1), policy or list(POLICIES))))
+    found = compared.measure(crowd, range(1, seeds + 1), policy or list(POLICIES))
+    print(compared.as_text(found))
+    if docs:
+        put(FIGURES, "sharing", compared.as_markdown(found))
 
 
 @app.command()
@@ -164,26 +165,15 @@ def admission(
 @app.command()
 def engine(
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a target is missed.")] = False,
-    docs: Annotated[bool, typer.Option("--docs", help="Put the tables and the chart into docs/speed.md.")] = False,
+    docs: Annotated[bool, typer.Option("--docs", help="Put the tables and the chart into docs/figures.md.")] = False,
 ) -> None:
     """Replay Kueue's scheduler workloads through the quota engine alone, on virtual time and one core."""
     published, crowds = engine_alone.measure(_say)
     print(engine_alone.as_text(published, crowds))
     if docs:
-        engine_alone.into_docs(published, crowds, DOCS / "speed.md")
+        put(FIGURES, "engine", engine_alone.as_markdown(published, crowds))
     if check and not all(each.met for each in published):
         raise typer.Exit(1)
-
-
-@app.command()
-def costs(
-    docs: Annotated[bool, typer.Option("--docs", help="Put the table into docs/scale.md.")] = False,
-) -> None:
-    """Count and time what one event costs, by its kind, with 1,000 and 10,000 workloads waiting."""
-    found = events.measure()
-    print(events.as_text(found))
-    if docs:
-        events.into_docs(found, DOCS / "scale.md")
 
 
 @app.command()
@@ -211,7 +201,7 @@ def work(
     docs: Annotated[
         bool,
         typer.Option(
-            "--docs", help="Put the kept results into docs/performance.md; a kind of work without any keeps its own."
+            "--docs", help="Put the kept results into docs/figures.md; a kind of work without any keeps its own."
         ),
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a goal is missed.")] = False,
@@ -240,7 +230,7 @@ def work(
         print(results.as_lines(found.lines), end="", flush=True)
         missed |= any(line.ok is False for line in found.lines)
     if docs:
-        into_docs(results.read_lines(), results.read_points(), DOCS)
+        into_docs(results.read_lines(), results.read_points(), FIGURES)
     if check and missed:
         raise typer.Exit(1)
 

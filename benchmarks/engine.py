@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from benchmarks.replay import BASELINE, LARGE, SIZES, Outcome, Scenario, crowded, replay
 
-__all__ = ["as_markdown", "as_text", "into_docs", "measure"]
-
-MARKER = "<!-- engine -->"
+__all__ = ["as_markdown", "as_text", "measure"]
 
 
 def measure(say: Callable[[str], None], *, sizes: Sequence[int] = SIZES) -> tuple[list[Outcome], list[Outcome]]:
@@ -47,14 +44,6 @@ def as_markdown(published: Sequence[Outcome], crowds: Sequence[Outcome]) -> str:
     growth = ["| waiting at once | µs per workload |", "|---|---|"]
     growth += [f"| {each.scenario.size} | {each.each:.0f} |" for each in crowds]
     return "\n\n".join(("\n".join(table), "\n".join(growth), _chart(crowds)))
-
-
-def into_docs(published: Sequence[Outcome], crowds: Sequence[Outcome], page: Path) -> None:
-    """Put the tables below the marker of a page. Raises ValueError if it has none."""
-    before, marker, _ = page.read_text().partition(MARKER)
-    if not marker:
-        raise ValueError(f"{page} has no {MARKER}")
-    page.write_text(f"{before}{MARKER}\n\n{as_markdown(published, crowds)}\n")
 
 
 def _waits(outcome: Outcome) -> str:

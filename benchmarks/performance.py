@@ -1,4 +1,4 @@
-"""docs/performance.md: its plots and its tables, from the results that are kept. The text around them is written by hand."""
+"""The tables and plots of kinds of work, from the results that are kept, for the page of figures."""
 
 from __future__ import annotations
 
@@ -7,31 +7,29 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks.lines import Line, Point
+from benchmarks.page import put
 from benchmarks.plot import DARK, LIGHT, PLOTS, Plot, Theme, svg
 
 __all__ = ["as_table", "into_docs"]
 
-PAGE, FOLDER = "performance.md", "plots"
-DRAWN = "<!-- plots -->"
-END = "<!-- end -->"
+FOLDER = "plots"
 VERDICTS = {True: "reached", False: "MISSED", None: ""}
 
 
-def into_docs(lines: Mapping[str, Sequence[Line]], points: Sequence[Point], docs: Path) -> None:
-    """Put the tables, by kind of work, and the plots between their markers. What has no results here stays as it is.
+def into_docs(lines: Mapping[str, Sequence[Line]], points: Sequence[Point], page: Path) -> None:
+    """Put the tables, by kind of work, and the plots into the page and its folder. What has no results here stays as it is.
 
     Raises ValueError if the page has no marker for them.
     """
-    page, folder = docs / PAGE, docs / FOLDER
-    text = page.read_text()
+    folder = page.parent / FOLDER
     for work, rows in lines.items():
-        text = _between(text, f"<!-- {work} -->", as_table(rows))
+        put(page, work, as_table(rows))
     folder.mkdir(exist_ok=True)
     for plot, theme in product(PLOTS, (LIGHT, DARK)):
         if any(each.plot == plot.name for each in points):
             _file(folder, plot, theme).write_text(svg(plot, points, theme))
     shown = [plot for plot in PLOTS if _file(folder, plot, LIGHT).exists()]
-    page.write_text(_between(text, DRAWN, "\n\n".join(map(_picture, shown))))
+    put(page, "plots", "\n\n".join(map(_picture, shown)))
 
 
 def as_table(lines: Iterable[Line]) -> str:
@@ -56,11 +54,3 @@ def _picture(plot: Plot) -> str:
         f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}"><img alt="{plot.title}" src="{light}">'
         "</picture>"
     )
-
-
-def _between(text: str, marker: str, new: str) -> str:
-    before, found, rest = text.partition(marker)
-    _, end, after = rest.partition(END)
-    if not (found and end):
-        raise ValueError(f"{PAGE} has no {marker} with an {END} behind it")
-    return f"{before}{marker}\n\n{new}\n\n{END}{after}"

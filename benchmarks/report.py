@@ -1,10 +1,9 @@
-"""Figures as a table, as Markdown for the README, and as JSON."""
+"""Figures as a table, as Markdown for the docs, and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,9 +11,8 @@ import msgspec
 from benchmarks.calls import Calls
 from benchmarks.figures import Figures, Ratio, Row, ratios, rows
 
-__all__ = ["Report", "as_json", "as_markdown", "as_text", "into_readme"]
+__all__ = ["Report", "as_json", "as_markdown", "as_text"]
 
-MARKER = "<!-- bench -->"
 VERDICTS = {True: "pass", False: "MISS", None: ""}
 
 
@@ -66,7 +64,7 @@ def as_text(report: Report) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """The tables for the README, with their command and machine."""
+    """The tables for the docs, with their command and machine."""
     tables = "\n\n".join(_markdown_table(cells) for cells in (_cells(report), _ratio_cells(report)))
     where = ", ".join(report.machine.values())
     return f"`{report.command}` on {where}:\n\n{tables}"
@@ -76,16 +74,6 @@ def _markdown_table(table: Sequence[Sequence[str]]) -> str:
     header, *lines = table
     marks = ["---", *["---:" for _ in header[1:]]]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, marks, *lines))
-
-
-def into_readme(report: Report, readme: Path) -> None:
-    """Put the table below the marker of a README, in place of the text up to the next heading. Raises ValueError."""
-    before, marker, after = readme.read_text().partition(MARKER)
-    if not marker:
-        raise ValueError(f"{readme} has no {MARKER}")
-    heading = after.find("\n## ")
-    rest = after[heading:] if heading >= 0 else ""
-    readme.write_text(f"{before}{MARKER}\n\n{as_markdown(report)}\n{rest}")
 
 
 def _cells(report: Report) -> list[list[str]]:

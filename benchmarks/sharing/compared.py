@@ -12,7 +12,7 @@ from benchmarks.sharing.crowd import Crowd, drawn
 from benchmarks.sharing.figures import Figures, figures
 from benchmarks.sharing.play import POLICIES, play
 
-__all__ = ["COLUMNS", "as_text", "measure"]
+__all__ = ["COLUMNS", "as_markdown", "as_text", "measure"]
 
 COLUMNS = {
     "wait": "mean wait, min",
@@ -52,6 +52,13 @@ def as_text(results: dict[str, Figures]) -> str:
             *(f"{name}: {POLICIES[name].title}" for name in results),
         ]
     )
+
+
+def as_markdown(results: dict[str, Figures]) -> str:
+    lines = ["".join(["| |", *(f" `{name}` |" for name in results)]), f"|---|{'---:|' * len(results)}"]
+    for name, title in COLUMNS.items():
+        lines.append(f"| {title} | {' | '.join(_cell(name, each) for each in results.values())} |")
+    return "\n".join(lines)
 
 
 def _line(title: str, cells: Iterable[str]) -> str:

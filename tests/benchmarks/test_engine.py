@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from benchmarks.engine import as_markdown, as_text, into_docs
+from benchmarks.engine import as_markdown, as_text
 from benchmarks.replay import BASELINE, Outcome, crowded
 
 PUBLISHED = [Outcome(BASELINE, seconds=3.0, waited={"small": 79910.0, "medium": 53775.0, "large": 0.0})]
@@ -21,18 +17,7 @@ def test_a_line_per_run() -> None:
     assert [line.split()[-1] for line in (second, third)] == ["250", "250"]
 
 
-def test_the_page_gets_tables_and_a_chart(tmp_path: Path) -> None:
-    page = tmp_path / "speed.md"
-    page.write_text("# Speed\n\n<!-- engine -->\n\nold\n")
-    into_docs(PUBLISHED, CROWDS, page)
-    text = page.read_text()
-    assert text == f"# Speed\n\n<!-- engine -->\n\n{as_markdown(PUBLISHED, CROWDS)}\n"
+def test_the_docs_get_tables_and_a_chart() -> None:
+    text = as_markdown(PUBLISHED, CROWDS)
     assert "| 10000 | 250 |" in text
     assert "line [250, 250]" in text
-
-
-def test_a_page_without_a_place_for_them_is_an_error(tmp_path: Path) -> None:
-    page = tmp_path / "speed.md"
-    page.write_text("# Speed\n")
-    with pytest.raises(ValueError, match="<!-- engine -->"):
-        into_docs(PUBLISHED, CROWDS, page)

@@ -1,13 +1,10 @@
-"""What a report of figures says to programs, and how it gets into the README."""
+"""What a report of figures says to programs, and to readers of the docs."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-import pytest
-
-from benchmarks.report import Report, as_json, into_readme
+from benchmarks.report import Report, as_json, as_markdown
 from tests.benchmarks.builders import figures, peer
 
 REPORT = Report(command="python -m benchmarks", machine={"cores": "2 cores"}, sides={"ours": figures(), "peer": peer()})
@@ -26,28 +23,7 @@ def test_missed_targets_are_listed() -> None:
     assert REPORT.missed == []
 
 
-def test_the_readme_gets_the_table_below_its_marker_and_keeps_the_rest(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("# a\n\n## Figures\n\n<!-- bench -->\n\nold\n\n## Next\n\ntext\n")
-    into_readme(REPORT, readme)
-    text = readme.read_text()
-    assert text.startswith("# a\n\n## Figures\n\n<!-- bench -->\n\n`python -m benchmarks` on 2 cores:")
-    assert text.endswith("|\n\n## Next\n\ntext\n")
-    assert "old" not in text
-
-
-def test_the_readme_can_be_written_again(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("<!-- bench -->\n")
-    into_readme(REPORT, readme)
-    once = readme.read_text()
-    into_readme(REPORT, readme)
-    assert readme.read_text() == once
-
-
-def test_a_readme_without_the_marker_is_left_alone(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("text\n")
-    with pytest.raises(ValueError, match="<!-- bench -->"):
-        into_readme(REPORT, readme)
-    assert readme.read_text() == "text\n"
+def test_the_tables_for_the_docs_name_their_command_and_machine() -> None:
+    text = as_markdown(REPORT)
+    assert text.startswith("`python -m benchmarks` on 2 cores:\n\n| figure |")
+    assert text.endswith("|")

@@ -1,24 +1,32 @@
-"""The counts as a table of docs/scale.md: `python -m tests.costs`."""
+"""What one job and one event cost, as the tables of docs/figures.md: `python -m tests.costs`, with `--docs` into the page."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
-from tests.costs.counting import DECODES
+from benchmarks.page import FIGURES, put
+from tests.costs import keys
+from tests.costs.counting import DECODES, FUNCTIONS
 from tests.costs.fleet import STRATEGIES, costs
 from tests.costs.test_jobs import SIZES
 
-SHOWN = ("cases", "remotes", "decisions", "workload reconciles", "job reconciles", "outbox turns", DECODES)
+SHOWN = ("cases", "remotes", "decisions", "workload reconciles", "job reconciles", "outbox turns", DECODES, FUNCTIONS)
 
 
-def table() -> Iterator[str]:
+def jobs() -> Iterator[str]:
     yield f"| Strategy | workers | {' | '.join(SHOWN)} |"
     yield f"| --- | --: |{' --: |' * len(SHOWN)}"
     for strategy in STRATEGIES:
-        for workers, (jobs, warm_ups) in SIZES.items():
-            found = costs(workers, jobs, warm_ups)[strategy.name]
-            yield f"| {strategy.name} | {workers} | {' | '.join(f'{found[what]:.0f}' for what in SHOWN)} |"
+        for workers, (number, warm_ups) in SIZES.items():
+            found = costs(workers, number, warm_ups)[strategy.name]
+            cells = (f"{found[what]:,.0f}" if what in found else "" for what in SHOWN)
+            yield f"| {strategy.name} | {workers} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
-    print("\n".join(table()))
+    tables = {"jobs": "\n".join(jobs()), "events": keys.as_markdown(keys.measure())}
+    print("\n\n".join(tables.values()))
+    if "--docs" in sys.argv:
+        for name, table in tables.items():
+            put(FIGURES, name, table)

@@ -56,11 +56,13 @@ def counted(process: str, counts: Counts) -> Iterator[None]:
 
 
 @contextmanager
-def functions_counted(process: str, counts: Counts) -> Iterator[None]:
-    """In this block count each function in Python that the process calls. Takes a multiple of the time."""
+def functions_counted(counts: Counts, *, process: str | None = None, builtins: bool = False) -> Iterator[None]:
+    """In this block count each function in Python that is called, by that process of a world alone if one is named, and
+    those that are not in Python too with `builtins`. Takes a multiple of the time."""
+    counts_as_call = {"call", "c_call"} if builtins else {"call"}
 
     def profile(_frame: object, what: str, _arg: object) -> None:
-        if what == "call" and process_now() == process:
+        if what in counts_as_call and (process is None or process_now() == process):
             counts[FUNCTIONS] += 1
 
     before = sys.getprofile()

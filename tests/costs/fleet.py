@@ -91,7 +91,7 @@ async def _costs(workers: int, jobs: int, warm_ups: int) -> Mapping[str, Costs]:
                 await _jobs(world, strategy, jobs, "job")
                 found[strategy.name] = {label: count / jobs for label, count in counts.items()}
                 if not strategy.takes_all:
-                    with functions_counted(manager.name, counts):
+                    with functions_counted(counts, process=manager.name):
                         await _jobs(world, strategy, 1, "last")
                     found[strategy.name][FUNCTIONS] = counts[FUNCTIONS]
         tasks.cancel_scope.cancel()

@@ -3,7 +3,6 @@ however many sizes and priorities, and after a restart, too."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,6 +13,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from tests.controllers.table import NAMESPACE, QUEUE, Table, job_body, table
+from tests.costs.counting import FUNCTIONS, functions_counted
 
 pytestmark = pytest.mark.anyio
 
@@ -94,18 +94,12 @@ async def _settle(world: Table) -> None:
 
 async def _end(world: Table, name: str) -> tuple[int, int]:
     """The writes of one end and all its consequences, and the functions that it calls."""
-    before, functions = Counter(world.manager.calls), 0
-
-    def profile(_frame: object, what: str, _arg: object) -> None:
-        nonlocal functions
-        functions += what == "call"
-
+    before, functions = Counter(world.manager.calls), Counter[str]()
     world.finish("w1", name)
-    sys.setprofile(profile)
-    await _settle(world)
-    sys.setprofile(None)
+    with functions_counted(functions):
+        await _settle(world)
     written = Counter(world.manager.calls) - before
-    return sum(count for call, count in written.items() if not call.startswith(("get", "list"))), functions
+    return sum(count for call, count in written.items() if not call.startswith(("get", "list"))), functions[FUNCTIONS]
 
 
 QUEUES: dict[str, Body] = {

@@ -106,7 +106,7 @@ async def _costs(waiting: int) -> Mapping[str, Counts]:
 async def _cost(world: World, event: Event) -> Counts:
     counts: Counts = Counter()
     [manager] = world.managers
-    with counted(manager, counts), functions_counted(manager, counts):
+    with counted(manager, counts), functions_counted(counts, process=manager):
         event.happens(world)
         await anyio.sleep(CALM)
     return counts

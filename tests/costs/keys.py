@@ -1,4 +1,4 @@
-"""The cost of one event, by its kind, as ever more workloads wait: keys to reconcile, calls of functions, and time.
+"""What one event asks to reconcile, by its kind, as ever more workloads wait: keys, calls of functions, and time.
 
 Only the keys that an event concerns are reconciled: where it concerns none of the pending workloads, neither figure may
 grow with their number. Calls are counted, since they are the same on any machine; the time is the best of a few rounds.
@@ -6,13 +6,12 @@ grow with their number. Calls are counted, since they are the same on any machin
 
 from __future__ import annotations
 
-import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -44,12 +43,12 @@ from multikueue.testing import (
     workload,
     workload_priority_class,
 )
+from tests.costs.counting import FUNCTIONS, Counts, functions_counted
 
-__all__ = ["EVENTS", "SIZES", "Cost", "Event", "as_markdown", "as_text", "cost", "into_docs", "measure"]
+__all__ = ["EVENTS", "SIZES", "Cost", "Event", "as_markdown", "cost", "measure"]
 
 SIZES = (1_000, 10_000)
 ROUNDS = 5
-MARKER = "<!-- costs -->"
 
 
 @dataclass(slots=True)
@@ -252,19 +251,10 @@ def _rest(store: Store) -> None:
 
 
 def _calls(work: Callable[[], None]) -> int:
-    made = 0
-
-    def profile(_frame: object, what: str, _arg: object) -> None:
-        nonlocal made
-        made += what in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
+    counts: Counts = Counter()
+    with functions_counted(counts, builtins=True):
         work()
-    finally:
-        sys.setprofile(before)
-    return made
+    return counts[FUNCTIONS]
 
 
 def measure(sizes: Sequence[int] = SIZES) -> dict[int, list[Cost]]:
@@ -287,21 +277,7 @@ def _rows(found: dict[int, list[Cost]]) -> list[list[str]]:
     return rows
 
 
-def as_text(found: dict[int, list[Cost]]) -> str:
-    head, *rows = _rows(found)
-    lines = [f"{first:<50}" + "".join(f"{cell:>20}" for cell in cells) for first, *cells in (head, *rows)]
-    return "\n".join(lines)
-
-
 def as_markdown(found: dict[int, list[Cost]]) -> str:
     head, *rows = _rows(found)
     lines = [head, ["---"] + ["--:"] * (len(head) - 1), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def into_docs(found: dict[int, list[Cost]], page: Path) -> None:
-    """Put the table below the marker of a page. Raises ValueError if it has none."""
-    before, marker, _ = page.read_text().partition(MARKER)
-    if not marker:
-        raise ValueError(f"{page} has no {MARKER}")
-    page.write_text(f"{before}{MARKER}\n\n{as_markdown(found)}\n")

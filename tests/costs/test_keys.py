@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import count
-from pathlib import Path
 
 import pytest
 
-from benchmarks.costs import EVENTS, MARKER, Cost, Event, as_text, cost, into_docs, measure, world
+from tests.costs.keys import EVENTS, Cost, Event, as_markdown, cost, measure, world
 
 SIZES, FEWER = (100, 10_000), (100, 1000)
 """How many wait; and fewer, where the work grows with them."""
@@ -50,11 +49,6 @@ def test_what_concerns_all_who_wait_has_been_seen_to_grow(event: Event) -> None:
     assert large.keys > 2 * small.keys
 
 
-def test_the_table_goes_below_its_marker(tmp_path: Path) -> None:
-    page, found = tmp_path / "scale.md", measure((2,))
-    page.write_text(f"# Scale\n\n{MARKER}\nold\n")
-    into_docs(found, page)
-    assert "old" not in page.read_text()
-    assert all(event.what in page.read_text() and event.what in as_text(found) for event in EVENTS)
-    with pytest.raises(ValueError, match="has no"):
-        into_docs(found, Path(__file__).with_name("__init__.py"))
+def test_the_table_has_a_line_for_each_event() -> None:
+    lines = as_markdown(measure((2,))).splitlines()[2:]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in lines] == [event.what for event in EVENTS]
