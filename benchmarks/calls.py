@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from testbed.audit import Event
+from fakekube.front_end.audit import Event
 
 __all__ = ["Calls", "calls_of"]
 

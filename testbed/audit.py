@@ -1,67 +1,25 @@
-"""The requests to a control plane: its audit log, counted.
-
-A watch counts once, when it begins. Any other request counts when it is answered.
-"""
+"""The requests to a control plane, read from its audit log between marks."""
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NewType
+from typing import TYPE_CHECKING, NewType
 
+from fakekube.front_end.audit import Call, Event, read
 from testbed.client import ApiError, Client, eventually
 
 if TYPE_CHECKING:
     from testbed.plane import ControlPlane
 
-__all__ = ["Audit", "Call", "Event", "Mark", "count"]
+__all__ = ["Audit", "Mark"]
 
 Mark = NewType("Mark", int)
 
-WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 PROBE = "testbed-audit-probe"
 BLOCK_BYTES = 1 << 16
-
-
-class Call(NamedTuple):
-    """The key by which calls are counted; `agent` is the user agent up to the first slash."""
-
-    user: str
-    agent: str
-    verb: str
-    resource: str
-
-    @property
-    def is_write(self) -> bool:
-        return self.verb in WRITES
-
-    @property
-    def is_watch(self) -> bool:
-        return self.verb == "watch"
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One call, as the API server saw it. `resource` includes the subresource: `jobs/status`."""
-
-    user: str
-    user_agent: str
-    verb: str
-    resource: str
-    group: str
-    namespace: str
-    name: str
-    code: int
-    received: str
-
-    @property
-    def call(self) -> Call:
-        return Call(self.user, self.user_agent.partition("/")[0], self.verb, self.resource)
 
 
 class Audit:
@@ -97,11 +55,11 @@ class Audit:
 
     def since(self, mark: Mark, until: Mark | None = None) -> Counter[Call]:
         """The number of each call from the mark on."""
-        return count(self.events(mark, until))
+        return Counter(event.call for event in self.events(mark, until))
 
     def events(self, mark: Mark = Mark(0), until: Mark | None = None) -> list[Event]:
-        """The calls in the order in which they were answered (watches: begun)."""
-        return list(_parse(self._lines(mark, until)))
+        """The calls but our own probes, in the order in which they were answered (watches: begun)."""
+        return [event for event in read(self._lines(mark, until)) if event.user_agent != PROBE]
 
     async def _has(self, name: str, mark: Mark) -> bool:
         return any(name.encode() in line for line in self._lines(mark, None))
@@ -114,41 +72,6 @@ class Audit:
             text = log.read() if until is None else log.read(until - mark)
         # The server may be in the middle of the last line.
         return text[: text.rfind(b"\n") + 1].splitlines()
-
-
-def count(events: Iterable[Event]) -> Counter[Call]:
-    """Count events by user, agent, verb and resource."""
-    return Counter(event.call for event in events)
-
-
-def _parse(lines: Iterable[bytes]) -> Iterator[Event]:
-    for line in lines:
-        entry = json.loads(line)
-        if _counts(entry):
-            yield _event(entry)
-
-
-def _counts(entry: dict[str, Any]) -> bool:
-    if "objectRef" not in entry or entry.get("userAgent") == PROBE:
-        return False
-    # A watch has two entries, when it begins and when it ends; all else has one, its answer.
-    return bool((entry["stage"] == "ResponseStarted") == (entry["verb"] == "watch"))
-
-
-def _event(entry: dict[str, Any]) -> Event:
-    target = entry["objectRef"]
-    parts = (target.get("resource", ""), target.get("subresource"))
-    return Event(
-        user=entry["user"].get("username", ""),
-        user_agent=entry.get("userAgent", ""),
-        verb=entry["verb"],
-        resource="/".join(part for part in parts if part),
-        group=target.get("apiGroup", ""),
-        namespace=target.get("namespace", ""),
-        name=target.get("name", ""),
-        code=entry.get("responseStatus", {}).get("code", 0),
-        received=entry.get("requestReceivedTimestamp", ""),
-    )
 
 
 async def _look_for(client: Client, name: str) -> None:

@@ -26,7 +26,7 @@ from benchmarks.timeline import Stage
 from benchmarks.wire import Wire
 from benchmarks.work.core import Result, Setting
 from benchmarks.work.mixed import add_priorities, cpu_of, mixed, reached
-from testbed.audit import WRITES
+from fakekube.front_end.audit import WRITES
 from testbed.bed import Testbed
 
 __all__ = ["Found", "Sizes", "lines", "measure", "needless"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.calls import Calls, calls_of
-from testbed.audit import Event
+from fakekube.front_end.audit import Event
 
 
 def event(verb: str, resource: str = "workloads", *, user: str = "manager", code: int = 200) -> Event:
@@ -13,6 +13,7 @@ def event(verb: str, resource: str = "workloads", *, user: str = "manager", code
         verb=verb,
         resource=resource,
         group="",
+        version="v1",
         namespace="",
         name="",
         code=code,

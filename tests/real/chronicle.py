@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskStatus
 
-from testbed.audit import Event, Mark
+from fakekube.front_end.audit import Event
+from testbed.audit import Mark
 from testbed.client import Client, Kind, eventually
 from testbed.contexts import Unsupported
 from testbed.objects import JOB, WORKLOAD, Object, condition

@@ -18,7 +18,8 @@ import aiohttp
 import anyio
 import pytest
 
-from testbed.audit import Event, Mark
+from fakekube.front_end.audit import Event
+from testbed.audit import Mark
 from testbed.bed import Testbed
 from testbed.client import Client, Kind, eventually
 from testbed.objects import CLUSTER_QUEUE, LOCAL_QUEUE, Object

@@ -18,9 +18,9 @@ import anyio.from_thread
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fakekube.front_end.audit import Event
 from multikueue.telemetry.metrics import KUEUES_MULTIKUEUE
 from testbed import objects
-from testbed.audit import Event
 from testbed.bed import Testbed
 from testbed.client import Kind, eventually
 from testbed.jobs import start_job

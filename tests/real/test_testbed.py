@@ -10,8 +10,8 @@ import aiohttp
 import anyio
 import pytest
 
+from fakekube.front_end.audit import Call
 from testbed import objects, ocm
-from testbed.audit import Call
 from testbed.bed import Testbed, unique
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE, JOBS, NAMESPACES

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from testbed.audit import PROBE, Audit, Call
+from fakekube.front_end.audit import Call
+from testbed.audit import PROBE, Audit
 from testbed.plane import ControlPlane
 
 NOBODY = cast(ControlPlane, None)

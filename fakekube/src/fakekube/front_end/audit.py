@@ -1,11 +1,11 @@
-"""Audit events of one API server: one per resource request, to count, or to log in kube-apiserver's format.
+"""Audit events of one API server: one per resource request, to count, or to write and read in kube-apiserver's format.
 
 A watch is recorded when it begins, any other request when it is answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,9 +16,9 @@ import msgspec
 from fakekube.front_end.attributes import Attributes, attributes
 from fakekube.model.wire import Request
 
-__all__ = ["Call", "Event", "Log", "Record", "event"]
+__all__ = ["WRITES", "Call", "Event", "Log", "Record", "event", "read"]
 
-_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 class Call(NamedTuple):
@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
     @property
     def is_write(self) -> bool:
-        return self.verb in _WRITES
+        return self.verb in WRITES
 
     @property
     def is_watch(self) -> bool:
@@ -135,3 +135,57 @@ class Log:
 
     def close(self) -> None:
         self._file.close()
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+
+
+class _Target(msgspec.Struct, frozen=True, rename="camel"):
+    resource: str = ""
+    subresource: str = ""
+    api_group: str = ""
+    api_version: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    code: int = 0
+
+
+class _Entry(msgspec.Struct, frozen=True, rename="camel"):
+    stage: str
+    verb: str
+    user: _User
+    user_agent: str = ""
+    object_ref: _Target | None = None
+    response_status: _Answer = _Answer()
+    request_received_timestamp: str = ""
+
+
+_entry = msgspec.json.Decoder(_Entry).decode
+
+
+def read(lines: Iterable[bytes]) -> Iterator[Event]:
+    """The events of the lines of a log, ours or kube-apiserver's. Raises msgspec.MsgspecError for a line of another form.
+
+    kube-apiserver writes two lines for a watch, when it begins and when it ends; the second is left out.
+    """
+    for line in lines:
+        entry = _entry(line)
+        target = entry.object_ref
+        if target is None or (entry.stage == "ResponseStarted") != (entry.verb == "watch"):
+            continue
+        yield Event(
+            user=entry.user.username,
+            user_agent=entry.user_agent,
+            verb=entry.verb,
+            resource="/".join(part for part in (target.resource, target.subresource) if part),
+            group=target.api_group,
+            version=target.api_version,
+            namespace=target.namespace,
+            name=target.name,
+            code=entry.response_status.code,
+            received=entry.request_received_timestamp,
+        )
