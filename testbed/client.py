@@ -22,7 +22,7 @@ import aiohttp
 import anyio
 import yaml
 
-from testbed.certificates import Certificate
+from fakekube.front_end.authority import Certificate
 
 __all__ = ["ApiError", "Client", "Kind", "eventually"]
 

@@ -23,8 +23,8 @@ import aiohttp
 import anyio
 import yaml
 
+from fakekube.front_end.authority import Certificate
 from testbed.bed import FOLDER_PREFIX, MANAGER, Testbed
-from testbed.certificates import Certificate
 from testbed.client import Client, Kind
 from testbed.kubeconfig import kubeconfig
 from testbed.objects import MULTIKUEUE_CLUSTER, WORKLOAD, Object, condition

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from testbed.certificates import Certificate
+from fakekube.front_end.authority import Certificate
 
 __all__ = ["dump", "kubeconfig"]
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import aiohttp
 
+from fakekube.front_end.authority import Authority
 from testbed.audit import Audit
-from testbed.certificates import CertificateAuthority, rsa_key
+from testbed.certificates import new_authority, rsa_key
 from testbed.client import ApiError, Client, Kind
 from testbed.kubeconfig import kubeconfig
 from testbed.ports import free_port
@@ -43,13 +44,13 @@ class Identity:
     """Keys shared by all control planes of a testbed: the authority, the key that signs service account tokens, and the
     authority by which API servers prove themselves to aggregated API servers."""
 
-    authority: CertificateAuthority
+    authority: Authority
     service_account_key: bytes
-    front_proxy: CertificateAuthority
+    front_proxy: Authority
 
     @classmethod
     def create(cls) -> Identity:
-        return cls(CertificateAuthority(), rsa_key(), CertificateAuthority())
+        return cls(new_authority(), rsa_key(), new_authority())
 
 
 class ControlPlane:

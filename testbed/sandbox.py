@@ -22,9 +22,9 @@ import anyio
 import anyio.to_thread
 import yaml
 
+from fakekube.front_end.authority import Certificate
 from testbed.audit import Audit
 from testbed.bed import FOLDER_PREFIX, Plan, Testbed
-from testbed.certificates import Certificate
 from testbed.contexts import Unsupported
 from testbed.controllers import GARBAGE, JOBS, NAMESPACES
 from testbed.plane import ControlPlane, Identity

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import trustme
 from aiohttp import web
 
+from fakekube.front_end.authority import Authority
 from tests.contract.server import Object
 
 __all__ = ["Hooks", "Verdict", "patching", "serving"]
@@ -53,10 +53,10 @@ def patching(*operations: Object) -> Verdict:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[Hooks]:
-    authority = trustme.CA()
-    hooks = Hooks(authority.cert_pem.bytes())
+    authority = Authority()
+    hooks = Hooks(authority.pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.issue("server", "127.0.0.1").load_into(context)
     runner = web.ServerRunner(web.Server(hooks.answer, access_log=None), shutdown_timeout=0.01)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
-import trustme
 from aiohttp import web
 
+from fakekube.front_end.authority import Authority
 from multikueue.api.kinds import JOBS
 from multikueue.errors import (
     ClusterUnreachable,
@@ -82,15 +82,15 @@ async def test_a_stream_renews_a_refused_token_too() -> None:
 
 
 # TLS.
-AUTHORITY = trustme.CA()
+AUTHORITY = Authority()
 
 
 @pytest.fixture
 def server_tls() -> ssl.SSLContext:
     """A server called w1.test that asks for a certificate of our authority."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    AUTHORITY.issue_cert("w1.test").configure_cert(context)
-    AUTHORITY.configure_trust(context)
+    AUTHORITY.issue("server", "w1.test").load_into(context)
+    context.load_verify_locations(cadata=AUTHORITY.pem.decode())
     context.verify_mode = ssl.CERT_REQUIRED
     return context
 
@@ -100,19 +100,20 @@ async def tls_server(server_tls: ssl.SSLContext) -> AsyncIterator[str]:
     async def who(request: web.BaseRequest) -> web.StreamResponse:
         assert request.transport is not None
         certificate: Mapping[str, Any] = request.transport.get_extra_info("peercert")
-        return await says(job(certificate["subjectAltName"][0][1]))(request)
+        names = [value for parts in certificate["subject"] for name, value in parts if name == "commonName"]
+        return await says(job(names[0]))(request)
 
     async with serving(who, tls=server_tls) as url:
         yield url
 
 
-def identified(server: str, *, authority: trustme.CA = AUTHORITY, name: str = "w1.test") -> Credentials:
-    ours = AUTHORITY.issue_cert("us@example.com")
+def identified(server: str, *, authority: Authority = AUTHORITY, name: str = "w1.test") -> Credentials:
+    ours = AUTHORITY.issue("us@example.com")
     return Credentials(
         server=server,
-        authority=authority.cert_pem.bytes(),
-        certificate=ours.cert_chain_pems[0].bytes(),
-        key=ours.private_key_pem.bytes(),
+        authority=authority.pem,
+        certificate=ours.certificate,
+        key=ours.key,
         tls_server_name=name,
     )
 
@@ -126,7 +127,7 @@ async def test_a_client_certificate_is_presented_to_a_server_that_is_verified(tl
     "options",
     [
         pytest.param({"name": "other.test"}, id="another name"),
-        pytest.param({"authority": trustme.CA()}, id="another authority"),
+        pytest.param({"authority": Authority()}, id="another authority"),
     ],
 )
 async def test_a_server_that_is_not_who_it_should_be_is_unreachable(tls_server: str, options: Any) -> None:
@@ -136,13 +137,13 @@ async def test_a_server_that_is_not_who_it_should_be_is_unreachable(tls_server: 
 
 
 async def test_a_certificate_of_a_plugin_is_presented(tls_server: str) -> None:
-    ours = AUTHORITY.issue_cert("plugin@example.com")
-    grant = Grant("", ours.cert_chain_pems[0].bytes(), ours.private_key_pem.bytes())
+    ours = AUTHORITY.issue("plugin@example.com")
+    grant = Grant("", ours.certificate, ours.key)
 
     async def plugin() -> Grant:
         return grant
 
-    authority = AUTHORITY.cert_pem.bytes()
+    authority = AUTHORITY.pem
     credentials = Credentials(server=tls_server, authority=authority, tls_server_name="w1.test", token=plugin)
     async with Client.connect(credentials) as client:
         assert (await client.get(JOBS, A)).key.name == "plugin@example.com"

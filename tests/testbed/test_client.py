@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from testbed.certificates import CertificateAuthority
+from fakekube.front_end.authority import Authority
 from testbed.client import Client
 from testbed.objects import JOB, Object
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def silent(tmp_path: Path) -> Iterator[tuple[str, bytes]]:
     """A server that shakes hands and then says nothing, not even good-bye: its URL and its CA."""
-    authority = CertificateAuthority()
+    authority = Authority()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*authority.issue("server", "127.0.0.1").write(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as listener:

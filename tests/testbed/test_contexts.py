@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from fakekube.front_end.authority import Certificate
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from testbed import objects
 from testbed.bed import Testbed
-from testbed.certificates import Certificate
 from testbed.client import Client
 from testbed.contexts import WEBHOOK, WEBHOOKS, Access, ContextBed, InUse, Missing, Unsupported, access, load
 from testbed.kubeconfig import dump

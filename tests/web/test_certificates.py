@@ -6,13 +6,13 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
+from fakekube.front_end.authority import Authority
 from multikueue.errors import ConfigurationError
 from multikueue.web.certificates import LIFETIME, renewed
 from multikueue.web.serving import authority, serving
@@ -162,7 +162,7 @@ def test_serving_takes_the_parts_out() -> None:
 
 def test_an_authority_for_callers_is_read_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "ca.crt"
-    path.write_bytes(trustme.CA().cert_pem.bytes())
+    path.write_bytes(Authority().pem)
     assert authority(path) == path.read_text()
     assert authority(None) == ""
 

@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-import trustme
 import uvloop
 
+from fakekube.front_end.authority import Authority
 from multikueue.web.admission import AdmissionLookups
 from multikueue.web.certificates import renewed
 from multikueue.web.door import HEAD_TIMEOUT, IDLE_TIMEOUT, LARGEST_HEAD
@@ -210,14 +210,14 @@ async def test_who_is_being_answered_keeps_the_place(monkeypatch: pytest.MonkeyP
 
 
 async def test_with_an_authority_for_callers_nobody_else_is_listened_to() -> None:
-    ours, other = trustme.CA(), trustme.CA()
+    ours, other = Authority(), Authority()
     async with server() as listening:
-        bundle = ours.cert_pem.bytes().decode()
+        bundle = ours.pem.decode()
         port = await listening.serve_webhook(HOST, 0, SERVED, client_ca=bundle)
         for authority, status in ((ours, b"200"), (other, b""), (None, b"")):
             context = trusting()
             if authority is not None:
-                authority.issue_cert(common_name="kube-apiserver").configure_cert(context)
+                authority.issue("kube-apiserver").load_into(context)
             with suppress(ssl.SSLError, OSError):
                 async with called(port, context) as wire:
                     assert (await answer(wire, post(len(review_of()), review_of())))[9:12] == status

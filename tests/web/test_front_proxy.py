@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakekube.front_end.authority import Authority
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
 
-CA = trustme.CA().cert_pem.bytes().decode()
+CA = Authority().pem.decode()
 PREFIX = "requestheader-"
 
 

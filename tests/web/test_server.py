@@ -9,8 +9,8 @@ from io import BytesIO
 import aiohttp
 import anyio
 import pytest
-import trustme
 
+from fakekube.front_end.authority import Authority
 from multikueue.errors import ConfigurationError
 from multikueue.web.admission import AdmissionLookups
 from multikueue.web.certificates import renewed
@@ -223,17 +223,17 @@ class Proxy:
     """An API server's front proxy: a CA, and sessions with certificates that it signed."""
 
     def __init__(self) -> None:
-        self.ca = trustme.CA()
+        self.ca = Authority()
 
     @property
     def bundle(self) -> str:
-        return self.ca.cert_pem.bytes().decode()
+        return self.ca.pem.decode()
 
     @asynccontextmanager
     async def session(self, served: Serving, name: str | None = "front-proxy") -> AsyncIterator[aiohttp.ClientSession]:
         context = ssl.create_default_context(cadata=served.bundle.decode())
         if name is not None:
-            self.ca.issue_cert("client.invalid", common_name=name).configure_cert(context)
+            self.ca.issue(name, "client.invalid").load_into(context)
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
             yield session
 

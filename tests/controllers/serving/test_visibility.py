@@ -13,10 +13,10 @@ from typing import Any, cast
 import anyio
 import msgspec
 import pytest
-import trustme
 from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 
+from fakekube.front_end.authority import Authority
 from fakekube.model.wire import Request, Response
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS, SECRETS
 from multikueue.api.meta import ObjectKey, encode
@@ -49,7 +49,7 @@ from tests.quota.builders import Play, wants
 pytestmark = pytest.mark.anyio
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-CA = trustme.CA().cert_pem.bytes().decode()
+CA = Authority().pem.decode()
 PROXY = "front-proxy-client"
 API_SERVICE = ObjectKey("", f"v1beta2.{GROUP}")
 CLUSTER_QUEUE = f"/apis/{GROUP}/v1beta2/clusterqueues/cq/pendingworkloads"

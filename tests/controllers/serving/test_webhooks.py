@@ -12,9 +12,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-import trustme
 from structlog.testing import capture_logs
 
+from fakekube.front_end.authority import Authority
 from multikueue.api import kinds
 from multikueue.api.kinds import MUTATING_WEBHOOKS, SECRETS
 from multikueue.api.meta import ObjectKey
@@ -130,7 +130,7 @@ async def test_a_first_start_makes_all_that_is_needed() -> None:
 async def test_an_api_server_that_does_not_show_who_it_is_is_not_listened_to_where_it_has_to() -> None:
     api = Manager()
     async with serving() as server:
-        await webhook(api, server, client_ca=trustme.CA().cert_pem.bytes().decode()).start()
+        await webhook(api, server, client_ca=Authority().pem.decode()).start()
         with pytest.raises(aiohttp.ClientError):
             await api.can_call()
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import anyio
 import pytest
-import trustme
 
+from fakekube.front_end.authority import Authority
 from multikueue.errors import ClusterUnreachable, ConfigurationError
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.identity import Identity
@@ -103,9 +103,9 @@ async def test_the_same_grant_again_is_no_other_one() -> None:
 
 
 async def test_certificates_of_a_plugin_make_a_context_of_their_own() -> None:
-    authority = trustme.CA()
-    certificates = [authority.issue_cert(f"{name}@example.com") for name in "ab"]
-    grants = [Grant("", c.cert_chain_pems[0].bytes(), c.private_key_pem.bytes(), lifetime=60) for c in certificates]
+    authority = Authority()
+    certificates = [authority.issue(f"{name}@example.com") for name in "ab"]
+    grants = [Grant("", c.certificate, c.key, lifetime=60) for c in certificates]
     source = Source(grants[0], grants[0], grants[1])
     ours = identity(source, "https://h")
     contexts = []

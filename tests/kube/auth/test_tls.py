@@ -6,15 +6,15 @@ import sys
 import weakref
 
 import pytest
-import trustme
 
+from fakekube.front_end.authority import Authority
 from multikueue.errors import ConfigurationError
 from multikueue.kube.auth.tls import shared_tls_context, tls_context
 
-AUTHORITY = trustme.CA()
-PEM = AUTHORITY.cert_pem.bytes()
-OURS = AUTHORITY.issue_cert("us@example.com")
-CERTIFICATE, KEY = b"".join(blob.bytes() for blob in OURS.cert_chain_pems), OURS.private_key_pem.bytes()
+AUTHORITY = Authority()
+PEM = AUTHORITY.pem
+OURS = AUTHORITY.issue("us@example.com")
+CERTIFICATE, KEY = OURS.certificate, OURS.key
 
 
 def test_only_the_given_authority_is_trusted() -> None:
@@ -57,7 +57,7 @@ def test_a_certificate_with_its_key_is_loaded(hidden: bool, monkeypatch: pytest.
         pytest.param({"key": KEY}, "client-certificate is missing", id="a key without certificate"),
         pytest.param({"certificate": CERTIFICATE, "key": b"x"}, "client-certificate and client-key", id="no key"),
         pytest.param(
-            {"certificate": CERTIFICATE, "key": AUTHORITY.issue_cert("b@example.com").private_key_pem.bytes()},
+            {"certificate": CERTIFICATE, "key": AUTHORITY.issue("b@example.com").key},
             "client-certificate and client-key",
             id="the key of another certificate",
         ),

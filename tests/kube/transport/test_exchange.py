@@ -16,10 +16,10 @@ import anyio
 import pytest
 from yarl import URL
 
+from fakekube.front_end.authority import Authority
 from multikueue.kube.transport.connector import MOST_UNASKED
 from multikueue.kube.transport.exchange import _free_write_buffer
 from multikueue.kube.transport.session import NOT_SENT, Session, open_session
-from testbed.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.anyio
 
@@ -237,7 +237,7 @@ async def test_a_closed_session_sends_nothing() -> None:
 
 def handshaken(tmp_path: Path) -> tuple[ssl.SSLObject, ssl.SSLObject, Callable[[], None], ssl.MemoryBIO]:
     """Client and server, a function that delivers what they have sent, and what the client has sent."""
-    authority = CertificateAuthority()
+    authority = Authority()
     crt, key = authority.issue("server", "localhost").write(tmp_path)
     there = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     there.load_cert_chain(crt, key)

@@ -6,6 +6,7 @@ import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import ip_address
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from cryptography import x509
@@ -42,6 +43,14 @@ class Certificate:
             file.write(self.certificate + self.key)
             file.flush()
             context.load_cert_chain(file.name)
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        """Write `tls.crt` and `tls.key`, the names Kubernetes programs look for."""
+        folder.mkdir(parents=True, exist_ok=True)
+        certificate, key = folder / "tls.crt", folder / "tls.key"
+        certificate.write_bytes(self.certificate)
+        key.write_bytes(self.key)
+        return certificate, key
 
 
 class Authority:
@@ -103,7 +112,7 @@ class Authority:
 
 
 def _pem(key: _Key) -> bytes:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 def _key(given: Certificate) -> _Key:
