@@ -101,9 +101,9 @@ test-real: testbed ## The tests on real API servers and Kueue workers (KUEUE=0.1
 tutorials: testbed ## Write the outputs in docs/tutorial-*.md anew, by running their commands
 	@MULTIKUEUE_TEST_WRITES_TUTORIALS=1 $(REAL)/test_tutorials.py
 
-.PHONY: demo-real
-demo-real: testbed ## A manager and three real Kueue workers on this machine, with jobs
-	@$(BIN)/python -m testbed demo
+.PHONY: clusters
+clusters: testbed ## A manager cluster and three real Kueue workers on this machine until Ctrl-C (ARGS="..." for options)
+	@$(BIN)/python -m testbed up $(ARGS)
 
 .PHONY: hostile
 hostile: testbed ## Hostile objects and answers beside innocent jobs, and what became of each (ARGS="..." for options)

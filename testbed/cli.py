@@ -10,7 +10,7 @@ from typing import Annotated, TypeGuard
 import anyio
 import typer
 
-from testbed import demo, programs
+from testbed import programs
 from testbed.bed import Testbed
 from testbed.chaos import play as chaos
 from testbed.chaos.report import into_docs
@@ -27,12 +27,6 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Real control
 def install() -> None:
     """Build the programs: 7 to 23 minutes the first time, nothing afterwards. Needs Go."""
     programs.install(typer.echo)
-
-
-@app.command("demo")
-def show(jobs: Annotated[int, typer.Option(min=1, help="How many jobs; each worker has room for one.")] = 3) -> None:
-    """A manager and three Kueue workers, some jobs, and the story of each. Ends by itself and leaves nothing."""
-    anyio.run(demo.run, jobs, demo.teller())
 
 
 @app.command("hostile")
@@ -110,7 +104,7 @@ async def _interrupted() -> None:
 
 
 def main() -> None:
-    """Run a command; errors that a user can mend have no traceback."""
+    """Run a command; errors that a user can fix have no traceback."""
     try:
         app()
     except* (programs.NotInstalledError, ProgramError) as problems:
