@@ -23,13 +23,13 @@ from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
-from multikueue.testing import NOW, cluster_queue, flavor, job, local_queue, namespace, workload
-from multikueue.testing.workloads import WorkloadBuilder
 from multikueue.workload.case import Case
 from multikueue.workload.decide import decide
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import LoadedStrategy, NominationResult, call_strategy
+from tests.builders import NOW, cluster_queue, flavor, job, local_queue, namespace, workload
+from tests.builders.workloads import WorkloadBuilder
 
 __all__ = ["Result", "measure_all"]
 

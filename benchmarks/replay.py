@@ -19,8 +19,8 @@ import msgspec
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, QUOTA_RESERVED, REQUEUED, Admission, Workload
 from multikueue.api.meta import Condition, ObjectKey, with_condition
 from multikueue.quota.engine import Engine
-from multikueue.testing import NOW, cluster_queue, flavor, local_queue, namespace, workload
-from multikueue.testing.queues import limits
+from tests.builders import NOW, cluster_queue, flavor, local_queue, namespace, workload
+from tests.builders.queues import limits
 
 __all__ = ["BASELINE", "LARGE", "SIZES", "Class", "Outcome", "Scenario", "crowded", "replay"]
 

@@ -27,8 +27,8 @@ from multikueue.kube.decode import list_of
 from multikueue.manager.process import settle_memory
 from multikueue.quota.engine import Engine
 from multikueue.store.store import Store
-from multikueue.testing import NOW, admission_check, cluster_queue, flavor, local_queue, namespace
 from testbed import objects
+from tests.builders import NOW, admission_check, cluster_queue, flavor, local_queue, namespace
 
 __all__ = ["Held", "State", "measure"]
 

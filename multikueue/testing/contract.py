@@ -12,8 +12,7 @@ from typing import Any
 
 from multikueue.errors import StrategyError
 from multikueue.strategy import Nomination, Strategy
-from multikueue.testing.fleets import FleetBuilder, StrategyWorkloadBuilder, fleet, strategy_workload
-from multikueue.testing.objects import NOW
+from multikueue.testing.fleets import NOW, FleetBuilder, StrategyWorkloadBuilder, fleet, strategy_workload
 from multikueue.workload.strategy_call import NominationRequest, call_strategy
 
 

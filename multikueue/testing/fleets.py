@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from multikueue.api.values.quantity import amount, parse
 from multikueue.strategy import Fleet, Placement, Worker
 from multikueue.strategy import Workload as StrategyWorkload
-from multikueue.testing.objects import NOW, Quantity, resources_of
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+"""The default of all times."""
+
+Quantity = str | int | float
+"""A Kubernetes quantity: `2`, `"500m"`, `"4Gi"`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class StrategyWorkloadBuilder:
 
     def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
         """Adds requests of all pods together."""
-        amounts = {name: amount(name, parse(each)) for name, each in resources_of(resources, more).items()}
+        amounts = {name: amount(name, parse(each)) for name, each in {**(resources or {}), **more}.items()}
         return self._with(requests={**self.value.requests, **amounts})
 
     def labels(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:

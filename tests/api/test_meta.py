@@ -23,7 +23,7 @@ from multikueue.api.meta import (
     with_condition,
     without_condition,
 )
-from multikueue.testing import NOW, workload
+from tests.builders import NOW, workload
 
 LATER = NOW + timedelta(seconds=5, milliseconds=700)
 

@@ -22,7 +22,10 @@ from multikueue.store.caches.cache import Cache
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.store.views import Views
-from multikueue.testing import (
+from multikueue.workload.decide import decide
+from multikueue.workload.decision_rules import DecisionRules
+from tests.border.hostile import ANYTHING, hostile, tree_of
+from tests.builders import (
     NOW,
     admission_check,
     cluster_queue,
@@ -37,9 +40,6 @@ from multikueue.testing import (
     workload,
     workload_priority_class,
 )
-from multikueue.workload.decide import decide
-from multikueue.workload.decision_rules import DecisionRules
-from tests.border.hostile import ANYTHING, hostile, tree_of
 
 INNOCENT, GOING = ObjectKey("default", "innocent"), ObjectKey("default", "going")
 Place = Callable[[Store], Cache[Any]]

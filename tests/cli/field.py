@@ -19,10 +19,10 @@ from anyio.abc import TaskGroup
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, SECRETS
 from multikueue.api.kueue.workload import PREBUILT_LABEL, Workload
 from multikueue.cli import main
-from multikueue.testing import WorkloadBuilder, multikueue_cluster, secret, workload
 from multikueue_simulator.serving.serve import MANAGER, Plan, Sandbox
 from testbed.client import ApiError, Client, eventually
 from testbed.objects import JOB, WORKLOAD
+from tests.builders import WorkloadBuilder, multikueue_cluster, secret, workload
 from tests.cli.conftest import Result
 
 Tree = dict[str, Any]

@@ -28,7 +28,7 @@ from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache
 from multikueue.store.queues import Key, Queue
 from multikueue.store.store import Store
-from multikueue.testing import (
+from tests.builders import (
     NOW,
     admission_check,
     cluster_queue,

@@ -13,11 +13,11 @@ from multikueue.dispatch.copies.actions import PatchJob, PatchWorkload
 from multikueue.dispatch.remote import Remote
 from multikueue.dispatch.slices import Slice, scale_down_patch
 from multikueue.testing import NOW
-from multikueue.testing.workloads import WorkloadBuilder, pod_set
 from multikueue.workload.case import Case
 from multikueue.workload.decide import decide
 from multikueue.workload.handlers.evicting import is_holding
 from multikueue.workload.phases import Phase
+from tests.builders.workloads import WorkloadBuilder, pod_set
 from tests.workload.builders import (
     EARLIER,
     admitted_copy,

@@ -12,7 +12,7 @@ from multikueue.api.kueue.workload import Workload, WorkloadSpec
 from multikueue.api.meta import Object, decoder, encode
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
-from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, job
+from tests.builders import NOW, JobBuilder, WorkloadBuilder, job
 
 J = TypeVar("J", bound=AnyJob)
 S = TypeVar("S", bound=Object)

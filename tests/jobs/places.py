@@ -10,7 +10,7 @@ from fakekube.server.patching.patches import merge_patch
 from multikueue.api.kueue.queues import ResourceFlavor
 from multikueue.api.kueue.workload import Admission, AdmissionCheckState, PodSetAssignment, Workload, workload_spec
 from multikueue.api.meta import encode
-from multikueue.testing import WorkloadBuilder, flavor
+from tests.builders import WorkloadBuilder, flavor
 from tests.jobs.builders import become, plain
 
 Tree = dict[str, Any]

@@ -12,7 +12,7 @@ from multikueue.quota.engine import Engine
 from multikueue.quota.requests.devices import DeviceRules
 from multikueue.quota.workload.reasons import Reasons
 from multikueue.settings import Quota
-from multikueue.testing import NOW, cluster_queue, flavor, local_queue, namespace, workload
+from tests.builders import NOW, cluster_queue, flavor, local_queue, namespace, workload
 
 
 def requests_counted(engine: Engine, **asked: Any) -> Mapping[str, int]:

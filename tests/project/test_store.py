@@ -34,7 +34,7 @@ OWNED = {
 
 ROOM = ROOT / "multikueue" / "store"
 
-ELSEWHERE = ("multikueue/testing/", "tests/real/")
+ELSEWHERE = ("tests/builders/", "tests/real/")
 """There, a worker is a cluster of another kind."""
 
 FILES = [

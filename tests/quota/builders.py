@@ -17,10 +17,10 @@ from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.requests.amounts import demand
 from multikueue.quota.workload.ordering import queue_rank
-from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, namespace, workload
 from multikueue.workload.case import Case
 from multikueue.workload.life import rules
 from multikueue.workload.life.rules import Step
+from tests.builders import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, namespace, workload
 
 SECOND = timedelta(seconds=1)
 

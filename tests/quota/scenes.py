@@ -15,7 +15,7 @@ from multikueue.quota.cache.tree import FlavorResource, Forest, Member, Node, fa
 from multikueue.quota.preemption.candidates import PreemptionRequest
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.preemption.preemption import PreemptionRules, find_targets
-from multikueue.testing import NOW, ClusterQueueBuilder, CohortBuilder, flavor
+from tests.builders import NOW, ClusterQueueBuilder, CohortBuilder, flavor
 from tests.quota.builders import key_of
 
 FLAVORS = {name: flavor(name).build() for name in ("default", "spot", "alpha", "beta")}

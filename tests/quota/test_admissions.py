@@ -11,7 +11,7 @@ from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, Limit
 from multikueue.api.meta import ObjectMeta
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
-from multikueue.testing import (
+from tests.builders import (
     ClusterQueueBuilder,
     CohortBuilder,
     WorkloadBuilder,

@@ -16,7 +16,7 @@ from multikueue.api.meta import decoder, encode
 from multikueue.api.values import quantity
 from multikueue.quota.engine import Engine
 from multikueue.quota.requests.amounts import Accounting, Transformation
-from multikueue.testing import WorkloadBuilder, pod_set, workload
+from tests.builders import WorkloadBuilder, pod_set, workload
 from tests.quota.builders import Play, key_of, wants
 
 RESOURCES = ("cpu", "memory", "pods", "gpu", "hugepages-2Mi", "credits")

@@ -8,7 +8,7 @@ from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, Limit
 from multikueue.api.kueue.workload import PODS_READY, QUOTA_RESERVED
 from multikueue.api.meta import Condition, ObjectMeta
 from multikueue.quota.engine import Engine
-from multikueue.testing import cluster_queue, flavor, local_queue, workload
+from tests.builders import cluster_queue, flavor, local_queue, workload
 from tests.quota.builders import Play, key_of, wants
 
 

@@ -11,7 +11,7 @@ from multikueue.api.kueue.queues import BorrowWithinCohort
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.queueing.pending_workload import Reason
 from multikueue.quota.scheduler.cycle import Decision, Refuse, Reserve, run
-from multikueue.testing import ClusterQueueBuilder, CohortBuilder, WorkloadBuilder, cluster_queue, cohort, limits
+from tests.builders import ClusterQueueBuilder, CohortBuilder, WorkloadBuilder, cluster_queue, cohort, limits
 from tests.quota.builders import wants
 from tests.quota.scenes import Held, Scene, held, needs, units
 from tests.quota.scheduler.test_cycle import head

@@ -16,16 +16,7 @@ from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION, WAITING
 from multikueue.api.meta import Condition
 from multikueue.quota.engine import Engine
 from multikueue.quota.visibility.explain import explain
-from multikueue.testing import (
-    NOW,
-    admission_check,
-    cluster_queue,
-    cohort,
-    flavor,
-    local_queue,
-    namespace,
-    workload,
-)
+from tests.builders import NOW, admission_check, cluster_queue, cohort, flavor, local_queue, namespace, workload
 from tests.quota.builders import SECOND, Play, key_of, two_queues, wants
 
 # --- waking ----------------------------------------------------------------------------------------------------------

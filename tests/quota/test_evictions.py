@@ -22,7 +22,7 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
-from multikueue.testing import (
+from tests.builders import (
     NOW,
     ClusterQueueBuilder,
     WorkloadBuilder,

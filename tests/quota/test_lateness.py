@@ -9,10 +9,10 @@ import msgspec
 
 from multikueue.api.kueue.workload import PODS_READY, EvictionCount, SchedulingStats, Workload, WorkloadStatus
 from multikueue.api.meta import find_condition
-from multikueue.testing import WorkloadBuilder, cluster_queue, local_queue, workload
 from multikueue.workload.case import Case
 from multikueue.workload.decision_rules import RequeueBackoff, WaitForPodsReady
 from multikueue.workload.life.rules import Step
+from tests.builders import WorkloadBuilder, cluster_queue, local_queue, workload
 from tests.quota.builders import SECOND, after, facts_of, step
 
 PATIENCE = WaitForPodsReady(timeout=300 * SECOND, recovery_timeout=3 * SECOND)

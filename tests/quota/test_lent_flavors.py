@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.quota.engine import Engine
-from multikueue.testing import cluster_queue, cohort, flavor, limits, local_queue
+from tests.builders import cluster_queue, cohort, flavor, limits, local_queue
 from tests.quota.builders import Play, key_of, wants
 
 

@@ -16,7 +16,7 @@ from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
-from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, limits, local_queue, namespace, workload
+from tests.builders import NOW, WorkloadBuilder, cluster_queue, flavor, limits, local_queue, namespace, workload
 from tests.quota.builders import key_of, wants
 from tests.quota.obvious import Obvious
 

@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
-from multikueue.testing import (
+from tests.builders import (
     ClusterQueueBuilder,
     CohortBuilder,
     cluster_queue,

@@ -18,10 +18,10 @@ from multikueue.api.kueue.workload import workload_spec
 from multikueue.api.meta import decoder, encode
 from multikueue.quota.requests.amounts import PodRules, demand
 from multikueue.quota.requests.limits import Limits, combined
-from multikueue.testing import pod_set, workload
 from testbed.bed import Testbed
 from testbed.client import ApiError, Client, eventually
 from testbed.objects import Object
+from tests.builders import pod_set, workload
 from tests.real.skipping import needs_programs
 
 pytestmark = [

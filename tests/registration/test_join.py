@@ -29,7 +29,7 @@ from multikueue.registration.plan import (
 )
 from multikueue.store.references import CLUSTER_UID_ANNOTATION, OTHER_THAN_ANNOTATION
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
-from multikueue.testing import workload
+from tests.builders import workload
 from tests.cli.cluster import Cluster
 from tests.registration.builders import ENDPOINT, World
 

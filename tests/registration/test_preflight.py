@@ -11,7 +11,7 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.errors import Unauthorized
 from multikueue.registration.plan import RIGHTS
 from multikueue.registration.preflight import Routes, missing_rights, preflight
-from multikueue.testing import admission_check, cluster_queue, local_queue, multikueue_config
+from tests.builders import admission_check, cluster_queue, local_queue, multikueue_config
 from tests.cli.cluster import SERVED, Cluster, Fake
 
 MAIN = ObjectKey("team-a", "main")

@@ -9,7 +9,9 @@ from multikueue.store.queues import Key, Queue
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.store.workers.worker import WorkerView
-from multikueue.testing import (
+from multikueue.workload.case import Case
+from multikueue.workload.decision_rules import DecisionRules
+from tests.builders import (
     NOW,
     admission_check,
     cluster_queue,
@@ -19,9 +21,7 @@ from multikueue.testing import (
     multikueue_config,
     workload,
 )
-from multikueue.testing.workloads import WorkloadBuilder
-from multikueue.workload.case import Case
-from multikueue.workload.decision_rules import DecisionRules
+from tests.builders.workloads import WorkloadBuilder
 
 KEY = ObjectKey("default", "wl")
 

@@ -8,8 +8,8 @@ from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.copies.plan import Absent, Alone, Copied, Desired, Plan, Ungated
 from multikueue.store.caches.cache import Cache
 from multikueue.store.plans import Plans
-from multikueue.testing import NOW, workload
-from multikueue.testing.workloads import WorkloadBuilder
+from tests.builders import NOW, workload
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import ATTEMPT, admitted_copy, copy, pending, reserved
 
 KEY = pending().build().key

@@ -12,7 +12,7 @@ from multikueue.api.multikueue.clusters import (
     MultiKueueClusterSpec,
 )
 from multikueue.store.references import CLUSTERS_ANNOTATION, clusters_of, file_of, source_of
-from multikueue.testing import multikueue_cluster, multikueue_config
+from tests.builders import multikueue_cluster, multikueue_config
 
 
 def test_more_clusters_than_a_configuration_may_hold_come_from_its_annotation() -> None:

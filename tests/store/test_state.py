@@ -13,13 +13,8 @@ from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import ByName
 from multikueue.store.store import Store
-from multikueue.testing import (
-    NOW,
-    admission_check,
-    flavor,
-    job,
-)
-from multikueue.testing.workloads import WorkloadBuilder
+from tests.builders import NOW, admission_check, flavor, job
+from tests.builders.workloads import WorkloadBuilder
 from tests.jobs import places
 from tests.jobs.builders import workload_of
 from tests.store.known import KEY, Noted, case_in, local, stored

@@ -36,7 +36,8 @@ from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.store.workers.worker import WorkerView
-from multikueue.testing import (
+from multikueue.workload.decision_rules import DecisionRules
+from tests.builders import (
     NOW,
     admission_check,
     cluster_queue,
@@ -50,8 +51,7 @@ from multikueue.testing import (
     secret,
     workload,
 )
-from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
-from multikueue.workload.decision_rules import DecisionRules
+from tests.builders.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.builders import with_status
 from tests.jobs.kinds.pods.builders import member
 from tests.quota.builders import claim_template, claiming, device_class, devices

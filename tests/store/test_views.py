@@ -15,9 +15,9 @@ from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.store.views import Views
-from multikueue.testing import NOW, job, multikueue_cluster, multikueue_config, workload
 from multikueue.workload.case import MAX_NOMINATED
 from multikueue.workload.decision_rules import DecisionRules
+from tests.builders import NOW, job, multikueue_cluster, multikueue_config, workload
 from tests.store.known import KEY, case_in, local, not_seen_yet, stored
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.visibility.explain import Ending, Explanation
-from multikueue.testing import NOW, workload
 from multikueue.web.visibility import (
     ELSEWHERE,
     EXPLANATIONS,
@@ -29,6 +28,7 @@ from multikueue.web.visibility import (
     relatives,
     status,
 )
+from tests.builders import NOW, workload
 from tests.quota.builders import waiting_of
 
 BASE = f"/apis/{GROUP}/v1beta2"

@@ -21,8 +21,6 @@ from multikueue.strategy import Fleet as ShownFleet
 from multikueue.strategy import Nomination
 from multikueue.strategy import Worker as ShownWorker
 from multikueue.strategy import Workload as StrategyWorkload
-from multikueue.testing import NOW, job, workload
-from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
 from multikueue.workload.case import Case, Fleet
 from multikueue.workload.decide import decide, plan
 from multikueue.workload.decision_rules import DecisionRules
@@ -30,6 +28,8 @@ from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.phases import Phase, phase_of
 from multikueue.workload.strategy_call import LoadedStrategy, NominationResult, again_at, call_strategy
+from tests.builders import NOW, job, workload
+from tests.builders.workloads import JobBuilder, WorkloadBuilder
 
 EARLIER = "2025-12-31T00:00:00Z"
 RESERVED = NOW - timedelta(minutes=1)

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.testing import job
 from multikueue.workload.copy_retention import COPY_RETENTION, copy_retention, copy_retention_problem
 from multikueue.workload.decision_rules import DecisionRules
+from tests.builders import job
 from tests.workload.builders import won
 
 HOURS = DecisionRules(copies=timedelta(hours=2), copies_at_most=timedelta(hours=12))

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.dispatch.remote import Remote
 from multikueue.testing import NOW
-from multikueue.testing.workloads import WorkloadBuilder
 from multikueue.workload.decide import decide
 from multikueue.workload.phases import Phase
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     ATTEMPT,
     BOTH,

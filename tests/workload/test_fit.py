@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from multikueue.api.kueue.workload import FITS_NO_WORKER, Workload
 from multikueue.api.meta import find_condition
 from multikueue.dispatch.remote import Reach, Remote
-from multikueue.testing import NOW, pod_set
-from multikueue.testing.workloads import WorkloadBuilder
 from multikueue.workload import fit
 from multikueue.workload.decide import decide
 from multikueue.workload.phases import Phase
+from tests.builders import NOW, pod_set
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     EARLIER,
     admitted_copy,

@@ -11,10 +11,10 @@ import pytest
 from multikueue.api.kueue.workload import NOMINATED, WorkloadStatus
 from multikueue.dispatch.remote import Reach, Remote
 from multikueue.strategy import Fleet, Nomination, Workload
-from multikueue.testing.workloads import WorkloadBuilder
 from multikueue.workload.decide import nominate
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.strategy_call import LoadedStrategy
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import BOTH, EVERYWHERE, away, case_of, pending, reserved, with_nomination, won, worker
 
 

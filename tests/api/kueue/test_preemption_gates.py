@@ -7,7 +7,7 @@ import msgspec
 from multikueue.api.kueue.preemption_gates import opened_at, states
 from multikueue.api.kueue.workload import WorkloadStatus
 from multikueue.api.meta import encode
-from multikueue.testing import NOW, workload
+from tests.builders import NOW, workload
 
 
 def test_a_gate_without_a_state_is_closed() -> None:

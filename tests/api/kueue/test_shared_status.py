@@ -10,8 +10,8 @@ import pytest
 from multikueue.api.kueue.shared_status import OUR_CONDITIONS, SHARED_CONDITIONS, applied, our_part, shared_part
 from multikueue.api.kueue.workload import PodSetRequest, RequeueState, Workload, WorkloadStatus
 from multikueue.api.meta import Condition, decoder, encode
-from multikueue.testing import NOW, workload
-from multikueue.testing.workloads import WorkloadBuilder
+from tests.builders import NOW, workload
+from tests.builders.workloads import WorkloadBuilder
 
 
 def reserved() -> WorkloadBuilder:

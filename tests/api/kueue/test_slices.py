@@ -14,7 +14,7 @@ from multikueue.api.kueue.workload import (
     SLICE_REPLACED,
     SUCCEEDED,
 )
-from multikueue.testing import workload
+from tests.builders import workload
 
 ELASTIC = {ELASTIC_ANNOTATION: "true"}
 

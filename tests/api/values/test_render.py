@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multikueue.api.kueue.workload import RequeueState, WorkloadStatus
 from multikueue.api.values.render import difference, status_patch
-from multikueue.testing import NOW, workload
+from tests.builders import NOW, workload
 
 
 def test_no_change_is_no_patch() -> None:

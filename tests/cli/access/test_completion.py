@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
-from multikueue.testing import cluster_queue, local_queue, multikueue_cluster, workload
+from tests.builders import cluster_queue, local_queue, multikueue_cluster, workload
 from tests.cli.conftest import Run, World
 
 

@@ -5,7 +5,7 @@ import pytest
 from multikueue.api.kinds import WORKLOADS
 from multikueue.cli.access import connection
 from multikueue.cli.access.connection import fetch, now, run_async
-from multikueue.testing import workload
+from tests.builders import workload
 from tests.cli.cluster import Cluster, Fake
 from tests.cli.conftest import Run, World
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, WORKLOADS
-from multikueue.testing import cluster_queue, job, workload
 from tests.border.hostile import tree_of
+from tests.builders import cluster_queue, job, workload
 from tests.cli.conftest import Run, World
 
 COMMAND = ("objects", "unreadable")

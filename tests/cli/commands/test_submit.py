@@ -24,7 +24,7 @@ from multikueue.api.kinds import (
     WORKLOADS,
 )
 from multikueue.cli.terminal.output import CLEAR_LINE
-from multikueue.testing import (
+from tests.builders import (
     admission_check,
     cluster_queue,
     flavor,

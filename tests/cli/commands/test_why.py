@@ -10,7 +10,7 @@ import yaml
 
 from fakekube.model.wire import Refused
 from multikueue.api import kinds
-from multikueue.testing import cluster_queue, flavor, local_queue, namespace, pod_set, workload
+from tests.builders import cluster_queue, flavor, local_queue, namespace, pod_set, workload
 from tests.cli.conftest import Run, World
 from tests.cluster import Fault
 from tests.quota.builders import claim_template, claiming, devices

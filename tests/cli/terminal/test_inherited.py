@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.testing import workload
+from tests.builders import workload
 from tests.cli.conftest import Run, World
 
 

@@ -13,7 +13,7 @@ from multikueue.api.meta import encode
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload import activation
 from multikueue.errors import Forbidden
-from multikueue.testing import NOW, WorkloadBuilder, workload
+from tests.builders import NOW, WorkloadBuilder, workload
 from tests.cluster import Cluster
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ import pytest
 
 from multikueue.api.kueue.workload import UNDISPATCHABLE_ANNOTATION
 from multikueue.cli.workload import description
-from multikueue.testing import NOW, workload
-from multikueue.testing.workloads import WorkloadBuilder
+from tests.builders import NOW, workload
+from tests.builders.workloads import WorkloadBuilder
 
 WL = workload("wl", namespace="team-a").queue("main").priority(7, workload_class="high").request(cpu=2)
 RESERVED = WL.reserved("cq").check("mk", "Pending", message="")

@@ -5,7 +5,7 @@ import pytest
 from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, REPLACES_ANNOTATION, SLICE_REPLACED
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload.lookup import Pair, pick
-from multikueue.testing import WorkloadBuilder, workload
+from tests.builders import WorkloadBuilder, workload
 
 
 def of(kind: str, name: str, *, api_version: str = "batch/v1", own: str = "") -> WorkloadBuilder:

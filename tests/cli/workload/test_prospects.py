@@ -12,9 +12,9 @@ from multikueue.api import kinds
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.workload import FITS_NO_WORKER, Workload
 from multikueue.cli.workload.prospects import sentence
-from multikueue.testing import NOW, cluster_queue, local_queue, workload
-from multikueue.testing.workloads import WorkloadBuilder
 from multikueue.workload.nomination.prospects import Prospect, State
+from tests.builders import NOW, cluster_queue, local_queue, workload
+from tests.builders.workloads import WorkloadBuilder
 from tests.cli.cluster import ADMIN_TOKEN
 from tests.cli.conftest import Run, World
 

@@ -9,7 +9,7 @@ import pytest
 from multikueue.cli.workload.quota import demand_by, excess, in_words, requested
 from multikueue.quota.visibility.differences import PodPolicies
 from multikueue.quota.visibility.explain import Explanation, Shortage
-from multikueue.testing import ClusterQueueBuilder, cluster_queue, limits, pod_set, workload
+from tests.builders import ClusterQueueBuilder, cluster_queue, limits, pod_set, workload
 
 
 def lack(*, problem: str = "", flavor: str = "default") -> Shortage:

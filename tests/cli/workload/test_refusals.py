@@ -7,7 +7,7 @@ import json
 import pytest
 
 from multikueue.api.kinds import EVENTS, JOBS, WORKLOADS
-from multikueue.testing import job, workload
+from tests.builders import job, workload
 from tests.cli.conftest import Run, World
 
 FIRST = "the Workload of the job cannot be made: 403 Forbidden: exceeded quota"

@@ -10,7 +10,7 @@ from multikueue.api.kinds import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
 from multikueue.api.kueue.workload import UNDISPATCHABLE_ANNOTATION, Workload, workload_spec
 from multikueue.api.meta import decoder, encode
 from multikueue.cli.workload.repairs import REPAIRS, repair
-from multikueue.testing import WorkloadBuilder, cluster_queue, job, local_queue, workload
+from tests.builders import WorkloadBuilder, cluster_queue, job, local_queue, workload
 from tests.cli.conftest import Run, World
 
 

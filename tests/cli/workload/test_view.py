@@ -20,7 +20,7 @@ from multikueue.cli.workload import view
 from multikueue.cli.workload.view import WorkloadView
 from multikueue.errors import ApiError, ServerError
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.testing import workload
+from tests.builders import workload
 from tests.cli.conftest import Result, Run, World
 
 BASE = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/a/workloads/job-train"

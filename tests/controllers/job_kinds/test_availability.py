@@ -24,7 +24,7 @@ from multikueue.quota.engine import Engine
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.store.views import Views
-from multikueue.testing import NOW, job, workload
+from tests.builders import NOW, job, workload
 from tests.cluster import Cluster
 from tests.controllers.table import table
 from tests.jobs.gadgets import GADGETS, WITH_GADGETS, gadget

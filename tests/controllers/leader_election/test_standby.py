@@ -12,7 +12,7 @@ from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.quota.engine import Engine
 from multikueue.runtime import WorkQueue
 from multikueue.store.store import Store
-from multikueue.testing import NOW, job, workload
+from tests.builders import NOW, job, workload
 from tests.store.known import stored
 
 pytestmark = pytest.mark.anyio

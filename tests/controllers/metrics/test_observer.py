@@ -21,7 +21,7 @@ from multikueue.quota.engine import Engine
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import LabelledInstrument, Metrics
-from multikueue.testing import NOW, workload
+from tests.builders import NOW, workload
 from tests.controllers.table import NAMESPACE, Table, table
 
 JOB = ObjectKey(NAMESPACE, "job")

@@ -9,7 +9,7 @@ import pytest
 
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.unadmitted import Unadmitted, count
-from multikueue.testing import WorkloadBuilder, workload
+from tests.builders import WorkloadBuilder, workload
 
 NEW = workload("w").queue("lq")
 TABLE = {

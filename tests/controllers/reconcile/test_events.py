@@ -15,7 +15,7 @@ from multikueue.api.kind import Kind
 from multikueue.controllers.reconcile.events import AT_MOST, REMEMBERED, SILENCE, Recorder
 from multikueue.errors import Forbidden
 from multikueue.kube.decode import stub_of
-from multikueue.testing import NOW, workload
+from tests.builders import NOW, workload
 from tests.cluster import Cluster
 
 pytestmark = pytest.mark.anyio

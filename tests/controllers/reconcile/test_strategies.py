@@ -26,7 +26,7 @@ from multikueue.quota.engine import Engine
 from multikueue.settings import Dispatch, InForce, Loaded, Settings, StrategyChoice
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
-from multikueue.testing import NOW, admission_check, workload
+from tests.builders import NOW, admission_check, workload
 from tests.controllers.table import CHECK, NAMESPACE, Table, table
 from tests.strategies.distributions import BLOCKER, HEADER, LAST_ONLY, distribution
 

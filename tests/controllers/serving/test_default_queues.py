@@ -11,7 +11,7 @@ import pytest
 from multikueue.api.kueue.queues import LocalQueue
 from multikueue.controllers.serving.default_queues import DefaultQueues
 from multikueue.store.caches.cache import Cache
-from multikueue.testing import NOW, local_queue
+from tests.builders import NOW, local_queue
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ from multikueue.api.kueue.workload import PREBUILT_LABEL, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.store.workers.worker import WorkerView
-from multikueue.testing import workload
 from multikueue.web.server import Write
 from multikueue.web.visibility import Look, PodLog
+from tests.builders import workload
 from tests.cluster import Cluster
 
 Tree = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.copies.plan import Copied, Plan
 from multikueue.testing import NOW
-from multikueue.testing.workloads import WorkloadBuilder
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import ATTEMPT, EARLIER, admitted_copy, copy, reserved
 
 LOCAL = reserved().uid("u").version(7).build()

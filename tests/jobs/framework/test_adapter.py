@@ -9,7 +9,7 @@ from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.framework.adapter import Adapter, is_local
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
-from multikueue.testing import job, workload
+from tests.builders import job, workload
 from tests.jobs.builders import ours
 from tests.jobs.kinds.pods.builders import pod
 

@@ -8,7 +8,7 @@ from multikueue.api.kubernetes.builtins import PriorityClass
 from multikueue.api.kueue.workload import PriorityClassRef
 from multikueue.api.meta import ObjectMeta
 from multikueue.jobs.framework.priority import Priority, is_workload_class, resolve, workload_class_ref
-from multikueue.testing import workload_priority_class
+from tests.builders import workload_priority_class
 
 
 def pod_class(name: str, value: int, *, default: bool = False) -> PriorityClass:

@@ -14,7 +14,7 @@ from multikueue.jobs.framework.workloads import (
     topology_request,
     workload_name,
 )
-from multikueue.testing import job as made
+from tests.builders import job as made
 
 
 @pytest.mark.parametrize(

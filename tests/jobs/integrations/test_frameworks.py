@@ -11,7 +11,7 @@ from multikueue.jobs.integrations.declarations import DECLARATIONS
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, FRAMEWORKS, TEMPLATES, Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
-from multikueue.testing import job, workload
+from tests.builders import job, workload
 from tests.jobs.all_kinds import body
 
 Tree = dict[str, Any]

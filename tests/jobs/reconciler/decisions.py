@@ -29,7 +29,7 @@ from multikueue.jobs.framework.actions import (
 )
 from multikueue.jobs.framework.priority import Priority, workload_class_ref
 from multikueue.jobs.reconciler.decide import JobView, decide
-from multikueue.testing import NOW, JobBuilder, WorkloadBuilder, job
+from tests.builders import NOW, JobBuilder, WorkloadBuilder, job
 from tests.jobs.builders import Tree, become, ours, plain, stored, with_spec, workload_of
 
 UID = "uid-job-default-j"

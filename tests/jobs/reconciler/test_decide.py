@@ -25,7 +25,7 @@ from multikueue.jobs.framework.actions import (
 from multikueue.jobs.framework.priority import Priority, workload_class_ref
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import JobView, decide, resolve_priority
-from multikueue.testing import NOW, flavor, job, workload_priority_class
+from tests.builders import NOW, flavor, job, workload_priority_class
 from tests.jobs.builders import Tree, become, ours, plain, stored, tree, with_spec, with_status, workload_of
 from tests.jobs.reconciler.decisions import (
     ADMITTED,

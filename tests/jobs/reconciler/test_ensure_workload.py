@@ -26,7 +26,7 @@ from multikueue.jobs.framework.nesting import Nested
 from multikueue.jobs.framework.priority import Priority, class_marks, workload_class_ref
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import JobView, decide
-from multikueue.testing import NOW, WorkloadBuilder, job
+from tests.builders import NOW, WorkloadBuilder, job
 from tests.jobs.builders import become, leaving, ours, plain, workload_of
 from tests.jobs.reconciler.decisions import (
     ADMITTED,

@@ -9,7 +9,7 @@ import pytest
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kueue.workload import JOB_UID_LABEL
 from multikueue.jobs.reconciler.labels import copied, disagreement, labelled
-from multikueue.testing import job
+from tests.builders import job
 from tests.jobs.builders import ours
 from tests.jobs.kinds.pods.builders import FRESH, group, member
 

@@ -9,7 +9,7 @@ from multikueue.jobs.framework.actions import (
     PatchJobStatus,
 )
 from multikueue.jobs.reconciler.decide import JobView, mirror
-from multikueue.testing import NOW, job
+from tests.builders import NOW, job
 from tests.jobs.builders import Tree, ours, plain, with_status
 from tests.jobs.reconciler.decisions import ADMITTED, EVICTED, FREE, HELD, REMOTE_COMPLETE, REMOTE_RUNNING
 

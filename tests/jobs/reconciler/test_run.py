@@ -21,7 +21,7 @@ from multikueue.jobs.framework.actions import (
 )
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import JobView, decide, mirror
-from multikueue.testing import NOW, job
+from tests.builders import NOW, job
 from tests.jobs import places
 from tests.jobs.builders import Tree, become, ours, plain, tree, with_spec, with_status, workload_of
 from tests.jobs.reconciler.decisions import (

@@ -12,7 +12,7 @@ from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.framework.actions import JobDecision, PatchJobStatus
 from multikueue.jobs.reconciler.decide import JobView, decide
-from multikueue.testing import NOW, job
+from tests.builders import NOW, job
 from tests.jobs.builders import leaving, tree, with_spec, with_status
 from tests.jobs.reconciler.decisions import EVICTED, HELD, PENDING
 

@@ -7,12 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multikueue.api.kueue.workload import Admission, Workload, workload_spec
-from multikueue.testing import (
-    cluster_queue,
-    cohort,
-    limits,
-    workload,
-)
+from tests.builders import cluster_queue, cohort, limits, workload
 from tests.quota.builders import Play, key_of, two_queues, wants
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multikueue.api.kueue.queues import LabelSelector
 from multikueue.quota.cache.catalog import Catalog
-from multikueue.testing import admission_check, cluster_queue, flavor, local_queue, namespace
+from tests.builders import admission_check, cluster_queue, flavor, local_queue, namespace
 
 
 def catalog() -> Catalog:

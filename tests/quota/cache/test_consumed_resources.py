@@ -14,7 +14,7 @@ from multikueue.api.kueue.queues import AdmissionFairSharingStatus, FairSharingS
 from multikueue.api.kueue.workload import workload_spec
 from multikueue.quota.cache.consumed_resources import ConsumedResources, UsageDecay
 from multikueue.quota.requests.amounts import demand
-from multikueue.testing import Builder, local_queue, workload
+from tests.builders import Builder, local_queue, workload
 from tests.quota.builders import after, key_of
 
 MINUTE = timedelta(minutes=1)

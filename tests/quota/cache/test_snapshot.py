@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from multikueue.api.kueue.compatibility import NEWEST
 from multikueue.quota.cache.snapshot import snapshot
 from multikueue.quota.cache.tree import Node
-from multikueue.testing import cluster_queue, flavor
+from tests.builders import cluster_queue, flavor
 
 
 @pytest.mark.parametrize("by_flavor", [True, False])

@@ -15,7 +15,7 @@ from multikueue.quota.cache.status import (
     local_queue_status,
 )
 from multikueue.quota.cache.tree import quotas
-from multikueue.testing import (
+from tests.builders import (
     NOW,
     AdmissionCheckBuilder,
     ClusterQueueBuilder,

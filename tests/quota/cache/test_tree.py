@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.quota.cache.tree import CellQuota, Forest, Member, UndoLog, quotas, subtree_that_fits
-from multikueue.testing import cluster_queue, limits
+from tests.builders import cluster_queue, limits
 
 FR = ("red", "cpu")
 

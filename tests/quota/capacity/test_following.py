@@ -24,8 +24,8 @@ from multikueue.quota.capacity.following import (
     reserve_of,
 )
 from multikueue.quota.capacity.offers import Offer
-from multikueue.testing import cluster_queue
-from multikueue.testing.queues import ClusterQueueBuilder, flavor_quotas, limits
+from tests.builders import cluster_queue
+from tests.builders.queues import ClusterQueueBuilder, flavor_quotas, limits
 
 ALL, NONE = WorkerReserve(), None
 ON, OFF = Rules(is_enabled=True), Rules()

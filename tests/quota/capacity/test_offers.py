@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.capacity.offers import Feeders, Offer, Record, WorkerQueues, offer, share
-from multikueue.testing import NOW, cluster_queue, local_queue
-from multikueue.testing.queues import ClusterQueueBuilder
+from tests.builders import NOW, cluster_queue, local_queue
+from tests.builders.queues import ClusterQueueBuilder
 
 KEY = ObjectKey("default", "lq")
 HOLD = timedelta(minutes=5)

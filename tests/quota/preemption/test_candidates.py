@@ -9,7 +9,7 @@ import pytest
 from multikueue.quota.cache.tree import UndoLog
 from multikueue.quota.preemption.candidates import Target, candidate_order, eviction, fill_back, of_queue
 from multikueue.quota.workload.outcome import Cause, Eviction
-from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, workload
+from tests.builders import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, workload
 from tests.quota.scenes import Held, Scene, held, needs
 
 NODES: list[ClusterQueueBuilder | CohortBuilder] = [

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST
 from multikueue.api.kueue.queues import BorrowWithinCohort
-from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits
+from tests.builders import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits
 from tests.quota.scenes import Held, Scene, held, needs, units
 
 CQ, REC, RWB = "InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing"

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.preemption.fair import FINAL_SHARE, INITIAL_SHARE, FairPreemption
-from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort
+from tests.builders import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort
 from tests.quota.scenes import Held, Scene, held, needs, units
 
 CQ, RECLAIM, FAIR = "InClusterQueue", "InCohortReclamation", "InCohortFairSharing"

@@ -14,7 +14,7 @@ from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.preemption.grade import Grade, Mode
 from multikueue.quota.preemption.preemption import NO_PREEMPTION, Searches, find_targets
 from multikueue.quota.workload.outcome import Cause
-from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits
+from tests.builders import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits
 from tests.quota.builders import wants
 from tests.quota.scenes import Held, Scene, held, needs
 from tests.quota.scheduler.test_cycle import head

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multikueue.quota.preemption.shares import NOTHING, UNBOUNDED, Share, share
-from multikueue.testing import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits
+from tests.builders import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits
 from tests.quota.scenes import Held, Scene, needs
 
 GPU = "example.com/gpu"

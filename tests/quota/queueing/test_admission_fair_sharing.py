@@ -11,7 +11,7 @@ from multikueue.quota.cache.consumed_resources import UsageDecay
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
-from multikueue.testing import NOW, ClusterQueueBuilder, cluster_queue, local_queue
+from tests.builders import NOW, ClusterQueueBuilder, cluster_queue, local_queue
 from tests.quota.builders import Play, after, key_of, names, waiting, wants
 
 HOUR = timedelta(hours=1)

@@ -13,7 +13,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.quota.queueing.pending_queue import PendingQueue
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Progress, Reason
 from multikueue.quota.workload.outcome import Verdict
-from multikueue.testing import NOW, WorkloadBuilder
+from tests.builders import NOW, WorkloadBuilder
 from tests.quota.builders import after, waiting, wants
 
 EVERYBODY = lambda namespace: True  # noqa: E731

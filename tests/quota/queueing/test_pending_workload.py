@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from multikueue.quota.queueing.pending_workload import Progress
-from multikueue.testing import NOW, WorkloadBuilder, pod_set
+from tests.builders import NOW, WorkloadBuilder, pod_set
 from tests.quota.builders import after, waiting, wants
 
 Change = Callable[[WorkloadBuilder], WorkloadBuilder]

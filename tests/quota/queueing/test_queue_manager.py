@@ -13,7 +13,7 @@ from multikueue.quota.engine import Engine
 from multikueue.quota.queueing import queue_manager
 from multikueue.quota.queueing.pending_workload import Reason
 from multikueue.quota.queueing.queue_manager import FLUSH_DELAY, QueueManager
-from multikueue.testing import NOW, cluster_queue, local_queue, namespace, workload
+from tests.builders import NOW, cluster_queue, local_queue, namespace, workload
 from tests.quota.builders import after, key_of, waiting, wants
 
 

@@ -13,7 +13,7 @@ from multikueue.api.kueue.workload import PodSetRequest, WorkloadSpec, workload_
 from multikueue.api.meta import encode
 from multikueue.api.values.quantity import NANO
 from multikueue.quota.requests.amounts import Accounting, Demand, Transformation, demand, resource_requests, scaled
-from multikueue.testing import WorkloadBuilder, pod_set, workload
+from tests.builders import WorkloadBuilder, pod_set, workload
 
 
 def container(restart: str = "", limits: dict[str, Any] | None = None, **requests: Any) -> dict[str, Any]:

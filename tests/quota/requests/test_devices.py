@@ -15,7 +15,7 @@ from multikueue.quota.engine import Engine
 from multikueue.quota.requests.amounts import Accounting, Demand, Transformation, demand
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules, Devices
 from multikueue.quota.workload.reasons import Reasons
-from multikueue.testing import cluster_queue, local_queue, pod_set, workload
+from tests.builders import cluster_queue, local_queue, pod_set, workload
 from tests.quota.builders import EXTENDED, Play, claim_template, claiming, device_class, devices, wants
 
 GPUS = DeviceRules(of_class={"gpu.example.com": "gpu", "big.example.com": "gpu", "nic.example.com": "nic"})

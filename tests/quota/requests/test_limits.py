@@ -13,7 +13,7 @@ from multikueue.api.meta import ObjectKey, ObjectMeta, encode
 from multikueue.quota.queueing.queue_manager import OUTDATED_AT_A_TIME
 from multikueue.quota.requests.amounts import Demand, demand
 from multikueue.quota.requests.limits import Limits, LimitsByNamespace, combined
-from multikueue.testing import cluster_queue, flavor, local_queue, pod_set, workload
+from tests.builders import cluster_queue, flavor, local_queue, pod_set, workload
 from tests.quota.builders import Play, wants
 
 MAX = "requests must not be above the limitRange max"

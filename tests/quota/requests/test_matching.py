@@ -14,7 +14,7 @@ from multikueue.quota.requests.matching import (
     node_rules,
     unsuitable,
 )
-from multikueue.testing import flavor
+from tests.builders import flavor
 
 KEYS = frozenset({"type", "zone", "cores"})
 ONE = flavor("one").node_labels(type="one", cores="8").build()

@@ -10,15 +10,7 @@ import pytest
 from multikueue.api.kueue.queues import ResourceFlavor
 from multikueue.api.kueue.workload import ADMITTED, AdmissionCheckState, PodSetAssignment
 from multikueue.quota.requests.topology import TopologyRequest, is_topology_only, mismatch
-from multikueue.testing import (
-    FlavorBuilder,
-    PodSetBuilder,
-    admission_check,
-    cluster_queue,
-    flavor,
-    local_queue,
-    pod_set,
-)
+from tests.builders import FlavorBuilder, PodSetBuilder, admission_check, cluster_queue, flavor, local_queue, pod_set
 from tests.quota.builders import Play, key_of, wants
 
 NEAR, FAR = flavor("near").topology().build(), flavor("far").build()

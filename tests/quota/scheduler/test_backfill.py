@@ -16,7 +16,7 @@ from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.scheduler.backfill import DEPTH, backfill, backfill_problem, start_of
 from multikueue.quota.workload.ends import end_of
-from multikueue.testing import (
+from tests.builders import (
     ClusterQueueBuilder,
     WorkloadBuilder,
     cluster_queue,

@@ -8,7 +8,7 @@ from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, quotas
 from multikueue.quota.queueing.pending_workload import Progress, Reason
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
-from multikueue.testing import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, flavor, limits, pod_set
+from tests.builders import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, flavor, limits, pod_set
 from tests.quota.builders import waiting, wants
 
 CPU = ("default", "cpu")

@@ -12,7 +12,7 @@ from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.tree import Amounts, Node, UndoLog
 from multikueue.quota.scheduler.fair_sharing_iterator import tournament
 from multikueue.quota.workload.ordering import Rank
-from multikueue.testing import NOW, ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort
+from tests.builders import NOW, ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort
 from tests.quota.scenes import Held, Scene, held, needs
 
 Nodes = list[ClusterQueueBuilder | CohortBuilder]

@@ -18,7 +18,7 @@ from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests.amounts import Demand, PodSetDemand, demand
 from multikueue.quota.requests.matching import NodeRules
 from multikueue.quota.scheduler.flavors import Assignment, assign, is_preferred
-from multikueue.testing import (
+from tests.builders import (
     ClusterQueueBuilder,
     FlavorBuilder,
     WorkloadBuilder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from multikueue.api.kueue.queues import ClusterQueue
 from multikueue.quota.engine import Engine
 from multikueue.quota.workload.reasons import Reasons
-from multikueue.testing import cluster_queue, cohort, flavor, limits, local_queue, pod_set
+from tests.builders import cluster_queue, cohort, flavor, limits, local_queue, pod_set
 from tests.quota.builders import Play, key_of, wants
 
 

@@ -16,15 +16,7 @@ from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests.amounts import Accounting
 from multikueue.quota.scheduler.flavors import Assignment
 from multikueue.quota.scheduler.scheduler import Cycle
-from multikueue.testing import (
-    cluster_queue,
-    cohort,
-    flavor,
-    limits,
-    local_queue,
-    pod_set,
-    workload,
-)
+from tests.builders import cluster_queue, cohort, flavor, limits, local_queue, pod_set, workload
 from tests.quota.builders import Play, after, key_of, names, two_queues, wants
 
 # --- one queue -------------------------------------------------------------------------------------------------------

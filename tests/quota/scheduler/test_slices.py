@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, FINISHED, REPLACES_ANNOTATION, SLICE_REPLACED, Workload
 from multikueue.quota.engine import Engine
-from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, workload
+from tests.builders import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, workload
 from tests.quota.builders import SECOND, Play, after, facts_of, key_of, step, wants
 
 

@@ -21,7 +21,7 @@ from multikueue.quota.requests.amounts import Demand, demand
 from multikueue.quota.requests.devices import DeviceRules, Devices
 from multikueue.quota.requests.limits import LimitsByNamespace
 from multikueue.quota.visibility.differences import COMPARED, PodPolicies, differences, differences_for
-from multikueue.testing import WorkloadBuilder, pod_set, workload
+from tests.builders import WorkloadBuilder, pod_set, workload
 from tests.quota.builders import claim_template, device_class, devices
 
 GPUS = DeviceRules(of_class={"gpu.example.com": "gpus", "big.example.com": "gpus"})

@@ -27,7 +27,7 @@ from multikueue.quota.visibility.explain import (
     explain,
 )
 from multikueue.quota.visibility.view import QuotaView
-from multikueue.testing import (
+from tests.builders import (
     ClusterQueueBuilder,
     CohortBuilder,
     cluster_queue,

@@ -9,11 +9,7 @@ import pytest
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.engine import Engine
 from multikueue.quota.scheduler.scheduler import Cycle
-from multikueue.testing import (
-    NOW,
-    cluster_queue,
-    local_queue,
-)
+from tests.builders import NOW, cluster_queue, local_queue
 from tests.quota.builders import Play, key_of, wants
 
 # --- answers ---------------------------------------------------------------------------------------------------------

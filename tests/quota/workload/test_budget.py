@@ -15,7 +15,7 @@ from multikueue.api.kueue.workload import EVICTED, PREEMPTED, PREEMPTED_AT, QUOT
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.workload.budget import Budget, budget_of, budget_problem, keep_time, preemptions
-from multikueue.testing import ClusterQueueBuilder, cluster_queue, local_queue, workload
+from tests.builders import ClusterQueueBuilder, cluster_queue, local_queue, workload
 from tests.quota.builders import Play, after, key_of, wants
 from tests.quota.scenes import Held, Scene, held, needs, units
 

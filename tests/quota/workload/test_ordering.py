@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.api.kueue.workload import workload_spec
 from multikueue.quota.workload.ordering import Rank, entry_rank, queue_rank, queue_time
-from multikueue.testing import NOW, WorkloadBuilder
+from tests.builders import NOW, WorkloadBuilder
 from tests.quota.builders import after, wants
 
 TIMES = {

@@ -10,8 +10,8 @@ import pytest
 from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION, UNDISPATCHABLE_ANNOTATION
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.quota.workload.reasons import Reasons
-from multikueue.testing import NOW, WorkloadBuilder
 from multikueue.workload.case import Case
+from tests.builders import NOW, WorkloadBuilder
 from tests.quota.builders import SECOND
 from tests.workload.life.steps import ADMISSION, LOCAL, QUEUE, VERDICT, events, facts, taken, told, workload
 

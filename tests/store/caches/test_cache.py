@@ -13,7 +13,7 @@ from multikueue.api.kueue.workload import Workload, workload_spec
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import InvariantBroken
 from multikueue.store.caches.cache import ByName, Cache
-from multikueue.testing import workload
+from tests.builders import workload
 
 
 def seen(name: str = "a", version: int = 1, uid: str = "u1", **labels: str) -> Workload:

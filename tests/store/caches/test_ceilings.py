@@ -7,7 +7,7 @@ import pytest
 
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.store.caches.ceilings import Ceilings
-from multikueue.testing import WorkloadBuilder, cluster_queue, local_queue, workload
+from tests.builders import WorkloadBuilder, cluster_queue, local_queue, workload
 
 TOO_MUCH = (
     "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, previously considered podsets "

@@ -16,7 +16,7 @@ from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.store.caches.jobs import JobCaches
 from multikueue.store.workers.worker import prebuilt_key
-from multikueue.testing import job
+from tests.builders import job
 from tests.jobs.gadgets import GADGETS, WITH_GADGETS, gadget
 
 GADGET, JOB = JobKey("Gadget.example.com", "default", "same"), JobKey("Job.batch", "default", "same")

@@ -14,7 +14,7 @@ from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.store.caches.jobs import JobCaches
 from multikueue.store.caches.nesting import CONTROLLER, Nesting, controllers
-from multikueue.testing import JobBuilder, job
+from tests.builders import JobBuilder, job
 from tests.jobs.gadgets import GADGETS, GadgetJob, gadget
 from tests.jobs.kinds.pods import builders as pods
 

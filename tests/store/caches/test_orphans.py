@@ -15,7 +15,7 @@ from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.orphans import MOST_BYTES, OrphanRoom, Orphans
 from multikueue.store.store import Store
 from multikueue.store.workers.worker import WorkerView
-from multikueue.testing import NOW, job, workload
+from tests.builders import NOW, job, workload
 from tests.store.known import stored
 
 X, Y = ObjectKey("default", "x"), ObjectKey("default", "y")

@@ -16,8 +16,8 @@ from multikueue.api.meta import Object, ObjectKey, encode
 from multikueue.kube.decode import object_of
 from multikueue.store.caches.cache import Cache, Indexer
 from multikueue.store.caches.packing import Packing, PackingMap
-from multikueue.testing import job, workload
 from tests.api.values.trees import OBJECTS
+from tests.builders import job, workload
 
 T = TypeVar("T", bound=Object)
 

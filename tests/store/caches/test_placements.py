@@ -16,7 +16,7 @@ from multikueue.errors import InvalidObject
 from multikueue.kube.decode import UNREADABLE, object_of
 from multikueue.store.caches.placements import ABSENCE_MEMORY, PLACEMENT_ANNOTATION, Named, named
 from multikueue.strategy import Placement
-from multikueue.testing import NOW, admission_check, cluster_queue, job, local_queue, workload
+from tests.builders import NOW, admission_check, cluster_queue, job, local_queue, workload
 from tests.store.hub import KEY, NAME, NAMESPACE, Hub, condition
 
 WORKLOAD = ObjectKey("team", "wl")

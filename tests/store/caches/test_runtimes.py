@@ -9,7 +9,7 @@ from multikueue.api.meta import ObjectMeta, encode
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
 from multikueue.store.caches.jobs import JobCaches
 from multikueue.store.caches.runtimes import Runtimes
-from multikueue.testing import job
+from tests.builders import job
 from tests.jobs.all_kinds import RUNTIME, body
 
 TRAIN_JOB = FRAMEWORKS["trainer.kubeflow.org/trainjob"]

@@ -10,8 +10,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.slices import Slices, replaced
-from multikueue.testing import workload
-from multikueue.testing.workloads import WorkloadBuilder, pod_set
+from tests.builders import workload
+from tests.builders.workloads import WorkloadBuilder, pod_set
 
 
 def of_job(name: str, *, replaces: str = "", job: str = "job") -> WorkloadBuilder:

@@ -24,8 +24,8 @@ from multikueue.store.event_handlers.changes import Change
 from multikueue.store.event_handlers.triggers import Row, Table, To, keys_after
 from multikueue.store.queues import Key
 from multikueue.store.store import Store
-from multikueue.testing import NOW, cluster_queue, cohort, job, local_queue, workload
-from multikueue.testing.workloads import JobBuilder, WorkloadBuilder
+from tests.builders import NOW, cluster_queue, cohort, job, local_queue, workload
+from tests.builders.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.kinds.pods.builders import member, pod
 from tests.store.known import KEY, Noted, local, stored
 

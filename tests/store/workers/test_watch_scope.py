@@ -14,7 +14,7 @@ from multikueue.store.workers.watch_scope import (
     WatchScope,
     namespaces_of,
 )
-from multikueue.testing import NOW, multikueue_cluster
+from tests.builders import NOW, multikueue_cluster
 
 LATER = NOW + timedelta(minutes=1)
 

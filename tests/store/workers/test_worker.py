@@ -17,8 +17,8 @@ from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.store.workers.worker import Places, WorkerView
-from multikueue.testing import NOW, job, workload
-from multikueue.testing.workloads import JobBuilder
+from tests.builders import NOW, job, workload
+from tests.builders.workloads import JobBuilder
 from tests.jobs.kinds.pods.builders import member
 
 KEY = ObjectKey("default", "wl")

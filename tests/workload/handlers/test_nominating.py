@@ -17,13 +17,13 @@ from multikueue.dispatch.remote import Reach, Remote
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload
 from multikueue.testing import NOW
-from multikueue.testing.workloads import WorkloadBuilder
 from multikueue.workload.case import MAX_NOMINATED
 from multikueue.workload.decide import decide, nominate
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.phases import Phase
 from multikueue.workload.strategy_call import LoadedStrategy, NominationResult
 from strategies.incremental import Incremental
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     ATTEMPT,
     BOTH,

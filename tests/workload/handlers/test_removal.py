@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from multikueue.dispatch.copies.actions import DeleteJob, DeleteWorkload
 from multikueue.dispatch.remote import Reach
-from multikueue.testing.workloads import WorkloadBuilder
 from multikueue.workload.decide import decide, plan
 from multikueue.workload.handlers.removal import removals
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     EARLIER,
     admitted_copy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from multikueue.api.kueue.workload import UNDISPATCHABLE_ANNOTATION
-from multikueue.testing import NOW, workload
+from tests.builders import NOW, workload
 from tests.workload.builders import BOTH, LATE, away, but, check_of, decided, pending, reserved, worker
 
 

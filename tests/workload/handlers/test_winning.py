@@ -13,9 +13,9 @@ from multikueue.api.kueue.workload import QUOTA_RESERVED
 from multikueue.dispatch.copies.actions import CreateJob, DeleteJob, DeleteWorkload
 from multikueue.dispatch.remote import Remote
 from multikueue.testing import NOW
-from multikueue.testing.workloads import WorkloadBuilder
 from multikueue.workload.decide import decide
 from multikueue.workload.phases import Phase
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     ATTEMPT,
     CHECK,

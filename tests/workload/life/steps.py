@@ -16,11 +16,11 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import find_condition
 from multikueue.quota.workload.outcome import Verdict
-from multikueue.testing import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
-from multikueue.testing import workload as new_workload
 from multikueue.workload.case import Case
 from multikueue.workload.decision_rules import RequeueBackoff
 from multikueue.workload.life.rules import Step
+from tests.builders import NOW, ClusterQueueBuilder, LocalQueueBuilder, WorkloadBuilder, cluster_queue, local_queue
+from tests.builders import workload as new_workload
 from tests.quota.builders import SECOND, facts_of, step
 
 QUEUE, LOCAL = cluster_queue("cq"), local_queue("lq")

@@ -16,9 +16,9 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import find_condition
 from multikueue.quota.workload.outcome import Verdict
 from multikueue.quota.workload.reasons import Reasons
-from multikueue.testing import NOW, WorkloadBuilder
 from multikueue.workload.case import Case
 from multikueue.workload.life.rules import Step
+from tests.builders import NOW, WorkloadBuilder
 from tests.quota.builders import SECOND, after, step
 from tests.workload.life.steps import ADMISSION, LOCAL, VERDICT, events, facts, shown, taken, told, workload
 

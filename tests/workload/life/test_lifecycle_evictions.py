@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST
 from multikueue.api.kueue.workload import FITS_NO_WORKER, AdmissionCheckState, RequeueState
-from multikueue.testing import NOW, WorkloadBuilder, cluster_queue
 from multikueue.workload.case import Case
+from tests.builders import NOW, WorkloadBuilder, cluster_queue
 from tests.quota.builders import SECOND, after, knowing, step
 from tests.workload.life.steps import (
     ADMISSION,

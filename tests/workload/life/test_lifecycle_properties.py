@@ -11,9 +11,9 @@ from multikueue.api.kueue.queues import StopPolicy
 from multikueue.api.kueue.workload import (
     Finish,
 )
-from multikueue.testing import WorkloadBuilder
 from multikueue.workload.case import Case
 from multikueue.workload.decision_rules import RequeueBackoff
+from tests.builders import WorkloadBuilder
 from tests.quota.builders import after, knowing, step
 from tests.workload.life.steps import ADMISSION, LOCAL, MINUTELY, QUEUE, VERDICT, facts, shown, workload
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from multikueue.api.kueue.workload import EvictionCount, RequeueState, SchedulingStats, WorkloadStatus
-from multikueue.testing import WorkloadBuilder, workload
 from multikueue.workload.decision_rules import WaitForPodsReady
 from multikueue.workload.life.readiness import deadline, finding, is_given_up
+from tests.builders import WorkloadBuilder, workload
 from tests.quota.builders import SECOND, after
 
 ADMITTED = workload("wl").admitted(at=after(10))

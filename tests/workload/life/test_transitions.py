@@ -17,7 +17,6 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import Condition, find_condition
 from multikueue.quota.workload.reasons import Reasons
-from multikueue.testing import NOW, WorkloadBuilder, workload
 from multikueue.workload.life.transitions import (
     evict,
     release,
@@ -26,6 +25,7 @@ from multikueue.workload.life.transitions import (
     synchronise_checks,
     unreserve,
 )
+from tests.builders import NOW, WorkloadBuilder, workload
 from tests.quota.builders import after
 
 ADMISSION = Admission(cluster_queue="cq")

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from multikueue.strategy import Nomination
 from multikueue.testing import NOW
-from multikueue.testing.workloads import WorkloadBuilder
 from multikueue.workload.case import MAX_NOMINATED, Case
 from multikueue.workload.decide import decide
 from multikueue.workload.nomination.request import failure_note, failures, nominated_before, nomination_request, usable
 from multikueue.workload.strategy_call import NominationResult
+from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     EARLIER,
     EVERYWHERE,

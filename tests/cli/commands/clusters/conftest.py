@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES
-from multikueue.testing import (
-    admission_check,
-    cluster_queue,
-    local_queue,
-)
+from tests.builders import admission_check, cluster_queue, local_queue
 from tests.cli.commands.clusters.registering import REGISTER
 from tests.cli.conftest import Run, World
 

@@ -20,14 +20,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
-from multikueue.testing import (
-    admission_check,
-    cluster_queue,
-    local_queue,
-    multikueue_cluster,
-    multikueue_config,
-    secret,
-)
+from tests.builders import admission_check, cluster_queue, local_queue, multikueue_cluster, multikueue_config, secret
 from tests.cli.conftest import Run, World
 
 OURS = cluster_queue("main").quota("default", cpu=10).checks("mk")

@@ -16,12 +16,8 @@ from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
 from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.commands.clusters.group import watch_clusters
 from multikueue.registration.plan import CLUSTER_ROLES
-from multikueue.testing import (
-    multikueue_cluster,
-    multikueue_config,
-    secret,
-)
 from testbed.client import eventually
+from tests.builders import multikueue_cluster, multikueue_config, secret
 from tests.cli.commands.clusters.registering import REGISTER, token_until
 from tests.cli.conftest import Run, World
 from tests.cli.field import MERGE, Field

@@ -22,11 +22,7 @@ from multikueue.api.kinds import (
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.registration.credentials import Credential, Endpoint, build_kubeconfig
-from multikueue.testing import (
-    local_queue,
-    multikueue_cluster,
-    secret,
-)
+from tests.builders import local_queue, multikueue_cluster, secret
 from tests.cli.cluster import Cluster
 from tests.cli.commands.clusters.registering import stored, token_until
 from tests.cli.conftest import Result, Run, World

@@ -12,9 +12,7 @@ import yaml
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, SECRETS, WORKLOADS
 from multikueue.registration.plan import CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
-from multikueue.testing import (
-    workload,
-)
+from tests.builders import workload
 from tests.cli.commands.clusters.registering import REGISTER, stored
 from tests.cli.conftest import Run, World
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from multikueue.api.meta import ObjectKey
 from multikueue.registration.plan import CLUSTER_ROLES
-from multikueue.testing import (
-    workload,
-)
+from tests.builders import workload
 from tests.cli.conftest import Run, World
 
 # --- remove ----------------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.commands.queues.group import watch_queues
 from multikueue.cli.terminal.formats import Format
-from multikueue.testing import cluster_queue, local_queue, workload
 from testbed.client import eventually
+from tests.builders import cluster_queue, local_queue, workload
 from tests.cli.conftest import Run, World
 from tests.cli.field import MERGE, Field
 

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
-from multikueue.testing import cluster_queue, local_queue
+from tests.builders import cluster_queue, local_queue
 from tests.cli.conftest import Run, World
 
 

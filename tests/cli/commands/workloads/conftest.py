@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.testing import workload
+from tests.builders import workload
 from tests.cli.conftest import World
 
 

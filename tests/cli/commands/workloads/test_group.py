@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from multikueue.api.kinds import WORKLOADS
-from multikueue.testing import workload
+from tests.builders import workload
 from tests.cli.cluster import ADMIN_TOKEN
 from tests.cli.conftest import Run, World
 from tests.cli.field import a_field

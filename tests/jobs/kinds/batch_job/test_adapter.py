@@ -23,7 +23,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import encode
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
-from multikueue.testing import NOW, job
+from tests.builders import NOW, job
 from tests.jobs.builders import Tree, become, ours, plain, tree, with_spec, with_status, workload_of
 from tests.jobs.places import admitted
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, HELD_BATCH_JOB, BatchJob
 from multikueue.jobs.kinds.batch_job.size import pods_count
-from multikueue.testing import job
+from tests.builders import job
 from tests.jobs.builders import with_spec, with_status
 from tests.jobs.kinds.batch_job.test_indexes import INDEXES, rendered
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count
-from multikueue.testing import job
+from tests.builders import job
 from tests.jobs.builders import with_spec
 
 

@@ -32,7 +32,7 @@ from multikueue.jobs.kinds.batch_job.slices import (
     slice_workload_name,
 )
 from multikueue.jobs.reconciler.decide import JobView, decide, mirror
-from multikueue.testing import NOW, JobBuilder, job
+from tests.builders import NOW, JobBuilder, job
 from tests.jobs.builders import become, ours, plain, stored, with_spec, with_status
 
 

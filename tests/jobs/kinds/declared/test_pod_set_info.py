@@ -16,7 +16,7 @@ from multikueue.jobs.integrations.declarations import DECLARATIONS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.jobs.trees import paths
-from multikueue.testing import NOW, WorkloadBuilder
+from tests.builders import NOW, WorkloadBuilder
 from tests.jobs.all_kinds import body, put, value
 from tests.jobs.builders import become, stored, tree
 from tests.jobs.places import FLAVORS, admitted, applied

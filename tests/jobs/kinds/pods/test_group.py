@@ -23,7 +23,7 @@ from multikueue.jobs.kinds.pods.group import POD_GROUP
 from multikueue.jobs.kinds.pods.members import parts
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.jobs.reconciler.decide import JobView, decide
-from multikueue.testing import NOW, WorkloadBuilder
+from tests.builders import NOW, WorkloadBuilder
 from tests.jobs.builders import become, leaving, plain, stored
 from tests.jobs.kinds.pods.builders import FRESH, OVER, RUNNING, group, member
 

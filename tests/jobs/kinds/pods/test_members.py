@@ -6,7 +6,7 @@ from typing import Any
 
 from multikueue.api.jobs.pod import GROUP_FAST_ANNOTATION
 from multikueue.jobs.kinds.pods.members import able, has_missing, members_of, missing, parts, replaceable
-from multikueue.testing import job
+from tests.builders import job
 from tests.jobs.kinds.pods.builders import OVER, RUNNING, group, member
 from tests.jobs.kinds.pods.test_group import FAILED, role, statuses, workload_of
 

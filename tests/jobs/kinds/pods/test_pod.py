@@ -13,7 +13,7 @@ from multikueue.jobs.framework.actions import CreateWorkload, DeleteJob, PatchJo
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.jobs.reconciler.decide import JobView, decide, mirror
-from multikueue.testing import NOW, WorkloadBuilder
+from tests.builders import NOW, WorkloadBuilder
 from tests.jobs.builders import become, leaving, plain, stored, tree
 from tests.jobs.kinds.pods.builders import FRESH, OVER, RUNNING, member, pod
 

@@ -41,7 +41,7 @@ from multikueue.jobs.kinds.pods.group import POD_GROUP
 from multikueue.jobs.kinds.pods.webhook import default_pod, read_pod, refusal
 from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
 from multikueue.jobs.reconciler.decide import JobView, decide
-from multikueue.testing import NOW, WorkloadBuilder
+from tests.builders import NOW, WorkloadBuilder
 from tests.jobs.builders import become, leaving, plain, stored, with_status
 from tests.jobs.kinds.pods import builders as pods
 

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 import structlog
 
-from multikueue.testing import NOW, workload
 from multikueue.workload.case import Case
 from multikueue.workload.decide import decide
 from multikueue_simulator.simulation.faults.partial_injector import Logs
@@ -15,6 +14,7 @@ from multikueue_simulator.simulation.plan.plan import Compact, JobPlan, Plan
 from multikueue_simulator.simulation.runs.life import live
 from multikueue_simulator.simulation.runs.recorder import Changes, Phases, Trace, logs_heard
 from multikueue_simulator.time import run
+from tests.builders import NOW, workload
 
 PLAN = Plan(seed=5, jobs=(JobPlan(name="a", seconds=2.0),))
 

@@ -12,9 +12,9 @@ from fakekube.model.wire import Object
 from fakekube.network.link import State
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey, decoder, encode
-from multikueue.testing import job
 from multikueue_simulator.workers.jobs.jobs import annotated, drawn
 from multikueue_simulator.workers.jobs.runs import Life
+from tests.builders import job
 from tests.simulator.bench import NAMESPACE, Bench, on_bench
 
 SECOND = timedelta(seconds=1)

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from multikueue.api.jobs.job import Job
-from multikueue.testing import NOW, job
 from multikueue_simulator.workers.jobs.pods import pod_body, pod_name, pod_status
 from multikueue_simulator.workers.jobs.runs import Pod
+from tests.builders import NOW, job
 
 SEEN: Job = job("job").request(cpu=1).build()
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from multikueue.api.kueue.workload import EvictionCount, SchedulingStats, Workload
-from multikueue.testing import NOW, workload
 from multikueue_simulator.workers.kueue.behaviour import (
     PROMPT,
     Behaviour,
@@ -17,6 +16,7 @@ from multikueue_simulator.workers.kueue.behaviour import (
     held_until,
     scripted,
 )
+from tests.builders import NOW, workload
 
 SECOND = timedelta(seconds=1)
 CONTROLLER = "example.com/check"

@@ -31,8 +31,8 @@ from multikueue.jobs.framework.actions import (
     UpdateWorkloadSpec,
 )
 from multikueue.jobs.framework.priority import Priority, workload_class_ref
-from multikueue.testing import JobBuilder, flavor, job
 from multikueue_simulator.workers.kueue.job_reconciler import JobView, decide, ending, is_stopped, let_go
+from tests.builders import JobBuilder, flavor, job
 from tests.jobs.builders import become, plain, stored, tree, with_spec, with_status, workload_of
 
 FLAVORS = {

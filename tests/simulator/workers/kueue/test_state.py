@@ -12,9 +12,9 @@ import pytest
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import Workload
 from multikueue.runtime import WorkQueue
-from multikueue.testing import NOW, WorkloadBuilder, cluster_queue, flavor, job, local_queue, namespace
 from multikueue_simulator.time import run
 from multikueue_simulator.workers.kueue.state import Look, Seen
+from tests.builders import NOW, WorkloadBuilder, cluster_queue, flavor, job, local_queue, namespace
 from tests.jobs.builders import become, with_status, workload_of
 
 HELD = job("j").queue("lq").request(cpu=1).suspended().build()

@@ -23,7 +23,7 @@ from multikueue.api.kueue.workload import (
     workload_spec,
 )
 from multikueue.api.meta import Condition, controller_of, decoder, encode
-from multikueue.testing import NOW, WorkloadBuilder, job, pod_set, workload
+from tests.builders import NOW, WorkloadBuilder, job, pod_set, workload
 
 LATER = NOW + timedelta(minutes=5)
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Generic, Self, TypeVar
 
 from msgspec.structs import replace
 
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.meta import Condition, Object, ObjectMeta, OwnerReference, with_condition
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-"""The default of all times."""
-
-Quantity = str | int | float
-"""A Kubernetes quantity: `2`, `"500m"`, `"4Gi"`."""
+from multikueue.testing import NOW
 
 T_co = TypeVar("T_co", bound=Object, covariant=True)
 
@@ -97,11 +92,6 @@ def metadata_of(kind: str, name: str, namespace: str = "") -> ObjectMeta:
 def uid_of(kind: str, name: str, namespace: str = "") -> str:
     """A readable UID that is a valid label value."""
     return "-".join(part for part in ("uid", kind, namespace, name) if part)
-
-
-def resources_of(resources: Mapping[str, Quantity] | None, more: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Merges amounts by resource, given as a mapping and as keywords."""
-    return {**(resources or {}), **more}
 
 
 def active_condition(yes: bool, reason: str, message: str) -> Condition:

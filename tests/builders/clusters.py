@@ -26,7 +26,8 @@ from multikueue.api.multikueue.clusters import (
     MultiKueueConfig,
     MultiKueueConfigSpec,
 )
-from multikueue.testing.objects import NOW, Builder, active_condition, metadata_of
+from multikueue.testing import NOW
+from tests.builders.objects import Builder, active_condition, metadata_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from base64 import b64decode
 from multikueue.api.kueue.admission_checks import Parameters
 from multikueue.api.meta import is_true
 from multikueue.api.multikueue.clusters import ClusterProfileRef, ClusterSource, KubeConfigSource
-from multikueue.testing import admission_check, multikueue_cluster, multikueue_config, secret
+from tests.builders import admission_check, multikueue_cluster, multikueue_config, secret
 
 
 def test_a_check_of_ours_points_at_its_config() -> None:

@@ -32,7 +32,8 @@ from multikueue.api.kueue.queues import (
     Toleration,
     WorkloadPriorityClass,
 )
-from multikueue.testing.objects import NOW, Builder, Quantity, active_condition, metadata_of
+from multikueue.testing import NOW, Quantity
+from tests.builders.objects import Builder, active_condition, metadata_of
 
 
 def limits(nominal: Quantity, *, borrowing: Quantity | None = None, lending: Quantity | None = None) -> ResourceQuota:

@@ -41,7 +41,8 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import Condition, ConditionStatus, encode
 from multikueue.api.values.quantity import amount, parse
 from multikueue.api.values.quantity import render as render_amount
-from multikueue.testing.objects import NOW, Builder, Quantity, metadata_of, resources_of, uid_of
+from multikueue.testing import NOW, Quantity
+from tests.builders.objects import Builder, metadata_of, uid_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class PodSetBuilder:
 
     def request(self, resources: Mapping[str, Quantity] | None = None, **more: Quantity) -> Self:
         """Adds requests of each pod."""
-        return dataclasses.replace(self, requests={**self.requests, **resources_of(resources, more)})
+        return dataclasses.replace(self, requests={**self.requests, **(resources or {}), **more})
 
     def node_selector(self, labels: Mapping[str, str] | None = None, **more: str) -> Self:
         return dataclasses.replace(self, selector={**self.selector, **(labels or {}), **more})

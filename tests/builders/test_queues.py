@@ -19,15 +19,7 @@ from multikueue.api.kueue.queues import (
     Toleration,
 )
 from multikueue.api.meta import is_true
-from multikueue.testing import (
-    cluster_queue,
-    cohort,
-    flavor,
-    flavor_quotas,
-    limits,
-    local_queue,
-    workload_priority_class,
-)
+from tests.builders import cluster_queue, cohort, flavor, flavor_quotas, limits, local_queue, workload_priority_class
 
 
 def test_a_new_cluster_queue_is_open_to_all_and_has_nothing() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from multikueue.api.meta import Object, ObjectKey, ObjectMeta, OwnerReference
-from multikueue.testing import (
+from tests.builders import (
     NOW,
     Builder,
     admission_check,
