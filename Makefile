@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# The tests start many programs, and each would compile all of its modules anew.
+# The tests start many programs, and each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
@@ -45,12 +45,12 @@ check: $(READY) ## The lock, format, lint, types and the direction of imports; c
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: format
-format: $(READY) ## Format the code and mend what ruff can mend
+format: $(READY) ## Format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(READY) ## Write the tables of docs/settings.md anew
+docs: $(READY) ## Write the tables of docs/settings.md again
 	@$(BIN)/python -m multikueue.settings.describe docs/settings.md
 
 .PHONY: test
@@ -98,7 +98,7 @@ test-real: testbed ## The tests on real API servers and Kueue workers (KUEUE=0.1
 	@$(BIN)/pytest --server real tests/contract
 
 .PHONY: tutorials
-tutorials: testbed ## Write the outputs in docs/tutorial-*.md anew, by running their commands
+tutorials: testbed ## Write the outputs in docs/tutorial-*.md again, by running their commands
 	@MULTIKUEUE_TEST_WRITES_TUTORIALS=1 $(REAL)/test_tutorials.py
 
 .PHONY: clusters
@@ -139,7 +139,7 @@ test-kind: $(READY) ## The real tests that need no testbed, on the kind clusters
 ##@ House
 
 .PHONY: lock
-lock: $(READY) ## Write uv.lock and requirements/ anew after a change of pyproject.toml (ARGS=--upgrade for newer versions)
+lock: $(READY) ## Write uv.lock and requirements/ again after a change of pyproject.toml (ARGS=--upgrade for newer versions)
 	@$(BIN)/uv lock --quiet $(ARGS)
 	@$(REQUIREMENTS) --only-group build --output-file requirements/build.txt
 	@$(REQUIREMENTS) --no-dev --extra fast --output-file requirements/image.txt

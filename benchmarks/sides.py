@@ -201,7 +201,7 @@ class Observed(Ours):
 
 
 class Restarted(Observed):
-    """Ours, which can be started anew while its clusters go on."""
+    """Ours, which can be started again while its clusters go on."""
 
     async def restart(self) -> None:
         """Start a new process, and wait until it acts."""

@@ -109,7 +109,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """The workers that shall hold a copy now; when to ask again if nothing happens; why, for people.
+    """The workers that should hold a copy now; when to ask again if nothing happens; why, for people.
 
     `reason` is written into the workload whenever it changes, so it must not tell the time. With `give_back` nobody is
     nominated: the workload gives its quota back, waits for its back-off and queues again, behind which others may go.
@@ -123,7 +123,7 @@ class Nomination:
 
 @runtime_checkable
 class Strategy(Protocol):
-    """Says which workers shall hold a copy of a workload that has quota and no winner yet."""
+    """Says which workers should hold a copy of a workload that has quota and no winner yet."""
 
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
         """Answer with names of `fleet`; they replace the present nomination, of which any name may stay."""

@@ -21,7 +21,7 @@ COLUMNS = {
     "worst": "mean wait of the user who waits most, min",
     "busy": "GPUs busy, %",
     "rate": "jobs finished per hour",
-    "restarts": "jobs begun anew",
+    "restarts": "jobs started over",
     "makespan": "hours until all finished",
 }
 

@@ -164,7 +164,7 @@ def _decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
         try:
             return strict.decode(data)
         except msgspec.ValidationError:
-            return strict.decode(encode(_mended(data, carried)))
+            return strict.decode(encode(_without_null_fields(data, carried)))
 
     return decode
 
@@ -174,7 +174,7 @@ def _fields(kind: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
     return msgspec.structs.fields(kind) if is_struct else ()
 
 
-def _mended(data: bytes | msgspec.Raw, carried: set[str]) -> Any:
+def _without_null_fields(data: bytes | msgspec.Raw, carried: set[str]) -> Any:
     """Without null in the fields that we read; raw fields stay as they are, byte for byte."""
     try:
         parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])

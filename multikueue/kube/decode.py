@@ -133,7 +133,7 @@ def _bracket() -> re.Pattern[bytes]:
     """A pattern for the next bracket around more levels than most objects have: the regex engine skips the shallow
     ones.
 
-    It matches at every position, hence one pass suffices, also over invalid JSON. Large, so compiled on first use."""
+    It matches at every position, so one pass suffices, also over invalid JSON. Large, so compiled on first use."""
     return re.compile(rb"(?:" + _up_to(8) + rb")*+([{}\[\]]|\Z)", re.DOTALL)
 
 
@@ -146,7 +146,7 @@ _STEPS = 10_000
 
 
 async def without_depths(data: bytes) -> bytes:
-    """The JSON without the levels that are too deep. 10 MB of brackets take a second, hence the checkpoints."""
+    """The JSON without the levels that are too deep. 10 MB of brackets take a second, so there are checkpoints."""
     kept: list[bytes] = []
     for count, part in enumerate(_kept(data)):
         if part:

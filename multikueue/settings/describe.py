@@ -212,7 +212,7 @@ def _prose(text: str | None) -> str:
 
 
 def main(path: str) -> None:
-    """Writes the generated part of the page anew."""
+    """Rewrites the generated part of the page."""
     file = Path(path)
     prose, _, _ = file.read_text().partition(GENERATED)
     file.write_text(prose + page())

@@ -271,7 +271,7 @@ class Dispatch(_Group):
     gate MultiKueueWaitForWorkloadAdmitted, that is locked to true since 0.18."""
 
     redo_admission: Live[bool] = True
-    """Whether work that its worker evicts is dispatched anew at once. `false`: its worker may admit it again within
+    """Whether work that its worker evicts is dispatched again at once. `false`: its worker may admit it again within
     `worker_lost_timeout`, Kueue's feature gate MultiKueueRedoAdmissionOnEvictionInWorker, that is locked to true since 0.18."""
 
     orchestrated_preemption: Live[bool] = False

@@ -60,7 +60,7 @@ NO_SPACE = 0
 
 @dataclass(slots=True)
 class Kept:
-    """A program and whether it shall run. `ends` counts its exit codes, without those that a fault is to blame for."""
+    """A program and whether it should run. `ends` counts its exit codes, without those that a fault is to blame for."""
 
     process: Process
     wanted: bool = True
@@ -111,7 +111,7 @@ class Chaos:
         return time.monotonic() - self.began
 
     async def keep(self) -> None:
-        """Start what has ended and shall run; never returns."""
+        """Start what has ended and should run; never returns."""
         while True:
             for name, kept in self.kept.items():
                 if kept.wanted and not kept.process.running:

@@ -111,7 +111,7 @@ class Crowd:
             await self._order(do="tell", url=url, what=what)
 
     async def introduce_liars(self) -> None:
-        """Have the liars tell the truth, and register them anew, so that the manager forgets what they did."""
+        """Have the liars tell the truth, and register them again, so that the manager forgets what they did."""
         await self.tell([""] * LIARS)
         for name in self.hostile:
             with suppress(ApiError):

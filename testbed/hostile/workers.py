@@ -45,18 +45,18 @@ EXPIRED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Has the liar tell the lie for `dwell` seconds; with `anew` to a new connection of the manager. An unreachable worker
-    harms only itself."""
+    """Has the liar tell the lie for `dwell` seconds; with `reconnects` to a new connection of the manager. A worker that is
+    unreachable harms only itself."""
 
     lie: Lie
     dwell: float = 3.0
-    anew: bool = False
+    reconnects: bool = False
 
     async def __call__(self, stage: Stage) -> Account:
         stage.undo.push_async_callback(stage.introduce_liar)
         stage.undo.callback(stage.liar.tell, None)
         stage.liar.tell(self.lie)
-        if self.anew:
+        if self.reconnects:
             await stage.introduce_liar()
         await anyio.sleep(self.dwell)
 
@@ -281,7 +281,7 @@ def changed(plural: str, change: Change) -> Lie:
 
 def shown(plural: str, change: Change) -> Play:
     """All objects of a kind with that change, shown to a new connection of the manager."""
-    return Told(changed(plural, change), dwell=1.0, anew=True)
+    return Told(changed(plural, change), dwell=1.0, reconnects=True)
 
 
 def followed(amount: str) -> Play:
@@ -455,7 +455,7 @@ CASES = _cases(
     ("half of a body", Told(listed(half))),
     ("no answer at all", Told(hang)),
     ("a blank every half second", Told(listed(trickle))),
-    ("true answers, a byte at a time", Told(crumbs, anew=True)),
+    ("true answers, a byte at a time", Told(crumbs, reconnects=True)),
     ("answers that nobody asked for", Told(poured(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), dwell=6)),
     ("an answer of which only the head comes, over and over", Told(poured(b"HTTP/1.1 200 OK\r\nX: "), dwell=6)),
     ("interim answers without end", Told(poured(b"HTTP/1.1 103 Early Hints\r\n\r\n", before=True), dwell=6)),

@@ -76,7 +76,7 @@ def test_null_is_read_as_absent() -> None:
     assert read == ClusterQueue()
 
 
-def test_mending_leaves_what_is_only_carried_as_it_is() -> None:
+def test_a_repaired_object_keeps_what_is_only_carried() -> None:
     spec = b'{"podSets":[null,{"a":null}],"b":  1}'
     read = decoder(Workload)(b'{"metadata":{"labels":null},"spec":' + spec + b"}")
     assert bytes(read.spec) == spec

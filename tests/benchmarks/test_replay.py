@@ -23,7 +23,7 @@ def test_workloads_run_one_after_another_where_there_is_room_for_one() -> None:
     assert outcome.evictions == 0
 
 
-def test_the_important_one_has_another_evicted_which_runs_anew() -> None:
+def test_the_important_one_has_another_evicted_which_runs_again() -> None:
     classes = (Class("low", 1, 0, 1000, 50, 20, 0), Class("high", 1, 500, 1000, 200, 20, 0))
     outcome = replay(replace(TWO_AT_ONCE, classes=classes))
     assert outcome.evictions == 1

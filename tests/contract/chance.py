@@ -191,7 +191,7 @@ class Step:
     subresource: str
     body: Any
     query: dict[str, str] = field(default_factory=dict)
-    upon: bool = False
+    is_versioned: bool = False
     """Whether an update names the version it has read."""
 
     async def take(self, space: Space) -> Answer:
@@ -212,7 +212,7 @@ class Step:
         found = (await collection.get(self.name)).body
         if found["kind"] == "Status":
             found = identified(self.kind, self.name)
-        if not self.upon:
+        if not self.is_versioned:
             found["metadata"].pop("resourceVersion", None)
         return await collection.put(merged(found, self.body), self.subresource, name=self.name, **self.query)
 

@@ -52,7 +52,7 @@ async def test_a_dry_run_makes_nothing(client: WatchingClient, space: Space) -> 
         await client.get(JOBS, made.key)
 
 
-async def test_a_patch_upon_an_older_version_is_a_conflict(client: WatchingClient, space: Space) -> None:
+async def test_a_patch_of_an_older_version_is_a_conflict(client: WatchingClient, space: Space) -> None:
     made = await client.create(JOBS, space.namespace, job("a"))
     body = {"metadata": {"resourceVersion": made.metadata.resource_version}, "spec": {"suspend": False}}
     patched = await client.merge_patch(JOBS, made.key, body)

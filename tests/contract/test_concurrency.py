@@ -26,7 +26,7 @@ async def test_of_many_that_create_one_name_one_does(maps: Collection) -> None:
     assert sorted(statuses) == [201] + [409] * (WRITERS - 1)
 
 
-async def test_of_many_that_write_upon_one_version_one_does(widgets: Collection) -> None:
+async def test_of_many_that_write_to_one_version_one_does(widgets: Collection) -> None:
     made = await widgets.made(widget("a", size=0))
     statuses: list[int] = []
 

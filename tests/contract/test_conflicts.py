@@ -22,7 +22,7 @@ async def stale(widgets: Collection) -> Object:
 
 
 def at(version: str | None, change: Object) -> Object:
-    """The change to be made upon that version, or upon any."""
+    """The change to be made to that version, or to any."""
     return {"metadata": {"name": "a"} | ({} if version is None else {"resourceVersion": version}), **change}
 
 
@@ -31,7 +31,7 @@ def identity() -> Object:
 
 
 async def write(widgets: Collection, how: str, version: str | None) -> Answer:
-    """A write upon this version of the object; upon any, where none is given."""
+    """A write to this version of the object; to any, where none is given."""
     if how == "update":
         return await widgets.put(identity() | at(version, SIZE))
     if how == "update of status":
@@ -63,7 +63,7 @@ WRITES = [
 
 
 @pytest.mark.parametrize("how", WRITES)
-async def test_a_write_upon_an_older_version_is_a_conflict(widgets: Collection, how: str) -> None:
+async def test_a_write_to_an_older_version_is_a_conflict(widgets: Collection, how: str) -> None:
     old = await stale(widgets)
     now = await widgets.got("a")
     refusal = (await write(widgets, how, old["metadata"]["resourceVersion"])).refused(409, "Conflict")
@@ -76,7 +76,7 @@ async def test_a_write_upon_an_older_version_is_a_conflict(widgets: Collection, 
 
 
 @pytest.mark.parametrize("how", WRITES)
-async def test_a_write_upon_the_present_version_is_done(widgets: Collection, how: str) -> None:
+async def test_a_write_to_the_present_version_is_done(widgets: Collection, how: str) -> None:
     await stale(widgets)
     now = await widgets.got("a")
     done = (await write(widgets, how, now["metadata"]["resourceVersion"])).good(200)
@@ -88,7 +88,7 @@ PATCHES = ["merge patch", "merge patch of status", "apply", "apply of status"]
 
 
 @pytest.mark.parametrize("how", PATCHES)
-async def test_a_patch_without_a_version_is_done_upon_any(widgets: Collection, how: str) -> None:
+async def test_a_patch_without_a_version_is_done_to_any(widgets: Collection, how: str) -> None:
     await stale(widgets)
     (await write(widgets, how, None)).good(200)
 
@@ -99,7 +99,7 @@ async def test_an_empty_version_in_a_patch_of_a_custom_object_is_invalid(widgets
     (await write(widgets, how, "")).refused(422, "Invalid")
 
 
-async def test_an_update_without_a_version_is_done_upon_any_of_a_built_in_kind(maps: Collection) -> None:
+async def test_an_update_without_a_version_is_done_to_any_of_a_built_in_kind(maps: Collection) -> None:
     await maps.made(config_map("a"))
     (await maps.put(config_map("a", key="value"))).good(200)
 

@@ -22,7 +22,7 @@ def held(body: Object, *finalizers: str) -> Object:
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Widget"])
-async def test_a_deletion_upon_another_uid_is_a_conflict(space: Space, kind: str) -> None:
+async def test_a_deletion_of_another_uid_is_a_conflict(space: Space, kind: str) -> None:
     collection, body, what, details = {
         "ConfigMap": (space.maps, config_map("a"), "ConfigMap", {"name": "a", "kind": "ConfigMap"}),
         "Widget": (
@@ -42,7 +42,7 @@ async def test_a_deletion_upon_another_uid_is_a_conflict(space: Space, kind: str
     assert await collection.got("a") == made
 
 
-async def test_a_deletion_upon_another_version_is_a_conflict(maps: Collection) -> None:
+async def test_a_deletion_of_another_version_is_a_conflict(maps: Collection) -> None:
     made = await maps.made(config_map("a"))
     changed = (await maps.patch("a", {"data": {"x": "y"}})).good()
     old, new = (each["metadata"]["resourceVersion"] for each in (made, changed))
@@ -54,7 +54,7 @@ async def test_a_deletion_upon_another_version_is_a_conflict(maps: Collection) -
     await maps.got("a")
 
 
-async def test_a_deletion_upon_what_it_is_is_done(maps: Collection) -> None:
+async def test_a_deletion_of_what_it_is_is_done(maps: Collection) -> None:
     metadata = (await maps.made(config_map("a")))["metadata"]
     wanted = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": wanted}

@@ -102,7 +102,7 @@ def test_a_file_that_is_gone_changes_nothing(path: Path) -> None:
     assert reload.in_force.dispatch.worker_lost_timeout == timedelta(minutes=10)
 
 
-def test_a_file_that_is_mended_counts_again(path: Path) -> None:
+def test_a_file_that_was_corrected_counts_again(path: Path) -> None:
     reload = reload_of(path)
     after(reload, path, "dispatch: {")
     after(reload, path, "dispatch: {worker_lost_timeout: 7s}")

@@ -91,7 +91,7 @@ def test_many_workers_are_asked_no_more_together_than_so_many_times_a_second() -
     assert requests < 60 / LEAST.total_seconds() / 2
 
 
-def test_watches_begin_anew_every_few_minutes_only_however_many_workers_there_are() -> None:
+def test_watches_start_over_every_few_minutes_only_however_many_workers_there_are() -> None:
     """Two of each worker, each for five to ten minutes."""
     assert max(at_rest(workers)[1] for workers in (3, 100)) <= 2 / 4
 

@@ -103,7 +103,7 @@ STEPS: dict[str, tuple[Phase, WorkloadBuilder | None, tuple[Remote, ...], Slice,
         STAYS,
         ["PatchJob w1"],
     ),
-    "a job that is gone is made anew": (
+    "a job that is gone is recreated": (
         Phase.ADMITTED,
         staying(),
         (worker("w1", admitted_copy()),),

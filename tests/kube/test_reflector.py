@@ -224,7 +224,7 @@ async def test_what_the_sink_does_not_want_comes_neither_by_list_nor_by_watch() 
         pytest.param(lists(job("a")), ["list", "watch 10"], id="nothing was left out"),
     ],
 )
-async def test_who_wants_more_has_it_listed_anew_in_the_middle_of_a_watch(
+async def test_who_wants_more_has_it_listed_again_in_the_middle_of_a_watch(
     listed: Answer, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("multikueue.kube.reflector._PAUSE_BETWEEN_LISTS", timedelta())
@@ -355,7 +355,7 @@ async def test_hurry_makes_the_next_failure_the_first_again() -> None:
     assert longest[3] > 4 * longest[0]
 
 
-async def test_who_is_hurried_while_it_asks_for_its_version_lists_anew() -> None:
+async def test_who_is_hurried_while_it_asks_for_its_version_lists_again() -> None:
     """A watch from no version tells what there is, and never what is gone."""
     go, asked = anyio.Event(), anyio.Event()
 

@@ -84,7 +84,7 @@ async def test_a_connection_that_cannot_be_made_does_not_cost_the_version() -> N
     assert run.script.queries("limit")[2:8] == ["1"] * 6
 
 
-async def test_a_server_that_comes_back_and_does_not_know_the_version_is_listed_anew() -> None:
+async def test_a_server_that_comes_back_and_does_not_know_the_version_is_listed_again() -> None:
     # Restored from a backup: until it has come as far again, a watch from there would hear nothing of what changed.
     too_large = refuses(504, "Timeout", "Too large resource version: 10, current: 5")
     async with running(LISTED, aborts, *[too_large] * 3, lists(version="5"), OPEN) as run:
@@ -93,7 +93,7 @@ async def test_a_server_that_comes_back_and_does_not_know_the_version_is_listed_
     assert run.sink.versions == {}
 
 
-async def test_a_server_that_comes_back_and_forgot_an_answer_of_its_own_is_listed_anew() -> None:
+async def test_a_server_that_comes_back_and_forgot_an_answer_of_its_own_is_listed_again() -> None:
     # The answer to a write came, the watch broke before it told of it, and the backup is from before.
     too_large = refuses(504, "Timeout", "Too large resource version: 12, current: 10")
     async with running(LISTED, aborts, *[too_large] * 3, lists(job("a", version=9)), OPEN) as run:

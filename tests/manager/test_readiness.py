@@ -51,7 +51,7 @@ def test_whoever_takes_one_or_has_none_to_take_goes_on() -> None:
     assert told((3, 7, timedelta()), (0, 7, late), (1, 7, 2 * late), (1, 7, 2 * late + STANDSTILL / 2)) == [""] * 4
 
 
-def test_a_clock_that_was_put_back_begins_anew() -> None:
+def test_a_clock_that_was_put_back_starts_over() -> None:
     assert (
         told((3, 7, timedelta()), (3, 7, -timedelta(hours=1)), (3, 7, STANDSTILL / 2 - timedelta(hours=1))) == [""] * 3
     )

@@ -1,7 +1,7 @@
 """A plugin of pytest that judges mutants: are all tests that were collected green, with that text in place of the module's?
 
 Each mutant is planted in a fork, after collection: the functions of the module get the code of the mutant, wherever they have
-been taken to by now, as methods, properties or entries of a table. So nothing is imported anew, and no file is changed.
+been taken to by now, as methods, properties or entries of a table. So nothing is imported again, and no file is changed.
 """
 
 from __future__ import annotations

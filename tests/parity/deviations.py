@@ -13,7 +13,7 @@ from typing import Any
 from tests.parity.compare import NOTHING, Disagreement
 
 STALE = "Kueue left a figure in a queue's status as it was until the next event of that queue"
-ONCE_MORE = "a share is shown anew at the next event of its queue, as in Kueue, and Kueue's had one event more"
+ONCE_MORE = "a share is shown again at the next event of its queue, as in Kueue, and Kueue's had one event more"
 HELD = "whether work that waits in a held queue reads Pending or Inadmissible is a race within Kueue"
 LATE = (
     "Kueue was slow when this was recorded: a head that is tried again and again was tried only after parked work had "
@@ -74,7 +74,7 @@ KNOWN = (
     Deviation("r0125-drawn-fair-2613", (5, 5), "Cohort *", "weightedShare", STALE),
     Deviation("r0186-drawn-fair-400504", (8, 10), "Cohort *", "weightedShare", STALE),
     Deviation("r0146-drawn-fair-400504", (3, 4), "ClusterQueue r0146-q3", "weightedShare", ONCE_MORE, (11, 14)),
-    # Kueue writes a head's message anew when only an amount in it has changed; we do not, so its queue has no event.
+    # Kueue writes a head's message again when only an amount in it has changed; we do not, so its queue has no event.
     Deviation("r0022-drawn-fair-11", (3, 3), "ClusterQueue r0022-q2", "weightedShare", ONCE_MORE, (232, 209)),
     Deviation("r0090-drawn-classical-7", (3, END), "*", "*", WOKEN_LATE),
     Deviation("h088-stop-local-hold", (3, 4), "ClusterQueue *", "pending", STALE),

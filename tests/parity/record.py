@@ -32,7 +32,7 @@ CALM = 2.3
 """Seconds without a decision after which the next element follows: what is parked is woken after one second."""
 
 CALM_AFTER_CREATION = 1.1
-"""The same after a creation, which wakes nobody. Creation times have whole seconds, and no two shall be alike."""
+"""The same after a creation, which wakes nobody. Creation times have whole seconds, and no two may be alike."""
 
 REST = 3.0
 """The same at the end of a step: counts are written a second after what they tell of."""
@@ -41,7 +41,7 @@ RESTLESS = 180.0
 """Seconds after which a story that does not come to rest is given up."""
 
 TOUCH = "parity/counted"
-"""An annotation that has Kueue count anew what is in the status of a queue."""
+"""An annotation that has Kueue count again what is in the status of a queue."""
 
 LOOK = 0.1
 AT_ONCE = 64

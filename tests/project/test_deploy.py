@@ -204,7 +204,7 @@ def test_people_may_submit_jobs_of_every_kind(label: str) -> None:
     assert wanted <= aggregated(label)
 
 
-def test_a_batch_user_sees_what_becomes_of_his_jobs_and_writes_nothing_else() -> None:
+def test_a_batch_user_sees_what_becomes_of_their_jobs_and_writes_nothing_else() -> None:
     granted = aggregated(USER)
     assert {("kueue.x-k8s.io", "workloads", "get"), ("kueue.x-k8s.io", "localqueues", "list")} <= granted
     assert ("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", "get") in granted

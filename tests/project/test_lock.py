@@ -29,8 +29,8 @@ def exports() -> dict[str, list[str]]:
 def test_what_pip_installs_from_is_what_the_lock_says_and_the_lock_what_the_project_says(path: str) -> None:
     exported = subprocess.run(exports()[path], cwd=ROOT, capture_output=True, text=True)
 
-    assert exported.returncode == 0, f"`make lock` writes it anew: {exported.stderr}"
-    assert read(path) == exported.stdout, "`make lock` writes it anew"
+    assert exported.returncode == 0, f"`make lock` rewrites it: {exported.stderr}"
+    assert read(path) == exported.stdout, "`make lock` rewrites it"
 
 
 @pytest.mark.parametrize("path", FILES)

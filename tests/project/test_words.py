@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.project.files import ROOT
+from tests.project.files import DOCS, ROOT
 
 GONE = {
     "Act": "Follower",
@@ -157,8 +158,19 @@ SHARED = {
 }
 """Names of two public classes of the manager, and what both have in common."""
 
+UNUSUAL = re.compile(
+    r"(?<![A-Za-z])(mend(s|ed|ing)?|h(e|is|im|imself))(?![A-Za-z])|\b(anew|shall|hence|thereby|upon)\b", re.IGNORECASE
+)
+"""Words that a reader of Kubernetes' documentation does not meet there, and pronouns of men for whoever it is."""
+
+BESIDE = ("testbed", "benchmarks", "tests")
 CODE = ("multikueue", "strategies", "fakekube/src/fakekube", "simulator/src/multikueue_simulator")
 FILES = [path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py"))]
+TEXTS = [
+    path
+    for path in (*DOCS, ROOT / "Makefile", *FILES, *(p for f in BESIDE for p in sorted((ROOT / f).rglob("*.py"))))
+    if path != Path(__file__)
+]
 
 
 def _identifiers(tree: ast.AST) -> Iterator[str]:
@@ -218,3 +230,20 @@ def test_a_class_of_the_manager_shares_its_name_with_no_other() -> None:
     trees = [ast.parse(path.read_text()) for folder in CODE[:2] for path in sorted((ROOT / folder).rglob("*.py"))]
     names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} == set(SHARED)
+
+
+def test_texts_use_words_of_today() -> None:
+    found = {str(path.relative_to(ROOT)): UNUSUAL.search(path.read_text()) for path in TEXTS}
+    assert {path: match[0] for path, match in found.items() if match} == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["Mend it.", "def test_it_is_mended():", "the user and his jobs", "starts anew", "it shall"]
+)
+def test_other_words_are_found(text: str) -> None:
+    assert UNUSUAL.search(text)
+
+
+@pytest.mark.parametrize("text", ["recommended", "the history of this", "an amended one", "shallow", "hypothesis"])
+def test_parts_of_words_are_not(text: str) -> None:
+    assert not UNUSUAL.search(text)

@@ -1,4 +1,4 @@
-"""The engine once more, slow and obvious: everything is built anew from lists for each cycle, and each waiting workload
+"""The engine once more, slow and obvious: everything is rebuilt from lists for each cycle, and each waiting workload
 is looked at alone. It shares with the real one what is decided in a cycle, and nothing of how that is kept and found.
 """
 

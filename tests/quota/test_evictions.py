@@ -362,7 +362,7 @@ def test_the_tree_agrees_with_a_recount_of_all_reservations(found: tuple[Play, l
         settle(play)
     engine = play.engine
     shown = {name: usage_of(engine, name) for name in "abcd"}
-    engine._cache.forest.stale = True  # the next cycle builds it anew
+    engine._cache.forest.stale = True  # the next cycle rebuilds it
     engine.scheduler.cycle(play.now)
     assert {name: usage_of(engine, name) for name in "abcd"} == shown
 

@@ -202,7 +202,7 @@ Rule = Callable[[World, Change, Object | None], Iterator[str]]
 
 
 def one_worker_at_most_holds_the_job(world: World, change: Change, _: Object | None) -> Iterator[str]:
-    """I1. A job that was made anew under its name has a workload of its own."""
+    """I1. A job that was recreated under its name has a workload of its own."""
     if change.kind == JOB.kind and change.cluster != HOME:
         jobs = {worker: world.find(worker, JOB, change.name) for worker in world.team.clients}
         workloads = {worker: _workload_of(body) for worker, body in jobs.items() if body is not None and _is_ours(body)}

@@ -78,7 +78,7 @@ class Fuse:
         return Point(write, self.counts[write])
 
     def note(self, point: Point) -> None:
-        with open(self.log, "a") as file:  # closed, hence written: the next step may be the last
+        with open(self.log, "a") as file:  # closed, so written: the next step may be the last
             file.write(f"{point.write}\n")
 
     def burn(self, point: Point, moment: str) -> None:

@@ -359,7 +359,7 @@ class Team:
             await self.clients[worker].patch(objects.CLUSTER_QUEUE, self.namespace, patch)
 
     async def is_stopped(self, client: Client) -> bool:
-        """Fails unless whoever gives the quota of this cluster's queue knows that it shall give none."""
+        """Fails unless whoever gives the quota of this cluster's queue knows that it must give none."""
         body = await client.get(objects.CLUSTER_QUEUE, self.namespace)
         active = objects.condition(body, "Active")
         assert active is not None, "nobody looked at the queue yet"

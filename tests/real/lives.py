@@ -291,7 +291,7 @@ async def as_there(life: Life, worker: str) -> bool:
 
 
 async def scaled(row: Shown, life: Life, worker: str, workers: int, *, is_sliced: bool) -> str:
-    """It has so many workers: it runs on as it was where it is sliced, and else begins anew. Answers where it runs."""
+    """It has so many workers: it runs on as it was where it is sliced, and else starts over. Answers where it runs."""
     before = (await life.on(worker))["metadata"]["uid"]
     (group,) = (await life.local())["spec"]["workerGroupSpecs"]
     size = {"spec": {"workerGroupSpecs": [group | {"replicas": workers}]}}

@@ -180,7 +180,7 @@ def _second_user(config: Object) -> None:
         ),
     ],
 )
-async def test_an_insecure_kubeconfig_is_refused_until_it_is_mended(
+async def test_an_insecure_kubeconfig_is_refused_until_it_is_corrected(
     corner: Corner, spoil: Callable[[Object], None], message: str
 ) -> None:
     config = corner.kubeconfig()
@@ -272,7 +272,7 @@ async def _is_used(link: Any) -> bool:
 
 
 @pytest.mark.usefixtures("history")
-async def test_a_cluster_deleted_and_made_anew_finds_its_running_job_again(crew: Team) -> None:
+async def test_a_cluster_deleted_and_recreated_finds_its_running_job_again(crew: Team) -> None:
     async with starts(crew) as started:
         await crew.submit()
         worker = await started.first()
@@ -297,7 +297,7 @@ async def _is_missed(crew: Team, cluster: str) -> bool:
 
 
 @pytest.mark.usefixtures("history")
-async def test_a_cluster_made_anew_gets_a_copy_of_what_waits(crew: Team) -> None:
+async def test_a_cluster_recreated_gets_a_copy_of_what_waits(crew: Team) -> None:
     worker, *others = crew.clients
     await crew.manager.delete(MULTIKUEUE_CLUSTER, crew.cluster(worker))
     await eventually(lambda: _is_missed(crew, crew.cluster(worker)))

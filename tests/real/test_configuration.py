@@ -245,7 +245,7 @@ async def test_a_feature_gate_of_kueues_file_holds_at_once_and_no_longer_than_it
 
 
 @pytest.mark.anyio
-async def test_a_broken_file_changes_nothing_and_a_mended_one_counts_again(crew: Team, manager: Manager) -> None:
+async def test_a_broken_file_changes_nothing_and_a_corrected_one_counts_again(crew: Team, manager: Manager) -> None:
     async with configured(manager, "dispatch: {strategy: {name: incremental, options: {step: 1}}}", **CALM) as file:
         file.write("dispatch: {strategy: {name: all-at-once")
         await file.heard("settings.refused")

@@ -99,7 +99,7 @@ def forbidden(manager: Manager) -> list[Object]:
 
 
 async def changed(crew: Team) -> None:
-    """A flavor is new. A job that waits gets smaller, another is deleted where it runs: its Workload goes, or is made anew."""
+    """A flavor is new. A job that waits gets smaller, another is deleted where it runs: its Workload goes, or is recreated."""
     await crew.manager.create(objects.resource_flavor(crew.namespace))
     await crew.stop()
     await crew.submit("waits", parallelism=3)

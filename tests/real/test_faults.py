@@ -282,7 +282,7 @@ async def test_an_api_server_that_is_back_too_late_finds_its_job_taken_away(crew
 
 @asynccontextmanager
 async def _killed(bed: Testbed, worker: str) -> AsyncIterator[None]:
-    """Without its API server. Its Kueue starts anew after that: by itself it would take its time to connect again."""
+    """Without its API server. Its Kueue starts over after that: by itself it would take its time to connect again."""
     await bed.planes[worker].kill()
     try:
         yield

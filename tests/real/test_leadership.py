@@ -431,13 +431,13 @@ async def _blank(client: Client) -> None:
 
 @firm_lease
 async def test_a_lease_spoilt_by_hand_changes_no_leader(pair: Pair) -> None:
-    async def mended() -> bool:
+    async def repaired() -> bool:
         return await pair.holder() in pair.first.identities
 
     async with pair.bed.manager.client() as client:
         for spoil in (_empty, _blank, _delete):
             await spoil(client)
-            await eventually(mended, timeout=10)
+            await eventually(repaired, timeout=10)
     await anyio.sleep(16)  # longer than the lease: now the other would have it
     await pair.job_runs("after")
     assert not pair.first.told("leadership.lost")

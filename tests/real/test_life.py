@@ -331,7 +331,7 @@ async def test_a_deleted_job_leaves_nothing_anywhere(crew: Team, stage: str) -> 
 
 
 @pytest.mark.parametrize("stage", ["waiting on the workers", "running"])
-async def test_a_job_made_anew_under_its_name_has_nothing_of_the_old_one(
+async def test_a_job_recreated_under_its_name_has_nothing_of_the_old_one(
     crew: Team, history: Chronicle, stage: str
 ) -> None:
     if stage == "running":
@@ -372,7 +372,7 @@ async def _is_gone(crew: Team, workload: str) -> bool:
 
 
 @pytest.mark.parametrize("stage", ["waiting on the workers", "running"])
-async def test_a_workload_that_its_user_deletes_is_made_anew_and_runs(crew: Team, stage: str) -> None:
+async def test_a_workload_that_its_user_deletes_is_recreated_and_runs(crew: Team, stage: str) -> None:
     if stage == "waiting on the workers":
         await crew.stop()
     async with starts(crew) as started:
@@ -384,10 +384,10 @@ async def test_a_workload_that_its_user_deletes_is_made_anew_and_runs(crew: Team
         old = (await crew.workload())["metadata"]
         await crew.manager.delete(WORKLOAD, old["name"], crew.namespace)
 
-        async def made_anew() -> bool:
+        async def recreated() -> bool:
             return bool((await crew.workload())["metadata"]["uid"] != old["uid"])
 
-        await eventually(made_anew, timeout=20)
+        await eventually(recreated, timeout=20)
         await crew.go()
         worker = (await started.times(2 if stage == "running" else 1))[-1]
         await crew.complete(worker)
@@ -537,7 +537,7 @@ async def test_a_new_priority_class_reaches_the_copies_in_place(crew: Team, stag
 
         async def follow() -> bool:
             copies = await crew.copies()
-            assert {w: c["metadata"]["uid"] for w, c in copies.items()} == old, "a copy was made anew"
+            assert {w: c["metadata"]["uid"] for w, c in copies.items()} == old, "a copy was recreated"
             asked = {(c["spec"]["priority"], c["spec"]["priorityClassRef"]["name"]) for c in copies.values()}
             return asked == {(1000, high)}
 
@@ -562,7 +562,7 @@ async def test_a_class_that_changes_its_value_changes_the_copies(crew: Team) -> 
 
     async def follow() -> bool:
         copies = await crew.copies()
-        assert {w: c["metadata"]["uid"] for w, c in copies.items()} == old, "a copy was made anew"
+        assert {w: c["metadata"]["uid"] for w, c in copies.items()} == old, "a copy was recreated"
         return {c["spec"]["priority"] for c in copies.values()} == {77}
 
     await eventually(follow)

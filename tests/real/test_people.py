@@ -110,7 +110,7 @@ async def _may(manager: Client, who: str, ask: Ask) -> bool:
                 Ask("list", "clusterqueues", namespace=""),
                 Ask("get", "secrets", ""),
             ],
-            id="a batch user, in his namespace",
+            id="a batch user, in their namespace",
         ),
         pytest.param(
             "admin",

@@ -578,7 +578,7 @@ def _checks(*names: str) -> Object:
         pytest.param(_stopped, "Stopped", "stopped", id="stopped"),
     ],
 )
-async def test_a_queue_that_cannot_work_says_why_and_works_once_mended(  # type: ignore[no-untyped-def]
+async def test_a_queue_that_cannot_work_says_why_and_works_once_corrected(  # type: ignore[no-untyped-def]
     crew: Team, fault, reason: str, words: str
 ) -> None:
     name = await queue(crew, "odd")
@@ -598,8 +598,8 @@ async def test_a_queue_that_cannot_work_says_why_and_works_once_mended(  # type:
     await eventually(lambda: says(LOCAL_QUEUE, "odd", "ClusterQueueIsInactive", "Can't submit new workloads"))
     await crew.submit(queue="odd")
     await eventually(lambda: waits(crew, reason="Inadmissible", message=f"ClusterQueue {name} is inactive"))
-    mended = {field: good.get(field) for field in broken}
-    await crew.manager.patch(CLUSTER_QUEUE, name, {"spec": mended})
+    corrected = {field: good.get(field) for field in broken}
+    await crew.manager.patch(CLUSTER_QUEUE, name, {"spec": corrected})
     await eventually(lambda: says(CLUSTER_QUEUE, name, "Ready", "Can admit new workloads"))
     await runs_through(crew)
 

@@ -583,7 +583,7 @@ async def round_of(members: Team) -> datetime:
     return datetime.fromisoformat(condition["lastTransitionTime"])
 
 
-async def test_after_an_eviction_the_next_attempt_is_nominated_anew(guests: Team) -> None:
+async def test_after_an_eviction_the_next_attempt_is_nominated_again(guests: Team) -> None:
     async with starts(guests) as started:
         await submit(guests)
         worker = await guests.runs_on(timeout=40)

@@ -164,12 +164,12 @@ async def test_another_image_runs_after_the_first(crew: Team) -> None:
         STATEFUL_SET, NAME, {"spec": {"template": {"spec": {"containers": [other]}}}}, crew.namespace
     )
 
-    async def anew() -> bool:
+    async def recreated() -> bool:
         client = await started(crew)
         images = {each["spec"]["containers"][0]["image"] for each in await client.list(POD, crew.namespace)}
         return images == {"x:2"}
 
-    await eventually(anew, timeout=60)
+    await eventually(recreated, timeout=60)
     await deleted(crew)
 
 
@@ -217,7 +217,7 @@ async def test_in_a_queue_that_is_not_dispatched_it_runs_here(crew: Team) -> Non
     await crew.manager.patch(objects.CLUSTER_QUEUE, f"{crew.namespace}-here", {"spec": {"stopPolicy": "HoldAndDrain"}})
 
     async def held() -> bool:
-        """By Pods made anew: whatever is left of the first ones ends as a kubelet ends it."""
+        """By Pods recreated: whatever is left of the first ones ends as a kubelet ends it."""
         found = await crew.manager.list(POD, crew.namespace)
         return bool(found) and all(gates(each) == GATES for each in found)
 

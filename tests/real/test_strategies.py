@@ -162,13 +162,13 @@ async def test_a_manager_killed_within_a_round_goes_on_with_it(stopped: Team, ma
     await stopped.submit()
     await copied(stopped, "worker1")
     note = await stopped.condition(NOMINATED)
-    await anyio.sleep(length.total_seconds() / 2)  # a round that begins anew ends so much later
+    await anyio.sleep(length.total_seconds() / 2)  # a round that starts over ends so much later
     async with manager.reborn():
         await manager.ready()
         acting = datetime.now(when(note).tzinfo)
         copies = await copied(stopped, "worker1", "worker2", timeout=30)
     assert made(copies["worker2"]) >= when(note) + length, "the round ended early"
-    assert made(copies["worker2"]) < acting + length, "the round began anew"
+    assert made(copies["worker2"]) < acting + length, "the round started over"
 
 
 async def test_patience_gives_the_quota_back_and_another_workload_gets_it(bed: Testbed, manager: Manager) -> None:
@@ -214,7 +214,7 @@ async def test_the_check_chooses_and_may_change_its_mind(stopped: Team) -> None:
     await copied(stopped, "worker1", "worker2", "worker3")
 
 
-async def test_a_check_that_chooses_wrongly_is_inactive_until_it_is_mended(stopped: Team) -> None:
+async def test_a_check_that_chooses_wrongly_is_inactive_until_it_is_corrected(stopped: Team) -> None:
     async def active(status: str) -> Object:
         condition = objects.condition(await stopped.manager.get(ADMISSION_CHECK, stopped.namespace), "Active")
         assert condition is not None
@@ -238,7 +238,7 @@ async def test_a_job_chooses_among_what_is_allowed(stopped: Team) -> None:
     await copied(stopped, "worker1", "worker2", "worker3", name="follows")
 
 
-async def test_a_choice_that_is_not_allowed_waits_and_says_so_until_it_is_mended(stopped: Team) -> None:
+async def test_a_choice_that_is_not_allowed_waits_and_says_so_until_it_is_corrected(stopped: Team) -> None:
     await submit(stopped, "all-at-once")
     message = await waits_for(stopped, "(setting dispatch.workload_strategies), got 'all-at-once'")
     assert "expected one of blocker, last-only, nonsense" in message

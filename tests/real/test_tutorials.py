@@ -1,6 +1,6 @@
 """The tutorials of the docs, one file: each command of a page is run, and says what the page says.
 
-`make tutorials` writes the pages anew. People act with our command line alone; what happens around them (a pod fails, a
+`make tutorials` rewrites the pages. People act with our command line alone; what happens around them (a pod fails, a
 worker is lost) is played here.
 """
 
@@ -334,7 +334,7 @@ async def judged(stage: Stage, page: str) -> None:
     told = "\n".join(
         f"$ {command.words}\n--- the page\n{command.output}--- now\n{answer}" for command, answer in differences
     )
-    assert not differences, f"{page} is not true any more; `make tutorials` writes it anew:\n{told}"
+    assert not differences, f"{page} is not true any more; `make tutorials` rewrites it:\n{told}"
 
 
 def _lacks_one_event(command: Command, answer: str) -> bool:
@@ -395,7 +395,7 @@ async def _is_active(client: Client, kind: Kind, name: str) -> bool:
 
 
 async def _is_served(user: Client) -> bool:
-    """Whether the API server knows the user's rights, and passes his questions on to the manager."""
+    """Whether the API server knows the user's rights, and passes their questions on to the manager."""
     path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/{NAMESPACE}/workloads/none/explanation"
     try:
         await user.request("GET", path)

@@ -194,14 +194,14 @@ async def test_what_is_damaged_is_put_back(crew: Team) -> None:
     await crew.manager.replace(found)
     await crew.manager.delete(SECRET, CERTIFICATE, KUEUE_NAMESPACE)
 
-    async def mended() -> bool:
+    async def repaired() -> bool:
         new = await crew.manager.get(SECRET, CERTIFICATE, KUEUE_NAMESPACE)
         assert new["data"]["tls.crt"] != secret["data"]["tls.crt"]
         for hook in (await crew.manager.get(WEBHOOKS, CONFIGURATION))["webhooks"]:
             assert hook["clientConfig"]["caBundle"] not in (good, found["webhooks"][0]["clientConfig"]["caBundle"])
         return True
 
-    await eventually(mended, timeout=90)
+    await eventually(repaired, timeout=90)
 
     async def serves() -> bool:
         try:

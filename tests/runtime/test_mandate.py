@@ -50,7 +50,7 @@ def test_an_older_answer_takes_nothing_away(clock: Hand) -> None:
     assert mandate.left() == 10
 
 
-def test_ended_it_is_over_at_once_and_may_begin_anew(clock: Hand) -> None:
+def test_ended_it_is_over_at_once_and_may_start_over(clock: Hand) -> None:
     mandate = Mandate(clock=clock)
     mandate.extend(110)
     mandate.end()

@@ -21,7 +21,7 @@ def test_the_page_is_what_the_code_says() -> None:
     assert marker + generated == page(), "run `make docs`"
 
 
-def test_the_page_is_written_anew_below_its_prose(tmp_path: Path) -> None:
+def test_the_page_is_rewritten_below_its_prose(tmp_path: Path) -> None:
     path = tmp_path / "settings.md"
     path.write_text(f"# Prose\n\n{GENERATED}\nold\n")
     main(str(path))

@@ -286,9 +286,9 @@ def copies_of_finished_workloads_stay() -> Iterator[None]:
 
 @contextmanager
 def _handlers() -> Iterator[None]:
-    """The table of handlers refers to them by value: have it look them up anew."""
-    anew = {phase: getattr(sys.modules[each.__module__], each.__name__) for phase, each in decide.HANDLERS.items()}
-    with patch.dict(decide.HANDLERS, anew):
+    """The table of handlers refers to them by value: have it look them up again."""
+    handlers = {phase: getattr(sys.modules[each.__module__], each.__name__) for phase, each in decide.HANDLERS.items()}
+    with patch.dict(decide.HANDLERS, handlers):
         yield
 
 
@@ -360,7 +360,7 @@ def what_a_person_owns_too_is_left_out_and_stays() -> Iterator[None]:
 
 @bug(caught_by=31, within=32)
 def who_says_neither_yes_nor_no_keeps_the_job() -> Iterator[None]:
-    """Each try begins anew to wait for an answer, and nobody reads whether the job was made."""
+    """Each try starts over to wait for an answer, and nobody reads whether the job was made."""
     with (
         replaced(outbox, "_is_of_webhook", lambda _real: lambda _error: False),
         replaced(doubts, "ASKED_FOR", lambda _real: timedelta(days=1)),
@@ -593,7 +593,7 @@ def a_kubeconfig_is_unfolded_to_any_size() -> Iterator[None]:
 
 
 @bug(caught_by=128, within=129, row=16)
-def a_tenant_chooses_his_placement() -> Iterator[None]:
+def a_tenant_chooses_a_placement() -> Iterator[None]:
     def make(real: Any) -> Any:
         return lambda self, local, *, option, may_workload_choose: real(
             self, local, option=option, may_workload_choose=True

@@ -1,4 +1,4 @@
-"""Lives in which another manager takes over, or the same one begins anew: no worker is lost by what only a standby missed."""
+"""Lives in which another manager takes over, or the same one starts over: no worker is lost by what only a standby missed."""
 
 from __future__ import annotations
 

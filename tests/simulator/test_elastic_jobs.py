@@ -208,7 +208,7 @@ async def test_a_manager_that_is_killed_at_any_time_goes_on(world: World, tasks:
 
 
 @in_a_world
-async def test_a_slice_whose_job_is_gone_before_it_runs_is_admitted_anew(world: World, tasks: TaskGroup) -> None:
+async def test_a_slice_whose_job_is_gone_before_it_runs_is_admitted_again(world: World, tasks: TaskGroup) -> None:
     """The job at home is not stopped while a slice waits for its turn, so nothing could be copied for it."""
     await running(world, tasks)
     (where,) = remotes(world)
@@ -263,7 +263,7 @@ async def test_an_evicted_slice_stops_the_job_and_gets_it_back(world: World, tas
 
 
 @in_a_world
-async def test_without_the_setting_a_running_job_of_another_size_begins_anew(world: World, tasks: TaskGroup) -> None:
+async def test_without_the_setting_a_running_job_of_another_size_starts_over(world: World, tasks: TaskGroup) -> None:
     await running(world, tasks, elastic=False)
     (was,) = workloads(world)
     scale(world, 2)

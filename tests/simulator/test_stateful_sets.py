@@ -104,7 +104,7 @@ def test_it_is_scaled_to_zero_and_back() -> None:
     perform(LAYOUT, scenario)
 
 
-def test_made_anew_under_its_name_it_has_a_workload_of_its_own() -> None:
+def test_recreated_under_its_name_it_has_a_workload_of_its_own() -> None:
     async def scenario(world: World, tasks: TaskGroup) -> None:
         await begun(world, tasks)
         (first,) = world.manager.all(kinds.WORKLOADS)

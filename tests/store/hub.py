@@ -2,7 +2,7 @@
 
 One pass over a Placement is a list of single writes, in the controller's order (ocm.md 2.4): each slice in turn is made
 empty if it is missing, then gets its status; the labels of one that was there stay as they were; surplus slices go;
-the Placement's status is last. Only a later pass mends labels.
+the Placement's status is last. Only a later pass corrects labels.
 
 This is no API server but OCM's controller: nothing of it calls or watches, its objects go straight into the store's caches.
 """

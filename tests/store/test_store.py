@@ -520,7 +520,7 @@ def test_what_devices_are_counted_by_reaches_the_engine_and_wakes_the_admission(
 
 
 def _demand_of(store: Store, name: str) -> Demand:
-    """After a cycle, which counts those anew for whom something changed."""
+    """After a cycle, which counts those again for whom something changed."""
     store.engine.scheduler.cycle(NOW)
     waiting = store.engine.view.pending_workload(workload(name).build().key)
     assert waiting is not None

@@ -112,7 +112,7 @@ def test_what_is_gone_has_no_series() -> None:
             labels(cluster_queue="cq", cluster="one", replica_role="standalone")
         ]
         == 1
-    ), "should it come back, it counts anew"
+    ), "should it come back, it counts again"
 
 
 def test_a_child_is_made_once() -> None:

@@ -83,7 +83,7 @@ async def test_a_cluster_that_is_not_there_is_named() -> None:
         await bed.open()
 
 
-@pytest.mark.timeout(180)  # it starts pytest anew
+@pytest.mark.timeout(180)  # it starts pytest again
 def test_without_the_clusters_the_suite_ends_with_one_message(tmp_path: Path) -> None:
     nowhere = tmp_path / "kind"
     command = (sys.executable, "-m", "pytest", "-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider")

@@ -303,7 +303,7 @@ async def test_serving_again_answers_by_the_new_rules_at_once() -> None:
                 assert response.status == status
 
 
-async def test_the_visibility_api_comes_back_after_it_could_not_listen_anew() -> None:
+async def test_the_visibility_api_comes_back_after_it_could_not_listen_again() -> None:
     served, old, new = certificate(), Proxy(), Proxy()
     async with server() as listening:
         port = await listening.serve_visibility(HOST, 0, served, client_ca=old.bundle, answer=echo)

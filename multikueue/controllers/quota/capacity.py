@@ -113,7 +113,7 @@ class Capacity:
         await self._tell_automation(queue, offers)
 
     async def _until_written(self, queue: ClusterQueue, write: Callable[[ClusterQueue], Awaitable[None]]) -> None:
-        """Decides anew, at once, about what somebody else wrote meanwhile: a conflict is no news for anybody. Whoever writes
+        """Decides again, at once, about what somebody else wrote meanwhile: a conflict is no news for anybody. Whoever writes
         all the time has the next look for it."""
         for _ in range(MOST_TRIES):
             try:

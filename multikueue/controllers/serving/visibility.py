@@ -316,7 +316,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             spec = {"caBundle": bundle, "insecureSkipTLSVerify": False}
             patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": spec}
             await self.client.merge_patch(API_SERVICES, key, patch)
-            log.info("visibility.registration_mended", api_service=key.name)
+            log.info("visibility.registration_repaired", api_service=key.name)
 
     async def _create(self, key: ObjectKey, group: str, version: str, bundle: str) -> None:
         spec = {

@@ -137,7 +137,7 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
             return
         patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "webhooks": wanted}
         await self.client.merge_patch(MUTATING_WEBHOOKS, CONFIGURATION, patch)
-        log.info("webhook.registration_mended", configuration=str(CONFIGURATION))
+        log.info("webhook.registration_repaired", configuration=str(CONFIGURATION))
 
 
 async def keep_webhook(

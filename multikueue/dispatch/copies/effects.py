@@ -73,7 +73,7 @@ def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iter
     elif remote.workload is None or not plan.is_current(remote.workload, remote):
         yield from _removal(remote, "left from an earlier attempt")
     else:
-        yield from _mends(plan, plan.local, remote, remote.workload)
+        yield from _updates(plan, plan.local, remote, remote.workload)
 
 
 @_effects.register
@@ -108,7 +108,7 @@ def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> It
     assert plan.local is not None
     if remote.workload is not None:
         runs = plan.is_ready or (remote.job is not None and plan.is_current(remote.job, remote))
-        yield from _mends(plan, plan.local, remote, remote.workload, is_running=runs)
+        yield from _updates(plan, plan.local, remote, remote.workload, is_running=runs)
 
 
 @_effects.register
@@ -134,7 +134,7 @@ def _found(desired: Found, plan: Plan, remote: Remote, _now: datetime) -> Iterat
         yield FindJob(cluster=remote.cluster, why=desired.why)
 
 
-def _mends(
+def _updates(
     plan: Plan, local: Workload, remote: Remote, copy: Workload, *, is_running: bool = False
 ) -> Iterator[Action]:
     fields = remotes.drift(local, copy)

@@ -117,7 +117,7 @@ class Kubeconfig(_Part):
 
 msgspec.json.Decoder(Kubeconfig)
 """msgspec analyses a type on first use, and two threads that do so at once crash the process (a segmentation fault).
-A starting manager parses several kubeconfigs in threads: hence the first use at import."""
+A starting manager parses several kubeconfigs in threads, so the first use is at import."""
 
 
 def parse(data: bytes | Mapping[str, Any], *, largest: int = sys.maxsize) -> Kubeconfig:

@@ -201,7 +201,7 @@ def _asking(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
         async def write_bytes(
             self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
         ) -> None:
-            """Writes a request with a body; before Python 3.12 in a task of its own, later: hence a second check."""
+            """Writes a request with a body; before Python 3.12 in a task of its own, later: so there is a second check."""
             try:
                 self._ask()
             except NotLeading as error:

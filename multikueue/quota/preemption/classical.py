@@ -119,7 +119,7 @@ class _Search:
         return all(cell.usage < cell.quota.nominal for cell in cells)
 
     def _attempt(self, own: list[_CandidateGroup], *, may_borrow: bool) -> list[Target]:
-        # Nobody loses quota that he borrows to a head that would borrow it too, unless borrowWithinCohort says so (KEP 1337).
+        # Nobody loses borrowed quota to a head that would borrow it too, unless borrowWithinCohort says so (KEP 1337).
         too_weak = may_borrow and self._rules.borrow_within_cohort.policy == "Never"
         lists = [self._advantaged, [] if too_weak else self._others, own]
         if not self._is_enough(lists, own, may_borrow=may_borrow):

@@ -196,7 +196,7 @@ class QueueManager:
             self._ask_again(key, now)
 
     def take_recounted(self) -> list[ObjectKey]:
-        """The keys of those that queue since the last call, or do not any more, as their devices were counted anew."""
+        """The keys of those that queue since the last call, or do not any more, as their devices were counted again."""
         taken, self._recounted = self._recounted, []
         return taken
 

@@ -281,7 +281,7 @@ class WorkerView:
         self.link = replace(self.link, last_failed_probe=self.link.last_failed_probe or NEVER)
 
     def probe_failed(self, until: datetime, now: datetime, timeout: timedelta) -> None:
-        """Probes have failed until then. If it is lost thereby, its workloads are reconciled."""
+        """Probes have failed until then. If that makes it lost, its workloads are reconciled."""
         was_lost = self.is_lost(now, timeout)
         self.link = replace(self.link, last_failed_probe=until)
         if self.is_lost(now, timeout) and not was_lost:

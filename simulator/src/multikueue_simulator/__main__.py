@@ -4,7 +4,7 @@ For each cluster one line of JSON says where it is, when all can be asked. Then 
 line of JSON each, and each is answered by one: `{"do": "stop", "cluster": "worker1"}`. There are
 
 stop, start: close its port; open it again, with all that was in it;
-compact: forget the history, so that watches must begin anew;
+compact: forget the history, so that watches must start over;
 add: one more cluster, with `port` and `definitions` if they matter; the answer says where it is, too;
 define: install the sets of `definitions` that it has not yet;
 start-kueue, stop-kueue, remove-kueue: a simulated Kueue, whose webhooks stay when it stops, and go when it is removed;

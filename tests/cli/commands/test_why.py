@@ -169,7 +169,7 @@ CHOSEN = {"workers": [{"cluster": "w1", "state": "can never hold it", "message":
 
 
 def telling(world: World, name: str, told: dict[str, Any]) -> None:
-    """A manager that explains a workload to a user who may see nothing but his own namespace."""
+    """A manager that explains a workload to a user who may see nothing but their own namespace."""
     path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/a/workloads/{name}/explanation"
     world.manager.documents[path] = {"kind": "WorkloadExplanation", "metadata": {}} | told
     world.manager.fault = own_namespace(world)
@@ -180,8 +180,8 @@ def own_namespace(world: World) -> Fault:
 
     def fault(_verb: str, _plural: str) -> Refused | None:
         path = world.manager.requests[-1].path
-        is_his = "/namespaces/a/" in path or "selfsubjectaccessreviews" in path
-        return None if is_his else Refused(403, "Forbidden", "no")
+        is_own = "/namespaces/a/" in path or "selfsubjectaccessreviews" in path
+        return None if is_own else Refused(403, "Forbidden", "no")
 
     return fault
 
@@ -196,7 +196,7 @@ def test_the_manager_explains_a_user_of_one_namespace_what_is_lacking(full: Worl
     assert all("/namespaces/a/" in request.path for request in full.manager.requests if request.path.count("/") > 4)
 
 
-def test_the_manager_tells_him_what_the_workers_are_to_it(full: World, cli: Run) -> None:
+def test_the_manager_tells_them_what_the_workers_are_to_it(full: World, cli: Run) -> None:
     chosen = workload("chosen", namespace="a").queue("main").request(cpu=6).reserved("cq").check().nominated("w1")
     full.manager.add(kinds.WORKLOADS, chosen.build())
     telling(full, "chosen", CHOSEN)

@@ -44,7 +44,7 @@ async def test_pods_are_found_through_any_kinds_between_them_and_the_job(field: 
 
 
 async def test_a_name_alone_makes_no_relatives(field: Field) -> None:
-    """Another job has the name that ours would have, and an owner was made anew under the same name."""
+    """Another job has the name that ours would have, and an owner was recreated under the same name."""
     await field.submit()
     await field.runs_on("train", "worker1")
     meta = {"name": "train", "namespace": "default"}

@@ -46,7 +46,7 @@ WAITS: dict[str, tuple[Lease | None, float, float]] = {
     "somebody's, seen this moment": (held(), 0.0, 15.0),
     "somebody's, unchanged for nearly its time": (held(), 14.0, 1.0),
     "somebody's who asked for longer than we would": (held(seconds=40), 20.0, 20.0),
-    "somebody's who wrote a shorter time than ours: maybe it is not his writing": (held(seconds=2), 5.0, 10.0),
+    "somebody's who wrote a shorter time than ours: maybe it is not their writing": (held(seconds=2), 5.0, 10.0),
     "somebody's without a duration": (held(seconds=0), 5.0, 10.0),
     "somebody's with a duration that nobody asks for": (held(seconds=10**9), 5.0, 10.0),
     "gone: who held it may not know yet": (None, 5.0, 10.0),
@@ -77,7 +77,7 @@ def test_a_candidate_takes_it(found: Lease | None, unchanged_for: float) -> None
     ("found", "wanted"),
     [
         pytest.param(held(by="me"), Claim(held(by="me")), id="renews its own"),
-        pytest.param(None, Claim(None), id="makes anew what was deleted"),
+        pytest.param(None, Claim(None), id="recreates what was deleted"),
         pytest.param(EMPTIED, Claim(EMPTIED), id="fills in what was emptied"),
         pytest.param(lease(), Claim(lease()), id="fills in what says nothing"),
         pytest.param(held(), Lost("other"), id="gives way to another name, whoever wrote it"),

@@ -268,7 +268,7 @@ async def test_what_is_not_granted_is_told_with_what_to_do_and_tried_again() -> 
     assert await following.look() == "160"
 
 
-async def test_quota_that_somebody_changed_meanwhile_is_decided_anew_at_once() -> None:
+async def test_quota_that_somebody_changed_meanwhile_is_decided_again_at_once() -> None:
     following = Following(160)
     stale = following.table.store.cluster_queues.get(QUEUE_KEY)
     assert stale is not None
@@ -313,7 +313,7 @@ async def test_a_queue_that_is_gone_after_a_conflict_is_left_alone() -> None:
     assert following.manager.find(kinds.CLUSTER_QUEUES, QUEUE_KEY) is None
 
 
-async def test_a_flavor_that_leads_nowhere_is_told_and_the_map_mends_it() -> None:
+async def test_a_flavor_that_leads_nowhere_is_told_and_the_map_corrects_it() -> None:
     following = Following(160)
     two = [{"name": name, "resources": [{"name": "cpu", "nominalQuota": "1"}]} for name in ("default", "spot")]
     spec = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": two}]}

@@ -429,7 +429,7 @@ def of_workload(world: Table, annotation: str | None, name: str = "job") -> None
     world.manager.change(kinds.WORKLOADS, world.key(name), metadata)
 
 
-async def test_a_workload_may_choose_what_the_operator_allows_with_his_options() -> None:
+async def test_a_workload_may_choose_what_the_operator_allows_with_its_options() -> None:
     world = table(workload_strategies=ALLOWED)
     annotate(world, strategy="incremental", options='{"step": 1}')
     world.submit()
@@ -459,7 +459,7 @@ async def test_the_workload_goes_before_its_job() -> None:
         pytest.param(ALLOWED, "expected one of last-only", id="others are allowed"),
     ],
 )
-async def test_what_is_not_allowed_makes_the_workload_wait_until_it_is_mended(
+async def test_what_is_not_allowed_makes_the_workload_wait_until_it_is_corrected(
     allowed: dict[str, Any], right: str
 ) -> None:
     world = table(workload_strategies=allowed)

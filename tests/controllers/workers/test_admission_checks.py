@@ -104,7 +104,7 @@ def told(world: Table, name: str) -> str:
     return str((world.condition("QuotaReserved", name) or {}).get("reason"))
 
 
-async def test_who_was_switched_off_for_a_rejection_starts_anew_when_it_is_switched_on() -> None:
+async def test_who_was_switched_off_for_a_rejection_starts_over_when_it_is_switched_on() -> None:
     world = table()
     other = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
     spec = {"controllerName": "example.com/other"}

@@ -218,7 +218,7 @@ async def test_when_the_old_ones_end_too_the_reason_is_that_of_the_new_ones(prob
     assert world.manager.calls == []
 
 
-async def test_a_loss_is_told_anew_when_new_credentials_that_do_not_work_come() -> None:
+async def test_a_loss_is_told_again_when_new_credentials_that_do_not_work_come() -> None:
     world = table()
     assert (await shown(world, Reach.ISOLATED, None))[2] == "no answer"
     assert (await shown(world, Reach.ISOLATED, REFUSED))[2].startswith(REFUSED.message)
@@ -315,7 +315,7 @@ async def test_a_connection_that_serves_is_offered_what_is_new() -> None:
     assert running.newest == KUBECONFIG
 
 
-async def test_a_connection_begins_anew_when_other_namespaces_are_offered() -> None:
+async def test_a_connection_starts_over_when_other_namespaces_are_offered() -> None:
     world = table()
     clusters = Clusters(world.world, QUICK, "kueue-system")
     secret(world, kubeconfig=KUBECONFIG)

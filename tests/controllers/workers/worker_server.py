@@ -89,7 +89,7 @@ class WorkerServer:
         self._news.set()
 
     def restart(self) -> None:
-        """Watches end, and who watched has to list anew."""
+        """Watches end, and who watched has to list again."""
         before, self._news = self._news, anyio.Event()
         self._is_over = True
         before.set()

@@ -124,7 +124,7 @@ async def test_kueue_alone_holds_what_it_must_clear() -> None:
     assert "clusterName" not in world.status()
 
 
-async def test_a_write_on_old_news_is_refused_and_decided_anew() -> None:
+async def test_a_write_on_old_news_is_refused_and_decided_again() -> None:
     world, core = beside()
     await core.submit()
     calm = world.manager.fault

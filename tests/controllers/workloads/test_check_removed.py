@@ -95,7 +95,7 @@ EDITS = [removes, removes_and_puts_back, replaces_it, deletes_the_check, deletes
 
 
 @pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("restarted", [False, True], ids=["", "and the process starts anew"])
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "and the process starts over"])
 async def test_what_runs_stays_and_its_result_comes_home(edit: Any, restarted: bool) -> None:
     world = await running()
     before = world.workers["w1"].find(kinds.JOBS, JOB)
@@ -112,7 +112,7 @@ async def test_what_runs_stays_and_its_result_comes_home(edit: Any, restarted: b
     assert is_true(world, "Finished")
 
 
-async def test_a_check_put_back_later_is_ready_again_with_nothing_started_anew() -> None:
+async def test_a_check_put_back_later_is_ready_again_with_nothing_started_over() -> None:
     world = await running()
     uid = world.workers["w1"].find(kinds.JOBS, JOB)
     checks(world)

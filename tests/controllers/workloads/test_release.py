@@ -31,7 +31,7 @@ def gone(world: Table) -> None:
     world.manager.drop(kinds.JOBS, JOB)
 
 
-def made_anew(world: Table) -> None:
+def recreated(world: Table) -> None:
     world.manager.drop(kinds.JOBS, JOB)
     world.submit(cpu="1000")
 
@@ -49,7 +49,7 @@ CASES: dict[str, tuple[Callable[[Table], None], list[str]]] = {
     "its job is over": (job(COMPLETE), [BY_WORKLOAD]),
     "its job goes too": (job({"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}}), [BY_WORKLOAD]),
     "its job is gone": (gone, [BY_WORKLOAD]),
-    "its job was made anew": (made_anew, [BY_WORKLOAD]),
+    "its job was recreated": (recreated, [BY_WORKLOAD]),
     "a job names it that never owned it": (never_adopted, [BY_WORKLOAD]),
 }
 

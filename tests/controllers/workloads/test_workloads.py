@@ -83,7 +83,7 @@ async def test_what_a_workload_was_about_to_get_others_may_have_while_it_cannot_
     assert world.store.engine.view.waiting("cq") == (0, 0)
 
     world.store.workloads.unreadable.clear()
-    world.manager.change(kinds.WORKLOADS, KEY, {"metadata": {"labels": {"mended": "true"}}})
+    world.manager.change(kinds.WORKLOADS, KEY, {"metadata": {"labels": {"repaired": "true"}}})
     await world.settle()
     assert sum(world.store.engine.view.waiting("cq")) == 1, "it is in line again"
 

@@ -37,7 +37,7 @@ def of(container: dict[str, Any], **template: Any) -> Workload:
         ),
     ],
 )
-def test_a_copy_that_the_workers_kueue_wrote_anew_is_in_step(ours: Workload, theirs: Workload) -> None:
+def test_a_copy_that_the_workers_kueue_rewrote_is_in_step(ours: Workload, theirs: Workload) -> None:
     assert drift(ours, theirs) == frozenset()
 
 

@@ -78,7 +78,7 @@ def test_custom_kinds_have_their_own_words(bench: Bench) -> None:
     assert bench.refused(404, "GET", f"{TOYS}/a/nothing")["message"] == 'toys.example.com "a" not found'
 
 
-def test_a_path_is_found_anew_when_the_kinds_change(bench: Bench) -> None:
+def test_a_path_is_found_again_when_the_kinds_change(bench: Bench) -> None:
     assert bench.answer("GET", "/api/v1/namespaces/t/configmaps")[0] == 200
     assert plain(bench, "GET", TOYS)[0] == 404
     bench.define()

@@ -157,9 +157,9 @@ def test_labels_that_change_later_change_nothing() -> None:
     assert actions(JobView(job=labelled, workloads=(PENDING,), label_keys=("team",))) == ()
 
 
-def test_a_job_made_anew_does_not_use_the_workload_of_the_old_one() -> None:
-    anew = ours().uid("another").build()
-    assert kinds(JobView(job=anew, workloads=(PENDING,))) == ["CreateWorkload"]
+def test_a_job_recreated_does_not_use_the_workload_of_the_old_one() -> None:
+    recreated = ours().uid("another").build()
+    assert kinds(JobView(job=recreated, workloads=(PENDING,))) == ["CreateWorkload"]
 
 
 def test_a_missing_priority_class_is_said_and_looked_for_again() -> None:
@@ -192,13 +192,13 @@ def test_a_suspended_job_that_changed_updates_its_workload_in_place() -> None:
     assert [event.reason for event in decision.events] == ["UpdatedWorkload"]
 
 
-def test_with_quota_a_changed_job_begins_anew() -> None:
+def test_with_quota_a_changed_job_starts_over() -> None:
     decision = decide(JobView(job=changed(), workloads=(RESERVED,)), NOW)
     assert decision.actions == (DeleteWorkload(RESERVED.key, "uid-wl"),)
     assert [event.reason for event in decision.events] == ["DeletedWorkload"]
 
 
-def test_a_running_job_that_changed_is_stopped_and_begins_anew() -> None:
+def test_a_running_job_that_changed_is_stopped_and_starts_over() -> None:
     view = JobView(job=changed(ours().suspended(False)), workloads=(ADMITTED,))
     assert actions(view) == (STOP, DeleteWorkload(ADMITTED.key, "uid-wl"))
 
@@ -251,7 +251,7 @@ def test_a_suspended_job_changes_its_queue() -> None:
         pytest.param(
             JobView(job=ours().queue("other").build(), workloads=(RESERVED,)),
             ["DeleteWorkload"],
-            id="with quota: begin anew",
+            id="with quota: start over",
         ),
         pytest.param(
             JobView(job=ours().queue("other").build(), workloads=(RESERVED,), has_local_queue=False),

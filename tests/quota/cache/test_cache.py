@@ -32,7 +32,7 @@ def test_seeing_a_reserved_workload_again_changes_nothing() -> None:
     assert play.engine.scheduler.next_look(play.now) is None
 
 
-def test_a_queue_that_is_made_anew_knows_what_it_lent() -> None:
+def test_a_queue_that_is_recreated_knows_what_it_lent() -> None:
     play = Play.with_queue(cpu=4)
     play.submit(wants("a", cpu=3).reserved("cq"))
     play.engine.observe(cluster_queue("cq").build(), None, play.now)

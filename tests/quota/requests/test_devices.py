@@ -286,7 +286,7 @@ def test_who_names_a_template_that_is_not_there_waits_until_it_is() -> None:
     assert only(scene).condition(REQUEUED) is None
 
 
-def test_a_template_that_is_made_anew_is_counted_anew() -> None:
+def test_a_template_that_is_recreated_is_counted_again() -> None:
     scene = play()
     many = claim_template("one", devices("gpu.example.com", 3))
     scene.apply(many)
@@ -329,7 +329,7 @@ def test_granular_reasons_call_it_misconfigured() -> None:
     assert told(scene, "w")[0] == MISCONFIGURED
 
 
-def test_an_extended_resource_is_counted_anew_when_its_class_comes_or_goes() -> None:
+def test_an_extended_resource_is_counted_again_when_its_class_comes_or_goes() -> None:
     scene = play()
     scene.submit(wants("w").pod_sets(pod_set().template(claiming(extended=1))))
     assert scene.settle() == []

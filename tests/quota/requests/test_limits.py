@@ -204,7 +204,7 @@ def test_qe_347_those_who_wait_are_looked_at_again_when_their_limits_change() ->
     assert play.run() == ["tiny"]
 
 
-def test_those_who_wait_are_asked_anew_some_at_a_time() -> None:
+def test_those_who_wait_are_asked_again_some_at_a_time() -> None:
     play = Play.with_queue(cpu=0)
     play.submit(*(wants(f"w{number}", cpu=1) for number in range(OUTDATED_AT_A_TIME + 9)))
     play.run()

@@ -133,7 +133,7 @@ def test_it_is_not_admitted_before_the_worker_has_placed_it() -> None:
     assert shown(admission=msgspec.structs.replace(admission, pod_set_assignments=done))
 
 
-def test_a_flavor_that_gets_a_topology_is_looked_at_anew() -> None:
+def test_a_flavor_that_gets_a_topology_is_looked_at_again() -> None:
     scene = play(flavor("far"))
     scene.submit(asking(pod_set("main").topology(required="rack")))
     assert scene.settle() == []

@@ -302,7 +302,7 @@ def test_words_that_are_no_time_end_nothing() -> None:
 
 
 class Task(NamedTuple):
-    """At a minute somebody asks for this, and uses it for so many minutes, which he says before or not."""
+    """At a minute somebody asks for this, and uses it for so many minutes, which they say before or not."""
 
     at: int
     minutes: int
@@ -343,7 +343,7 @@ def rank(tasks: list[Task], name: str) -> tuple[int, str]:
 
 
 def stay(task: Task, mode: str) -> int:
-    """Known ends promise nothing where somebody ends before he has to, and who says no end never has to."""
+    """Known ends promise nothing where somebody ends earlier than they have to, and who says no end never has to."""
     return task.minutes if task.says or mode == "SpareQuota" else LONG
 
 

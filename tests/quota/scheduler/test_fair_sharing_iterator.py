@@ -137,7 +137,7 @@ def test_what_a_head_takes_counts_for_its_cohort_in_the_next_round() -> None:
     assert order(scene, *alone) == "f g d"
 
 
-def test_shares_are_looked_up_anew_only_where_they_changed() -> None:
+def test_shares_are_looked_up_again_only_where_they_changed() -> None:
     scene = tree()
     heads = [entry(scene, name, cpu) for name, cpu in zip("defg", (30, 20, 1, 1), strict=True)]
     found = order(scene, *heads)

@@ -51,7 +51,7 @@ TABLE = {
     "it is switched off": (WAITS.inactive(), known(active=False), "Deactivated"),
     "it is switched on again": (NEW.unreserved(reason="Deactivated"), known(), "PendingEvaluation"),
     "its queue runs again": (NEW.unreserved(reason="Suspended"), known(), "PendingEvaluation"),
-    "what was wrong is mended": (NEW.unreserved(reason="Misconfigured"), known(), "PendingEvaluation"),
+    "what was wrong is corrected": (NEW.unreserved(reason="Misconfigured"), known(), "PendingEvaluation"),
     "it was told otherwise before": (NEW.unreserved(reason="Pending"), known(), "PendingEvaluation"),
     "a cycle of a process before has looked at it": (WAITS, known(), "WaitingForQuota"),
     "it was evicted": (NEW.admitted().evicted(), known(), "PendingEvaluation"),

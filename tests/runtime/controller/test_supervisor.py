@@ -42,7 +42,7 @@ async def test_failed_work_starts_again_after_a_growing_wait() -> None:
     assert [at - began for at in work.started] == pytest.approx([0, 1, 3, 7, 15, 23, 31])
 
 
-async def test_work_that_lived_for_a_while_starts_anew() -> None:
+async def test_work_that_lived_for_a_while_starts_over() -> None:
     work = Work((0, DOWN), (0, DOWN), (60, DOWN), (0, DOWN))
     with capture_logs() as logs:
         await supervise("worker-1", work, backoff=BACKOFF, clock=VirtualClock())

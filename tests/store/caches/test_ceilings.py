@@ -98,7 +98,7 @@ def test_it_counts_until_the_queues_of_the_worker_change() -> None:
     assert known.lack("w1", UNSEEN) == ""
 
 
-def test_who_asks_for_ever_more_pushes_out_only_his_own() -> None:
+def test_who_asks_for_ever_more_pushes_out_only_their_own() -> None:
     known = Ceilings()
     known.put("w1", queues("default"))
     known.heard("w1", COPY)

@@ -215,14 +215,14 @@ def test_a_list_of_one_namespace_says_nothing_about_others() -> None:
 
 
 def _worker(fill: Iterable[str] = FOUR) -> tuple[Store, WorkerView, list[str]]:
-    """One that has as many orphans of each kind as there may be, and notes when it is to be listed anew."""
+    """One that has as many orphans of each kind as there may be, and notes when it is to be listed again."""
     store, _ = stored()
-    worker, anew = store.worker("w1"), list[str]()
-    worker.watched_by(lambda: anew.append("anew"))
+    worker, lists = store.worker("w1"), list[str]()
+    worker.watched_by(lambda: lists.append("lists"))
     for name in fill:
         worker.workloads.should_keep(workload(name).build())
         worker.jobs.of(JOBS).should_keep(job(name).prebuilt(name).build())
-    return store, worker, anew
+    return store, worker, lists
 
 
 def test_copies_and_jobs_that_nobody_knows_are_left_out() -> None:
@@ -272,16 +272,16 @@ LEFT_OUT: Mapping[str, Callable[[WorkerView], bool]] = {
 
 @pytest.mark.parametrize("what", LEFT_OUT)
 def test_a_new_workload_may_run_where_something_of_it_was_left_out(what: str) -> None:
-    store, worker, anew = _worker()
+    store, worker, lists = _worker()
     assert not LEFT_OUT[what](worker)
     store.workloads.upsert(workload("other").owner_job("other").build())
-    assert anew == []
+    assert lists == []
     store.workloads.upsert(workload("x").owner_job("y").build())
-    assert anew == ["anew"]
+    assert lists == ["lists"]
     assert worker.may_run(X)
     assert store.places(X) == ("w1",)
     store.workloads.upsert(workload("x").owner_job("y").version(99).build())
-    assert anew == ["anew"]
+    assert lists == ["lists"]
 
 
 def test_a_request_whose_outcome_is_unknown_stays_as_it_is() -> None:

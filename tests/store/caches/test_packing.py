@@ -263,7 +263,7 @@ def test_a_long_object_stays_whole(fields: Any) -> None:
     assert packing.packed(of_server(Gadget, spec={"a": "b"})) is not None
 
 
-def test_a_list_that_is_begun_anew_leaves_nothing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_that_is_started_over_leaves_nothing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multikueue.store.caches.packing.NEWEST", 1)
     items: PackingMap[Workload] = PackingMap(lambda each: each.has(FINISHED))
     for name in ("a", "b", "c"):

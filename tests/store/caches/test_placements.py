@@ -263,7 +263,7 @@ def test_a_placement_that_goes_leaves_everybody_missing_since_then() -> None:
     assert seen(hub).absent_since == {"a": hub.time, "b": hub.time, "c": NOW}
 
 
-def test_a_new_process_counts_anew() -> None:
+def test_a_new_process_counts_again() -> None:
     hub = hub_with(["a", "b"])
     hub.decide(["a"])
     hub.later(timedelta(hours=1))

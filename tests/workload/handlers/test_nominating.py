@@ -77,8 +77,10 @@ def test_a_copy_left_from_an_earlier_attempt_is_removed_and_cannot_win() -> None
 
 
 def test_what_is_left_of_a_deleted_workload_of_that_name_is_removed_and_cannot_win() -> None:
-    anew = reserved().uid("another").nominated("w1")  # within the second: the times of both reservations are the same
-    decision = decided(anew, worker("w1", admitted_copy(), remote_job()))
+    next_attempt = (
+        reserved().uid("another").nominated("w1")
+    )  # within the second: the times of both reservations are the same
+    decision = decided(next_attempt, worker("w1", admitted_copy(), remote_job()))
     assert decision.phase is Phase.NOMINATING
     assert told(decision) == ["DeleteJob w1", "DeleteWorkload w1"]
 
@@ -304,7 +306,7 @@ def test_without_an_answer_everything_stays_as_it_is() -> None:
 
 
 def test_an_answer_about_another_fleet_is_not_acted_on() -> None:
-    """An outbox may come before the reconcile has asked anew: the copy of a worker that came back must not be removed."""
+    """An outbox may come before the reconcile has asked again: the copy of a worker that came back must not be removed."""
     local = reserved().nominated("w1", "w2")
     before = with_nomination(case_of(local, worker("w1", copy()), away(worker("w2", copy()))))
     back = replace(

@@ -211,7 +211,7 @@ def test_a_worker_that_may_have_got_the_job_is_the_winner_though_it_is_away() ->
     assert decided(local, asked, worker("w2"), now=LATE).phase is Phase.WINNER_LOST
 
 
-def test_a_job_that_is_still_wanted_is_asked_for_anew_at_once() -> None:
+def test_a_job_that_is_still_wanted_is_asked_for_again_at_once() -> None:
     asked = but(worker("w1", admitted_copy()), asked=ATTEMPT, until=NOW + timedelta(seconds=70))
     assert told(decided(reserved().nominated("w1"), asked)) == ["CreateJob w1"]
 

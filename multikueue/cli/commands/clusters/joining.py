@@ -71,7 +71,7 @@ def register(
         typer.Option(
             parser=parse_duration,
             metavar="DURATION",
-            help="How long the credential shall be good for; the worker may grant less. (default: 30d)",
+            help="How long the credential should be good for; the worker may grant less. (default: 30d)",
             show_default=False,
             rich_help_panel=WORKER,
         ),
@@ -153,7 +153,7 @@ def register(
     With --run-in the rights are Roles in these namespaces, and what else it may in the cluster is to see which one it is and
     what its ClusterQueues have.
 
-    Run it again at any time: it mends what is missing and renews the credential, and touches nothing that is not ours.
+    Run it again at any time: it adds what is missing and renews the credential, and touches nothing that is not ours.
 
     \b
     Examples:

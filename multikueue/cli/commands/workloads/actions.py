@@ -110,7 +110,7 @@ def requeue(
 def move(
     name: Named,
     queue: Annotated[
-        str, typer.Option("--to", help="The LocalQueue it shall wait in.", show_default=False, autocompletion=queues)
+        str, typer.Option("--to", help="The LocalQueue it should wait in.", show_default=False, autocompletion=queues)
     ],
     namespace: InNamespace = None,
     dry_run: DryRun = False,

@@ -58,7 +58,7 @@ class Heartbeat:
 
         That answer is no proof that the worker is still away, though its watches are not in sync yet. A later answer
         is, for the time up to the answer before it, if the watches could have been in sync by then. So each answer has
-        the watches try again. `identify` raises an error where the worker is not the one it shall be.
+        the watches try again. `identify` raises an error where the worker is not the one it should be.
         """
         self._alarm = anyio.Event()
         back = answered = self.context.now()

@@ -310,7 +310,7 @@ class Outbox:
 
     def _as_counted(self, job: AnyJob, local: Workload) -> AnyJob | None:
         """The job to send. None if it asks for what its Workload does not count: it has changed since its quota was reserved,
-        and its own reconcile starts anew. Beside Kueue that decides what is a difference, and sees it on the worker, too."""
+        and its own reconcile starts over. Beside Kueue that decides what is a difference, and sees it on the worker, too."""
         store = self.context.store
         counted = store.adapters.of(job).as_counted(store.runtimes.completed(job), local)
         if counted is None and not self.context.has_jobs:

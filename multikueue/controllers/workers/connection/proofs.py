@@ -144,6 +144,6 @@ class Proofs:
         return next((each for each in self._verdicts if (each.first, each.writer) == (first, client.route)), None)
 
     def _reader(self, first: str) -> WatchingClient | None:
-        """The client of the name `first`, while that is connected, and so known to lead where it shall."""
+        """The client of the name `first`, while that is connected, and so known to lead where it should."""
         worker = self.context.store.workers.get(first)
         return self.context.clients.get(first) if worker is not None and worker.link.is_connected else None

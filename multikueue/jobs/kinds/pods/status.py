@@ -36,8 +36,8 @@ def at_home(status: Tree) -> Tree:
     unscheduled = [each for each in conditions if each.get("type") == "PodScheduled" and each.get("status") != "True"]
     if not unscheduled:
         return status
-    mended = [each | {"reason": HELD["reason"]} if each in unscheduled else each for each in conditions]
-    return status | {"conditions": mended}
+    explained = [each | {"reason": HELD["reason"]} if each in unscheduled else each for each in conditions]
+    return status | {"conditions": explained}
 
 
 def news(ours: Tree, theirs: Tree) -> msgspec.Raw | None:

@@ -241,7 +241,7 @@ async def test_an_answer_that_cannot_be_read_is_a_lost_one() -> None:
 
 
 async def test_a_job_left_of_another_workload_of_ours_is_not_asked_for_again_and_again() -> None:
-    """It was deleted and made anew under its name, and what runs there of the first one is not gone yet."""
+    """It was deleted and recreated under its name, and what runs there of the first one is not gone yet."""
     world = table()
     left = job_body("job")
     left["metadata"]["labels"] |= {"kueue.x-k8s.io/multikueue-origin": "multikueue", PREBUILT_LABEL: "job-before"}
@@ -284,7 +284,7 @@ async def test_a_job_of_our_origin_is_removed_by_the_workload_that_it_names(
     assert not world.store.worker("w1").is_in_use
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["it is there", "it was made anew"])
+@pytest.mark.parametrize("again", [False, True], ids=["it is there", "it was recreated"])
 async def test_a_refused_delete_is_looked_at_and_not_taken_for_done(again: bool) -> None:
     world = table()
     world.submit()

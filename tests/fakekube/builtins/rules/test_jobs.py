@@ -386,7 +386,7 @@ def test_a_step_that_cannot_be(bench: Bench, before: Object, after: Object, mess
     assert [message for _, message in problems(bench, "/status", {"status": after})] == messages
 
 
-def test_a_suspended_job_begins_anew(bench: Bench) -> None:
+def test_a_suspended_job_starts_over(bench: Bench) -> None:
     bench.make(JOBS, job("a", suspend=True))
     status(bench, startTime=START)
     assert "startTime" not in status(bench, startTime=None)["status"]

@@ -51,7 +51,7 @@ def test_a_key_is_where_an_object_is_kept() -> None:
     assert (Route(PODS, "n", "a").key, Route(NAMESPACES, "", "n").key) == ("n/a", "n")
 
 
-def test_what_was_found_is_found_anew_when_kinds_change() -> None:
+def test_what_was_found_is_found_again_when_kinds_change() -> None:
     kinds = registry(PODS)
     router = Router(kinds)
     assert router.find("/api/v1/configmaps") is None

@@ -208,7 +208,7 @@ def test_a_copy_is_let_in_as_the_job_was_at_home() -> None:
     assert ADMISSION_GATED_BY_ANNOTATION not in remote_of(gated)["metadata"]["annotations"]
 
 
-def test_a_job_made_anew_has_another_workload() -> None:
+def test_a_job_recreated_has_another_workload() -> None:
     assert BATCH_JOB.workload_name(ours().uid("1").build()) != BATCH_JOB.workload_name(ours().uid("2").build())
 
 

@@ -129,7 +129,7 @@ STEPS: dict[str, tuple[JobView, list[str]]] = {
         view(elastic(5, generation=2), RUNS, become(SECOND, lambda w: w.reserved().cluster_name("w1"))),
         [],
     ),
-    "a job that was not elastic when its Workload was made begins anew": (
+    "a job that was not elastic when its Workload was made starts over": (
         view(elastic(2, generation=2), running(stored(BATCH_JOB.workload_body(elastic(3), priority=Priority())))),
         ["PatchJob", "DeleteWorkload"],
     ),
@@ -149,7 +149,7 @@ def test_the_size_of_a_job_is_followed(seen: JobView, actions: list[str]) -> Non
     assert told(seen) == actions
 
 
-def test_without_elastic_jobs_a_job_of_another_size_begins_anew() -> None:
+def test_without_elastic_jobs_a_job_of_another_size_starts_over() -> None:
     seen = replace(view(elastic(2, generation=2), RUNS), is_elastic=False)
     assert told(seen) == ["PatchJob", "DeleteWorkload"]
 

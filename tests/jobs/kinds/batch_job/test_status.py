@@ -72,7 +72,7 @@ def _true(status: Status) -> set[str]:
             COMPLETE | {"startTime": EARLY, "failed": 2},
             id="a second run keeps the first start and the failures of both",
         ),
-        pytest.param({"startTime": EARLY}, COMPLETE, True, COMPLETE, id="a suspended job may start anew"),
+        pytest.param({"startTime": EARLY}, COMPLETE, True, COMPLETE, id="a suspended job may start over"),
         pytest.param(
             {"active": 1},
             {"active": 2, "startTime": STARTED},

@@ -165,7 +165,7 @@ def test_while_its_pods_are_ready_its_quota_stays() -> None:
     assert actions(made(replicas=0), there) == (RemoveFinalizer(there.key),)
 
 
-def test_another_image_is_queued_anew() -> None:
+def test_another_image_is_queued_again() -> None:
     there = workload_of(made())
     (action,) = actions(made(image="y"), admitted(made()))
 

@@ -15,7 +15,7 @@ from tests.jobs.kinds.train_job.builders import ADAPTER, pod_sets, train_job
 Tree = dict[str, Any]
 
 
-def test_a_trainer_is_what_its_job_says_upon_what_its_runtime_says() -> None:
+def test_a_trainer_is_what_its_job_says_on_top_of_what_its_runtime_says() -> None:
     data, node, log = pod_sets(train_job())
     assert node["template"]["metadata"] == {"labels": {"tier": "gold"}, "annotations": {"note": "kept"}}
     assert node["template"]["spec"] == {

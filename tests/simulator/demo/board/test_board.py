@@ -93,7 +93,7 @@ def test_the_same_winner_again_is_no_news() -> None:
     assert (len(one.moments), one.stands["large"].won) == (told, 1)
 
 
-def test_a_workload_that_loses_its_place_goes_back_and_races_anew() -> None:
+def test_a_workload_that_loses_its_place_goes_back_and_races_again() -> None:
     one = dispatched()
     evicted = (condition("QuotaReserved", "False"), condition("Evicted", message="the worker is lost"))
     one.see(MANAGER, "MODIFIED", local(conditions=evicted), 9.0)

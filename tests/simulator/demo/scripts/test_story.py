@@ -46,7 +46,7 @@ def test_the_story_is_about_a_job_that_outlives_its_worker() -> None:
     assert hero.at < dies < hero.at + hero.seconds
 
 
-def test_what_goes_wrong_is_mended() -> None:
+def test_what_goes_wrong_is_repaired() -> None:
     steps = [act.step for act in story(workers=3, jobs=9, seed=1).script.acts]
     assert steps == [Die(), Return(), Fill("medium", 12.0), KillManager(), None]
 

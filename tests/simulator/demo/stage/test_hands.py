@@ -40,7 +40,7 @@ def test_a_worker_is_killed_and_brought_back_by_the_same_key() -> None:
     with_hands(test)
 
 
-def test_a_network_hangs_and_is_mended_by_the_same_key() -> None:
+def test_a_network_hangs_and_is_repaired_by_the_same_key() -> None:
     async def test(hands: Hands) -> None:
         await press(hands, "1", "h")
         assert hands.stage.director.hanging == {"small"}

@@ -48,7 +48,7 @@ def test_an_elastic_job_grows_where_it_is() -> None:
     assert (course.evictions, course.starts) == (0, 1)
 
 
-def test_the_hero_outlives_his_worker_and_the_manager() -> None:
+def test_the_hero_outlives_its_worker_and_the_manager() -> None:
     stage = on_stage(story(workers=3, jobs=12, seed=1), played)
     assert (stage.board.finished, stage.board.failed, stage.board.repeated) == (12, 0, 0)
     hero = stage.board.courses[HERO]

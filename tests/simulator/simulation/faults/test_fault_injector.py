@@ -221,7 +221,7 @@ def test_what_a_backup_has_wrong_is_set_right_again(event: Event) -> None:
     staged(body)
 
 
-def test_a_stranger_takes_back_his_own_thing_only() -> None:
+def test_a_stranger_takes_back_their_own_thing_only() -> None:
     async def body(scene: Scene) -> None:
         site = scene.world.site("w1")
         undo = scene.happen(plans.Foreign(job="other", worker="w1"))
@@ -234,7 +234,7 @@ def test_a_stranger_takes_back_his_own_thing_only() -> None:
     staged(body)
 
 
-def test_a_compacted_cluster_makes_watchers_list_anew() -> None:
+def test_a_compacted_cluster_makes_watchers_list_again() -> None:
     async def body(scene: Scene) -> None:
         scene.happen(plans.Compact(host="w1"))
         with pytest.raises(Exception, match="too old resource version"):

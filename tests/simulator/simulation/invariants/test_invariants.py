@@ -177,7 +177,7 @@ def test_i1_is_about_one_job_not_about_another_of_that_name() -> None:
         other["metadata"] |= {
             "name": "wl2",
             "uid": "wl2-uid",
-            "ownerReferences": [{"name": "job", "uid": "anew", "controller": True}],
+            "ownerReferences": [{"name": "job", "uid": "recreated", "controller": True}],
         }
         judge.local(other)
         judge.job("worker2", remote(attempt=f"{RESERVED}/wl2-uid"))
@@ -554,7 +554,7 @@ def test_only_who_holds_the_lease_writes() -> None:
         (ROGUE, "status.message: Too long", []),
         (NAMESPACE, "metadata.uid: field is immutable", []),
     ],
-    ids=["of somebody's", "of the hostile tenant's", "of what was made anew meanwhile"],
+    ids=["of somebody's", "of the hostile tenant's", "of what was recreated meanwhile"],
 )
 def test_no_manager_writes_what_is_not_valid(namespace: str, why: str, broken: list[str]) -> None:
     write = Request(method="PATCH", path=f"/apis/batch/v1/namespaces/{namespace}/jobs/job/status")

@@ -34,7 +34,7 @@ PLAN = Plan(
 
 
 class Watch:
-    """A world in which a job runs, and a manager that can be put out of action so that nothing is mended."""
+    """A world in which a job runs, and a manager that can be put out of action so that nothing is repaired."""
 
     def __init__(self, tasks: TaskGroup, plan: Plan) -> None:
         self.broken: list[str] = []

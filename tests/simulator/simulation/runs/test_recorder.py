@@ -40,7 +40,7 @@ def test_the_sum_is_over_everything_that_is_written_and_when() -> None:
     same, other = live(PLAN), live(Plan(seed=6, jobs=PLAN.jobs))
     assert live(PLAN).digest == same.digest != other.digest
     forgetful = Plan(seed=5, jobs=PLAN.jobs, events=(Compact(at=1.0, host="worker1"),))
-    assert live(forgetful).digest != "", "it may be another, for watches begin anew"
+    assert live(forgetful).digest != "", "it may be another, for watches start over"
 
 
 def test_what_managers_do_and_log_is_told_if_somebody_listens() -> None:

@@ -91,7 +91,7 @@ def test_a_suspended_job_says_so_and_has_no_start() -> None:
     assert status["conditions"][0]["reason"] == "JobSuspended"
 
 
-def test_a_job_that_goes_on_starts_anew() -> None:
+def test_a_job_that_goes_on_starts_over() -> None:
     run = Run(suspend=True).play()
     run.now += 60 * SECOND
     run.spec["suspend"] = False
@@ -200,7 +200,7 @@ def test_the_end_waits_for_pods_that_take_their_time() -> None:
     assert run.told() == ["FailureTarget=True", "Failed=True"]
 
 
-def test_a_job_that_shall_be_smaller_sends_its_youngest_pods_away() -> None:
+def test_a_job_that_should_be_smaller_sends_its_youngest_pods_away() -> None:
     run = Run(parallelism=3, completions=6, life=Life(lasts=10 * SECOND))
     run.look()
     run.spec["parallelism"] = 1

@@ -213,7 +213,7 @@ async def test_an_evicted_job_keeps_its_quota_while_its_pods_end(worker: Bench) 
 
 
 @on_bench
-async def test_a_deleted_workload_is_made_anew_once_its_job_is_held(worker: Bench) -> None:
+async def test_a_deleted_workload_is_recreated_once_its_job_is_held(worker: Bench) -> None:
     worker.apply_fixtures()
     await worker.start_kueue()
     await worker.start_jobs()

@@ -1,1 +1,1 @@
-"""What a viewer sees: a picture on a terminal, lines elsewhere, a summary, and a recording of it; and his keys."""
+"""What a viewer sees: a picture on a terminal, lines elsewhere, a summary, and a recording of it; and the viewer's keys."""

@@ -34,7 +34,7 @@ LEGEND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hand:
-    """What a viewer with keys has chosen: a worker, a job, and the answer to what he asked about it."""
+    """What a viewer with keys has chosen: a worker, a job, and the answer to what they asked about it."""
 
     worker: str = ""
     job: str = ""

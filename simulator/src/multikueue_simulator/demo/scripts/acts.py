@@ -72,7 +72,7 @@ def _elastic() -> Play:
     acts = (
         ScriptedEvent(0.0, "an elastic job begins with two pods, two seconds each"),
         ScriptedEvent(
-            5.0, "its user wants four pods at once: it grows where it is, and does not start anew", Scale("elastic", 4)
+            5.0, "its user wants four pods at once: it grows where it is, and does not start over", Scale("elastic", 4)
         ),
         ScriptedEvent(11.0, "and three: it shrinks, and gives its quota back", Scale("elastic", 3)),
     )

@@ -31,7 +31,7 @@ STRATEGIES = ("all-at-once", "incremental")
 
 @dataclass(slots=True)
 class Hands:
-    """Keys to steps. `hand` is what the viewer has chosen; `is_done` once he has seen enough."""
+    """Keys to steps. `hand` is what the viewer has chosen; `is_done` once they have seen enough."""
 
     stage: Stage
     kubeconfig: Path | None = None
@@ -75,7 +75,7 @@ class Hands:
             Die: "you kill",
             Hang: "you let hang the network to",
             Return: "you bring back",
-            Recover: "you mend the network to",
+            Recover: "you repair the network to",
         }
         chosen = undo if is_done else step
         await self._do(chosen, f"{words[type(chosen)]} {self.hand.worker}")

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 ROGUE = "rogue"
-"""The hostile tenant's namespace and queues. Only he can use up their quota."""
+"""The hostile tenant's namespace and queues. Nobody else can use up their quota."""
 
 DIGITS, EXPONENT = "9" * 5000, "1e20000"
 LONG = "x" * 32768

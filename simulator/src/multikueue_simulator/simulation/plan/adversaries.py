@@ -44,7 +44,7 @@ ASKED_TO_WAIT = 125.0
 """The longest pause in seconds that a worker can impose on managers by a Retry-After."""
 
 CHOOSES = 0.2
-"""The share, of runs whose workers a Placement chooses, with a tenant who would rather choose himself."""
+"""The share, of runs whose workers a Placement chooses, with a tenant who would rather choose."""
 
 ODD_CLUSTER = 0.02
 """The share of runs with a kubeconfig that must not be used, or not be shown."""
@@ -79,14 +79,12 @@ class HandMade(_OfTenant):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Squat(Adversity):
-    """The tenant harms only his own job; jobs whose names share 53 characters collide like this by accident."""
+    """The tenant harms only their own job; jobs whose names share 53 characters collide like this by accident."""
 
     name: str
 
     def describe(self) -> str:
-        return (
-            f"a hostile tenant has a Workload of somebody else's in the place that his Job {self.name} is about to need"
-        )
+        return f"a hostile tenant has a Workload of somebody else's in the place that their Job {self.name} is about to need"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +94,7 @@ class Flood(Adversity):
     name: str
 
     def describe(self) -> str:
-        return f"a hostile tenant patches his Job {self.name} without pause"
+        return f"a hostile tenant patches their Job {self.name} without pause"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,7 @@ class Choose(Adversity):
     worker: str
 
     def describe(self) -> str:
-        return f"a hostile tenant has a Job {self.name} that names a Placement of his own, for {self.worker}"
+        return f"a hostile tenant has a Job {self.name} that names a Placement of their own, for {self.worker}"
 
 
 ODD_JOBS = {
@@ -119,7 +117,7 @@ ODD_JOBS = {
     "deep-plain": "managedFields 9,900 levels deep, and no queue",
     "deep-template": "an affinity 9,900 levels deep",
     "owners": "49 controllers of a kind that is none",
-    "labels": "labels and annotations of ours and of Kueue that are none of his to write",
+    "labels": "labels and annotations of ours and of Kueue that are not theirs to write",
     "strategy": "a strategy, options and a Placement that are none",
     "large": "a million bytes of annotations and environment",
     "many": "2,147,483,647 pods",

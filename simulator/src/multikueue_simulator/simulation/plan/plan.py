@@ -334,7 +334,7 @@ class TakeOver(_OfRemote):
     """The foreign job lasts until the event ends."""
 
     def describe(self) -> str:
-        return f"a stranger puts a job of his own in the place of the copy of {self.job} on {self.worker}"
+        return f"a stranger puts a job of their own in the place of the copy of {self.job} on {self.worker}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

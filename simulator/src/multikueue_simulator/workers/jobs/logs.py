@@ -1,6 +1,6 @@
 """Logs of simulated pods: a line a second, made from the Pod object, so that they can be read and followed.
 
-A pod that goes on elsewhere begins anew, as one without a checkpoint does: its first line says on which cluster.
+A pod that goes on elsewhere starts over, as one without a checkpoint does: its first line says on which cluster.
 """
 
 from __future__ import annotations
