@@ -73,8 +73,8 @@ Reconcile = Callable[[Key], Awaitable[Result]]
 class Watch(msgspec.Struct, frozen=True):
     """One collection of the manager cluster (of one namespace, if given) and the cache that it fills.
 
-    A watch with `rests` depends on the others and is listed after them: a flavor that came later would affect all
-    workloads in the store.
+    What depends on the others is listed last (`is_listed_last`): a flavor that came later would affect all workloads in
+    the store.
     """
 
     kind: Kind[Any]
@@ -118,7 +118,7 @@ class Runnables(msgspec.Struct, frozen=True, kw_only=True):
 
     def stages(self) -> tuple[tuple[Watch, ...], ...]:
         """The watches by stage: those of one stage are listed concurrently, the stages one after the other."""
-        return tuple(tuple(watch for watch in self.watches if watch.is_listed_last is rests) for rests in (False, True))
+        return tuple(tuple(watch for watch in self.watches if watch.is_listed_last is last) for last in (False, True))
 
 
 def adapters_of(settings: Settings) -> Adapters:

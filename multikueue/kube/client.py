@@ -315,7 +315,7 @@ class Client:
         """The whole collection (of one namespace, if given), fetched in pages, consistent as of its resource version.
 
         If the continue token expires meanwhile, the rest comes in one piece. Objects that do not fit the kind are
-        reported to `on_garbage` and left out; those that are not `is_wanted` are left out page by page.
+        reported to `on_undecodable` and left out; those that are not `is_wanted` are left out page by page.
         """
         items: MutableMapping[ObjectKey, T] = {} if into is None else into
         try:

@@ -5,5 +5,5 @@ questions that need several caches; `references` reads which clusters and kubeco
 have the table of keys to reconcile after a change. `store` applies a change and adds these keys to the work queues,
 except those of writes under way. `views` builds the input of a decision, `plans` keeps its result. Only watch events,
 answers to our own writes, and the methods of a worker's view change the store, all on one event loop, so no lock is
-needed. Nothing calls back into a controller.
+needed. Two callbacks lead out: for a Placement that is needed, and for lists of objects that were left out.
 """

@@ -1,10 +1,10 @@
 """The sockets: plain HTTP for probes and metrics, TLS for the admission webhook and the visibility API.
 
-    async with Server(ready=world.is_ready, known=AdmissionLookups(dispatches=store.uses_multikueue)) as server:
-        await server.serve_plain("0.0.0.0", 8081, probes=True, metrics=render)
-        await server.serve_webhook("0.0.0.0", 9443, certificates.serving(data))
+    async with Server(ready=is_ready, known=lookups) as server:
+        await server.serve_plain("0.0.0.0", 8081, has_probes=True, metrics=render)
+        await server.serve_webhook("0.0.0.0", 9443, serving(data))
         ...
-        server.load(certificates.serving(renewed))    # new connections get the new certificate; the port stays open
+        server.load(serving(renewed))    # new connections get the new certificate; the port stays open
 
 The calls return the ports, so that port 0 can be used. Leaving the block closes them after a grace period for requests
 in flight.

@@ -92,7 +92,7 @@ class Adapter(Admitting, Protocol):
     @property
     def may_resume(self) -> bool:
         """Whether a stopped job can run again. A job that cannot is deleted to stop it; and since it has nothing like
-        managedBy, it is_local gated on the manager cluster while it is dispatched."""
+        managedBy, it stays gated on the manager cluster while it is dispatched."""
         ...
 
     @property

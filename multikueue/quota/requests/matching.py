@@ -1,4 +1,4 @@
-"""Namespaces that a queue is_selected, and flavors that suit a pod: labels, affinity, taints (quota-engine 3.4)."""
+"""Namespaces that a queue selects, and flavors that suit a pod: labels, affinity, taints (quota-engine 3.4)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def node_rules(selector: Mapping[str, str], affinity: NodeAffinity, tolerations:
 
 
 def is_selected(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether the labels match; no selector is_selected nothing, an empty one everything."""
+    """Whether the labels match; no selector selects nothing, an empty one everything."""
     if selector is None:
         return False
     exact = all(labels.get(key) == value for key, value in selector.match_labels.items())

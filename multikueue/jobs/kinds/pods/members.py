@@ -61,7 +61,7 @@ def missing(job: AnyJob, remote: AnyJob | None) -> tuple[AnyJob, ...]:
 
 
 def has_missing(group: PodGroup, remote: PodGroup) -> bool:
-    """Whether a copy has_missing members that have not finished."""
+    """Whether a copy lacks members that have not finished."""
     return any(pod_status(member).phase not in OVER for member in missing(group, remote))
 
 
