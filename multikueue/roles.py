@@ -184,7 +184,7 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
     store, queues, concurrency = context.store, context.queues, settings.dispatch.concurrency
     clusters = Clusters(context, settings.dispatch, settings.cluster.namespace)
     placements = PlacementWatch(context)
-    statuses, finalizers = QueueStatuses(context), Finalizers(context)
+    statuses, finalizers, capacity = QueueStatuses(context), Finalizers(context), Capacity(context)
     return Runnables(
         watches=(
             Watch(kinds.NAMESPACES, store.namespaces),
@@ -207,6 +207,7 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
             Loop("ceilings", queues.ceilings, CeilingReader(context).reconcile, workers=4),
+            Loop("capacity", queues.capacity, capacity.reconcile),
             Loop("jobs", queues.jobs, Jobs(context).reconcile, concurrency),
             Loop("workloads", queues.workloads, _of_workloads(context, settings), concurrency),
             Loop("flavors", queues.flavors, finalizers.reconcile_flavor),
@@ -222,7 +223,7 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
         ),
         tasks=(
             lambda: admission.run(context),
-            Capacity(context).run,
+            capacity.run,
             OldVersions(context).run,
             lambda: _sweep(context),
         ),
@@ -248,7 +249,7 @@ def beside_kueue(context: ReconcileContext, settings: Settings, _: SchedulerLoop
     """Replaces Kueue's own MultiKueue: Kueue has jobs and quota, we own the admission check."""
     store, queues, concurrency = context.store, context.queues, settings.dispatch.concurrency
     clusters = Clusters(context, settings.dispatch, settings.cluster.namespace)
-    placements = PlacementWatch(context)
+    placements, capacity = PlacementWatch(context), Capacity(context)
     return Runnables(
         watches=(
             *_fleet(store),
@@ -263,11 +264,12 @@ def beside_kueue(context: ReconcileContext, settings: Settings, _: SchedulerLoop
         contact=lambda: _first_contact(store, clusters, placements),
         loops=(
             Loop("ceilings", queues.ceilings, CeilingReader(context).reconcile, workers=4),
+            Loop("capacity", queues.capacity, capacity.reconcile),
             Loop("jobs", queues.jobs, Jobs(context, decide=mirror).reconcile, concurrency),
             Loop("workloads", queues.workloads, Workloads(context).reconcile, concurrency),
             Loop("checks", queues.checks, Checks(context).reconcile),
         ),
-        tasks=(Capacity(context).run, lambda: _sweep(context)),
+        tasks=(capacity.run, lambda: _sweep(context)),
     )
 
 

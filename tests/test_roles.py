@@ -90,11 +90,23 @@ async def test_what_devices_are_counted_by_is_watched_where_they_are(
     [
         pytest.param(
             STANDALONE,
-            {"ceilings", "jobs", "workloads", "flavors", "checks", "cluster queues", "local queues", "cohorts"},
+            {
+                "ceilings",
+                "capacity",
+                "jobs",
+                "workloads",
+                "flavors",
+                "checks",
+                "cluster queues",
+                "local queues",
+                "cohorts",
+            },
             id="standalone: everything",
         ),
         pytest.param(
-            BESIDE_KUEUE, {"ceilings", "jobs", "workloads", "checks"}, id="beside Kueue: no statuses of queues"
+            BESIDE_KUEUE,
+            {"ceilings", "capacity", "jobs", "workloads", "checks"},
+            id="beside Kueue: no statuses of queues",
         ),
         pytest.param(EXTERNAL_DISPATCHER, {"workloads"}, id="external dispatcher: workloads alone"),
     ],

@@ -26,6 +26,7 @@ from multikueue.store.workers.watch_scope import EVERYWHERE, NAMESPACES_ANNOTATI
 
 __all__ = [
     "COMPARED_RIGHTS",
+    "FOLLOWED_RIGHTS",
     "GRANTED",
     "IDENTITY",
     "JOB_KINDS",
@@ -123,6 +124,12 @@ def copy_rights(resources: Iterable[tuple[str, str]]) -> tuple[Right, ...]:
         Right(group, plural, (*_COPY, "patch") if (group, plural) in _CHANGED else _COPY) for group, plural in resources
     )
 
+
+FOLLOWED_RIGHTS = (
+    Right("kueue.x-k8s.io", "clusterqueues", ("watch",), is_namespaced=False),
+    Right("kueue.x-k8s.io", "localqueues", ("watch",)),
+)
+"""Granted so that quotas follow the worker's at once (`capacity_follow`). Without them they do so at intervals."""
 
 RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
 """The rights that a worker must grant."""
@@ -285,7 +292,7 @@ def _rights(registration: Registration) -> tuple[Right, ...]:
     others = copy_rights((group, plural) for plural, _, group in named)
     wanted = {FRAMEWORKS[name].kind for name in registration.frameworks}
     known = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind in wanted)) if wanted else GRANTED
-    return (IDENTITY, *COMPARED_RIGHTS, *known, *others, *run, *view)
+    return (IDENTITY, *COMPARED_RIGHTS, *FOLLOWED_RIGHTS, *known, *others, *run, *view)
 
 
 def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:

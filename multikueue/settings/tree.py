@@ -579,7 +579,8 @@ class CapacityFollow(_Group):
     condition of theirs says so (KEP 9988): Kueue's feature gate MultiKueueManagerQuotaAutomation."""
 
     interval: Wait = timedelta(minutes=1)
-    """Time between two looks at the queues of the workers, which is two lists for each; none while nobody follows."""
+    """Time between two looks at the queues of all workers, which is two lists for each; none while nobody follows. A worker
+    whose queues change is read at once, if it lets us watch them."""
 
     reserve: Annotated[str, AfterValidator(share)] = "0%"
     """What is left to others of what the workers have: `10%`, or by resource too: `10%,cpu=4,memory=5%`."""

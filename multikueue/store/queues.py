@@ -10,9 +10,19 @@ from multikueue.api.meta import ObjectKey
 __all__ = ["Key", "NoQueues", "Queue", "WorkQueues"]
 
 Queue = Literal[
-    "workloads", "jobs", "cluster_queues", "local_queues", "cohorts", "checks", "flavors", "clusters", "admission"
+    "workloads",
+    "jobs",
+    "cluster_queues",
+    "local_queues",
+    "cohorts",
+    "checks",
+    "flavors",
+    "clusters",
+    "capacity",
+    "admission",
 ]
-"""The names of the queues. `admission` is the scheduler's cycle, which has no keys."""
+"""The names of the queues. `admission` is the scheduler's cycle, which has no keys; `capacity` has names of workers, and an
+empty one for what concerns the manager's queues."""
 
 Key = ObjectKey | JobKey | str
 

@@ -119,6 +119,31 @@ async def test_a_job_that_waits_for_quota_gets_it_when_a_worker_grows(crew: Team
     assert await crew.runs_on() == one
 
 
+async def test_it_follows_at_once_however_rarely_the_workers_are_looked_at(
+    bed: Testbed, crew: Team, manager: Manager, manager_settings: dict[str, str]
+) -> None:
+    one, two = list(crew.clients)[:2]
+    rarely: dict[str, Any] = {**manager_settings, "CAPACITY_FOLLOW__INTERVAL": "1h"}
+    manager.kill()
+    try:
+        async with Manager(bed, **rarely).running():
+            await have(crew, one, "6")
+            await follow(crew, "true", workers=(one,))
+            await has(crew, "6")
+            await have(crew, one, "8")
+            await has(crew, "8")
+            await have(crew, two, "10")
+            await follow(crew, "true", workers=(one, two))
+            await has(crew, "18")
+            crew.links[two].refuse()
+            await have(crew, two, "20")
+            crew.links[two].ok()
+            await has(crew, "28")
+    finally:
+        crew.links[two].ok()
+        manager.start()
+
+
 async def test_the_right_to_write_is_enough_and_without_it_the_queue_says_what_to_grant(
     bed: Testbed, crew: Team, manager: Manager, manager_settings: dict[str, str]
 ) -> None:

@@ -47,6 +47,7 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": ["list"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloadpriorityclasses"], "verbs": ["list"]},
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates", "deviceclasses"], "verbs": ["list"]},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues", "localqueues"], "verbs": ["watch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": [*made, "patch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["patch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues", "localqueues"], "verbs": ["list"]},
@@ -76,11 +77,12 @@ def test_in_some_namespaces_only_the_rights_are_roles_there() -> None:
         ("ClusterRole", ""),
         ("ClusterRoleBinding", ""),
     ]
-    identity, limit_ranges, *classes, devices, workloads, status, queues = everywhere[:9]
+    identity, limit_ranges, *classes, devices, followed, workloads, status, queues = everywhere[:10]
     assert roles["ClusterRole", ""]["rules"] == [
         identity,
         *classes,
         {**devices, "resources": ["deviceclasses"]},
+        {**followed, "resources": ["clusterqueues"]},
         {**queues, "resources": ["clusterqueues"]},
     ]
     assert roles["ClusterRole", ""]["metadata"]["annotations"] == {MANAGER_UID_ANNOTATION: "u"}
@@ -88,10 +90,11 @@ def test_in_some_namespaces_only_the_rights_are_roles_there() -> None:
     assert roles["Role", "a"]["rules"] == [
         limit_ranges,
         {**devices, "resources": ["resourceclaimtemplates"]},
+        {**followed, "resources": ["localqueues"]},
         workloads,
         status,
         {**queues, "resources": ["localqueues"]},
-        *everywhere[9:],
+        *everywhere[10:],
     ]
     assert roles["RoleBinding", "a"]["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",
@@ -142,7 +145,7 @@ def test_of_the_known_kinds_only_those_that_were_named_may_be_made() -> None:
     )
     verbs = ["get", "list", "watch", "create", "delete"]
     assert some == [
-        *every[:10],
+        *every[:11],
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": verbs},
         {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": verbs},
     ], "and Jobs, which every worker must take"

@@ -47,6 +47,7 @@ WORDS: dict[Queue, str] = {
     "checks": "check",
     "flavors": "flavor",
     "clusters": "cluster",
+    "capacity": "quotas of",
 }
 
 

@@ -184,6 +184,7 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
         yield "flavors", queues.flavors
         yield "clusters", queues.clusters
         yield "ceilings", queues.ceilings
+        yield "capacity", queues.capacity
         yield "cluster queues", queues.cluster_queues
         yield "local queues", queues.local_queues
         yield "cohorts", queues.cohorts

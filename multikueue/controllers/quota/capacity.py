@@ -1,8 +1,9 @@
 """Lets the nominal quotas of ClusterQueues follow those of their workers.
 
-The workers are read at an interval, and the decisions of `quota.capacity.following` are written. A ClusterQueue follows only if
-configured to, and only the workers of such queues are read. A worker that refuses the read stays usable for everything
-else.
+A worker is read once its queues have changed, which its connection watches (`queue_watches`), and all are read at an interval:
+time alone may change a quota, and a worker may refuse the watch. The decisions of `quota.capacity.following` are written. A
+ClusterQueue follows only if configured to, and only the workers of such queues are watched and read. A worker that refuses
+the read stays usable for everything else.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 
 import anyio
@@ -46,11 +48,11 @@ from multikueue.quota.capacity.following import (
 )
 from multikueue.quota.capacity.offers import Feeders, Offer, Record, offer
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
-from multikueue.runtime import supervise
+from multikueue.runtime import DONE, Result, supervise
 from multikueue.store.references import config_of
 from multikueue.telemetry import get_logger
 
-__all__ = ["Capacity"]
+__all__ = ["SOONEST", "Capacity"]
 
 log = get_logger()
 
@@ -60,20 +62,37 @@ FOLLOWED, UNKNOWN, UNWRITTEN = "CapacityFollowed", "CapacityUnknown", "CapacityN
 MOST_TRIES = 5
 """Decisions about one ClusterQueue in one look."""
 
+SOONEST = timedelta(seconds=1)
+"""Minimum time between two reads of one worker, however often its queues change."""
+
 MANAGER = f"{FIELD_MANAGER}-capacity"
 """The field manager of nominal quotas, the only fields written here."""
 
 
 @dataclass(slots=True)
 class Capacity:
-    """Owner of the records of the workers' quotas. `run` reads the workers for ever, on the leader only."""
+    """Owner of the records of the workers' quotas. `run` reads all workers for ever, `reconcile` one of them, both on the
+    leader only."""
 
     context: ReconcileContext
     _records: dict[str, Record] = field(default_factory=dict)
+    _read_at: dict[str, datetime] = field(default_factory=dict)
     _told: dict[tuple[str, str], str] = field(default_factory=dict)
+    _looking: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def run(self) -> None:
         await supervise("capacity", self._follow)
+
+    async def reconcile(self, worker: str) -> Result:
+        """The worker of that name has other queues, or is reached or away now. Without a name: other ClusterQueues may follow,
+        or other workers."""
+        if worker and worker not in self.context.followed:
+            return DONE
+        last, now = self._read_at.get(worker), self.context.now()
+        if last is not None and last <= now < last + SOONEST:
+            return Result(again_after=last + SOONEST - now)
+        await self.look(worker)
+        return DONE
 
     async def _follow(self) -> None:
         while True:
@@ -81,15 +100,22 @@ class Capacity:
             with anyio.move_on_after(self.context.settings.capacity_follow.interval.total_seconds()):
                 await self.context.settings.changed()
 
-    async def look(self) -> None:
-        """Reads all workers of the ClusterQueues that follow, and adjusts the quotas of each such queue."""
+    async def look(self, worker: str | None = None) -> None:
+        """Reads all workers of the ClusterQueues that follow, and adjusts the quotas of each such queue. If a `worker` is
+        given, of those read before only that one is read again."""
+        async with self._looking:
+            await self._look(worker)
+
+    async def _look(self, worker: str | None) -> None:
         rules = rules_of(self.context.settings.capacity_follow)
         following = {queue.metadata.name: reserve for queue, reserve in self._following(rules)}
         workers = {
             queue.metadata.name: self.context.store.clusters_for(self.context.store.queue_check(queue))
             for queue in self._queues(following)
         }
-        await self._read({worker for each in workers.values() for worker in each})
+        followed = {name for each in workers.values() for name in each}
+        self.context.followed.put(followed)
+        await self._read(followed, again=worker)
         for queue in self._queues(workers):
             name = queue.metadata.name
             await self._until_written(
@@ -199,13 +225,17 @@ class Capacity:
 
     # Workers.
 
-    async def _read(self, workers: Iterable[str]) -> None:
-        now, rules = self.context.now(), self.context.settings.capacity_follow
-        self._records = {name: self._records.get(name) or Record(now) for name in workers}
+    async def _read(self, workers: Iterable[str], *, again: str | None) -> None:
+        now, rules, known = self.context.now(), self.context.settings.capacity_follow, self._records
+        self._records = {name: known.get(name) or Record(now) for name in workers}
+        due = {name for name in self._records if again in (None, name) or name not in known}
+        kept = {name: at for name, at in self._read_at.items() if name in self._records}
+        self._read_at = kept | dict.fromkeys(due, now)
         async with anyio.create_task_group() as tasks:
             for name, record in self._records.items():
                 record.forget(rules.shrink_after, now)
-                tasks.start_soon(self._read_one, name, record)
+                if name in due:
+                    tasks.start_soon(self._read_one, name, record)
 
     async def _read_one(self, name: str, record: Record) -> None:
         """Reads one worker, in its own task: a slow or failed read does not hold up those of the others."""

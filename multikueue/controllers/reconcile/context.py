@@ -14,6 +14,7 @@ from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.events import Recorder
+from multikueue.controllers.reconcile.followed import Followed
 from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.jobs.reconciler.case import JobRules
 from multikueue.kube.cluster_client import WatchingClient
@@ -59,12 +60,13 @@ class WorkQueues:
     local_queues: WorkQueue[ObjectKey] = field(default_factory=WorkQueue)
     cohorts: WorkQueue[Name] = field(default_factory=WorkQueue)
     ceilings: WorkQueue[Name] = field(default_factory=WorkQueue)
+    capacity: WorkQueue[Name] = field(default_factory=WorkQueue)
     outboxes: dict[Name, WorkQueue[ObjectKey]] = field(default_factory=dict)
     limits: dict[Name, Callable[[], int]] = field(default_factory=dict)
     shares: dict[Name, LoopShare] = field(default_factory=dict)
 
     def all(self) -> tuple[AnyQueue, ...]:
-        return (*self._of_the_manager(), self.ceilings, *self.outboxes.values())
+        return (*self._of_the_manager(), self.ceilings, self.capacity, *self.outboxes.values())
 
     def hurry(self) -> None:
         """The manager cluster answers again: keys that failed without it need not wait for their whole back-off."""
@@ -113,6 +115,8 @@ class ReconcileContext(msgspec.Struct, frozen=True, kw_only=True):
     settings: InForce
     clients: dict[Name, WatchingClient] = {}
     """The clients of connected workers, by name, to read objects that we do not watch. Owned by the connections."""
+
+    followed: Followed = msgspec.field(default_factory=Followed)
 
     claims: anyio.Lock = msgspec.field(default_factory=anyio.Lock)
     """Held while a name is given to a cluster, so that names are given one at a time."""

@@ -9,7 +9,7 @@ import msgspec
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.jobs.pod import POD_FINALIZER, Pod
 from multikueue.api.kueue.preemption_gates import BLOCKED
-from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
+from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue, WorkloadPriorityClass
 from multikueue.api.kueue.unadmitted import NEVER_ADMITTED
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -92,6 +92,11 @@ def all_annotations(item: Object, _state: State) -> object:
 
 def checks(queue: ClusterQueue, _state: State) -> object:
     return check_names(queue)
+
+
+def followed(queue: ClusterQueue, _state: State) -> object:
+    """Whether it follows workers, and which. Its quotas are no part of that: who follows writes them."""
+    return queue.metadata.annotations.get(FOLLOW_ANNOTATION), check_names(queue)
 
 
 def route(queue: LocalQueue, _state: State) -> object:

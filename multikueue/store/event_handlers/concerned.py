@@ -37,7 +37,7 @@ from multikueue.store.workers.worker import prebuilt_key
 T = TypeVar("T")
 
 ONCE = ("",)
-"""The only key of `admission`."""
+"""The only key of `admission`; of `capacity`, the one that stands for no worker."""
 
 
 def once(_change: Change[Any], _state: State) -> Iterable[Key]:

@@ -128,6 +128,7 @@ CLUSTER_QUEUE: Table[ClusterQueue] = (
     Row(changes.status, (To("cluster_queues", concerned.name_of),)),
     Row(changes.spec, (To("flavors", concerned.flavors_no_more_used), To("checks", concerned.checks_no_more_used))),
     Row(changes.checks, (To("jobs", concerned.jobs_waiting_there),)),
+    Row(changes.followed, (To("capacity", concerned.once),)),
     Row(
         changes.said,
         (
@@ -178,6 +179,7 @@ CHECK: Table[AdmissionCheck] = (
 
 CONFIG: Table[MultiKueueConfig] = (
     Row(None, (To("checks", concerned.checks_with_config), To("workloads", concerned.workloads_with_config))),
+    Row(None, (To("capacity", concerned.once),)),
 )
 
 CLUSTER: Table[MultiKueueCluster] = (
@@ -196,7 +198,7 @@ _REACH: Table[Any] = (
 )
 
 WORKER: Mapping[WorkerAspect, Table[Any]] = {
-    "reach": _REACH,
+    "reach": (*_REACH, Row(None, (To("capacity", concerned.the_worker),))),
     "use": _REACH,
     "silence": (Row(None, (To("workloads", concerned.workloads_it_may_win),)),),
     "why": (),

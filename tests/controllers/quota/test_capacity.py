@@ -12,7 +12,7 @@ from multikueue.api import kinds
 from multikueue.api.kueue.queues import FOLLOW_ANNOTATION
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
-from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, UNKNOWN, UNWRITTEN, Capacity
+from multikueue.controllers.quota.capacity import FOLLOWED, MANAGER, SOONEST, UNKNOWN, UNWRITTEN, Capacity
 from multikueue.errors import (
     ClusterUnreachable,
     Conflict,
@@ -73,15 +73,27 @@ class Following:
         """The nominal quota after a look, later."""
         self.table.time += after
         await self.capacity.look()
+        return self.quota()
+
+    async def heard(self, worker: str, *, after: timedelta) -> str | int:
+        """The nominal quota after the news, later, that this worker has changed."""
+        self.table.time += after
+        await self.capacity.reconcile(worker)
+        return self.quota()
+
+    def quota(self) -> str | int:
         queue = self.manager.find(kinds.CLUSTER_QUEUES, QUEUE_KEY) or {}
         quota: str | int = queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"]
         return quota
+
+    def asked_of(self, worker: str) -> list[str]:
+        return self.table.workers[worker].calls
 
     def events(self, reason: str) -> list[str]:
         return [body["message"] for body in self.table.recorder.waiting() if body["reason"] == reason]
 
     def asked(self) -> list[str]:
-        return [call for cluster in self.table.workers.values() for call in cluster.calls]
+        return [call for worker in self.table.workers for call in self.asked_of(worker)]
 
 
 async def test_quota_grows_to_what_the_workers_have_at_once_and_is_written_once() -> None:
@@ -342,6 +354,72 @@ async def test_nothing_is_remembered_of_who_is_gone() -> None:
 async def test_who_speaks_to_workers_can_follow_them(roles: frozenset[Role], follows: bool) -> None:
     tasks = Table(roles=roles).runnables.tasks
     assert any(isinstance(getattr(task, "__self__", None), Capacity) for task in tasks) is follows
+
+
+# One worker, whose queues have changed.
+
+
+async def test_the_worker_that_changed_is_read_and_no_other() -> None:
+    following = Following(100, 60)
+    assert await following.look() == "160"
+    have(following.table.workers["w2"], 90)
+    following.table.workers["w1"].calls.clear()
+    assert await following.heard("w2", after=SOONEST) == "190"
+    assert following.table.workers["w1"].calls == []
+
+
+async def test_a_worker_that_changes_all_the_time_is_read_once_in_a_while() -> None:
+    following = Following(100)
+    await following.look(SOONEST)
+    following.asked_of("w1").clear()
+    for cpu in range(200, 230):
+        have(following.table.workers["w1"], cpu)
+        await following.heard("w1", after=SOONEST / 10)
+    assert following.asked_of("w1") == ["list localqueues", "list clusterqueues"] * 3
+    result = await following.capacity.reconcile("w1")
+    assert timedelta() < (result.again_after or timedelta()) <= SOONEST
+    assert await following.heard("w1", after=SOONEST) == "229"
+
+
+async def test_a_worker_that_nobody_follows_is_not_read() -> None:
+    following = Following(100, 60)
+    following.say("false")
+    await following.look()
+    assert await following.heard("w1", after=SOONEST) == "100"
+    assert following.asked() == []
+
+
+async def test_a_worker_that_is_new_beside_the_one_that_changed_is_read_too() -> None:
+    following = Following(100, 60)
+    following.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", CONFIG), {"spec": {"clusters": ["w1"]}})
+    assert await following.look() == "100"
+    following.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", CONFIG), {"spec": {"clusters": ["w1", "w2"]}})
+    assert await following.heard("w1", after=SOONEST) == "160"
+    assert following.events(UNKNOWN) == []
+
+
+async def test_a_queue_that_begins_to_follow_does_so_at_once() -> None:
+    following = Following(100, 60)
+    following.set()
+    await following.look()
+    await following.table.taken(following.table.queues.capacity)
+    following.say("10%")
+    assert await following.table.taken(following.table.queues.capacity) == [""]
+    assert await following.heard("", after=SOONEST) == "144"
+    following.asked_of("w1").clear()
+    following.say("5%")
+    assert await following.heard("", after=SOONEST) == "152"
+    assert following.asked_of("w1") == [], "it was read before"
+
+
+async def test_a_worker_that_comes_back_is_read_at_once() -> None:
+    following = Following(100)
+    following.table.cut("w1")
+    assert await following.look() == "100"
+    have(following.table.workers["w1"], 130)
+    following.table.connect("w1")
+    assert "w1" in await following.table.taken(following.table.queues.capacity)
+    assert await following.heard("w1", after=SOONEST) == "130"
 
 
 # By the MultiKueueConfig (KEP 9988).

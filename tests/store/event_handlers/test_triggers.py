@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from multikueue.api.jobs.job import Job, JobKey
 from multikueue.api.kinds import JOBS, PODS
-from multikueue.api.kueue.queues import FairSharingStatus
+from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, FairSharingStatus
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.copies.plan import Copied, Plan
@@ -24,7 +25,7 @@ from multikueue.store.event_handlers.changes import Change
 from multikueue.store.event_handlers.triggers import Row, Table, To, keys_after
 from multikueue.store.queues import Key
 from multikueue.store.store import Store
-from tests.builders import NOW, cluster_queue, cohort, job, local_queue, workload
+from tests.builders import NOW, cluster_queue, cohort, job, local_queue, multikueue_config, workload
 from tests.builders.workloads import JobBuilder, WorkloadBuilder
 from tests.jobs.kinds.pods.builders import member, pod
 from tests.store.known import KEY, Noted, local, stored
@@ -211,6 +212,33 @@ def test_a_worker_that_comes_back_has_those_looked_at_whose_job_may_be_there() -
     store.worker("w1").ask_for_job(asked, Asked("attempt", NOW))
     store.worker("w1").isolated()
     assert "workload asked" in noted.keys
+
+
+def test_who_follows_which_workers_is_looked_at_again_and_what_was_written_for_that_is_not() -> None:
+    store, noted = stored()
+    queue = cluster_queue("cq").checks("mk")
+
+    def wakes(change: Callable[[], None]) -> bool:
+        noted.keys.clear()
+        change()
+        return "quotas of " in noted.keys
+
+    written = queue.quota("default", cpu=7).generation(2).version(2)
+    assert not wakes(lambda: store.cluster_queues.upsert(written.build()))
+    told = written.annotations({FOLLOW_ANNOTATION: "true"}).version(3)
+    assert wakes(lambda: store.cluster_queues.upsert(told.build()))
+    assert wakes(lambda: store.configs.upsert(multikueue_config("mk", "w1").version(4).build()))
+
+
+def test_a_worker_that_is_away_or_back_may_have_other_quotas() -> None:
+    store, noted = stored()
+    for change in (store.worker("w1").isolated, store.worker("w1").connected):
+        noted.keys.clear()
+        change()
+        assert "quotas of w1" in noted.keys
+    noted.keys.clear()
+    store.worker("w1").fell_silent()
+    assert noted.keys == []
 
 
 def test_a_workload_counts_where_it_was_admitted_even_if_its_local_queue_leads_elsewhere() -> None:

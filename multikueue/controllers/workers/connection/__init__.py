@@ -1,6 +1,6 @@
 """The connection to one worker.
 
 `connection` is its subtree of tasks: `watches`, the `heartbeat` (with its `health`), the proof of which cluster it is
-(`identities`), and the `outbox` that writes to it. Its credentials come from `kubeconfigs`; new ones are tried first
-(`credentials_on_trial`).
+(`identities`), the `queue_watches` while quotas follow it, and the `outbox` that writes to it. Its credentials come from
+`kubeconfigs`; new ones are tried first (`credentials_on_trial`).
 """

@@ -31,6 +31,7 @@ from multikueue.controllers.workers.connection.heartbeat import Heartbeat
 from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster
 from multikueue.controllers.workers.connection.kubeconfigs import Access
 from multikueue.controllers.workers.connection.outbox import Outbox
+from multikueue.controllers.workers.connection.queue_watches import QueueWatches
 from multikueue.controllers.workers.connection.watches import Watches
 from multikueue.errors import ClusterUnreachable, MultiKueueError, Throttled
 from multikueue.kube.auth.expiry import Validity, of_credentials
@@ -276,6 +277,7 @@ class Connection:
             if uid and before not in ("", uid):
                 self.worker.forget()
             self._watches.run(tasks)
+            tasks.start_soon(QueueWatches(self.context, self.name, self.namespaces).run, client, client.share)
         return None
 
     def _was_tried(self) -> None:
