@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from decimal import ROUND_DOWN, ROUND_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 from functools import lru_cache
 
 from fakekube.model.wire import Json
@@ -18,6 +18,8 @@ _LONGEST, _LONGEST_EXPONENT = 24, len("e+18")
 """The maximum length of a quantity that is converted. A longer one is no sensible amount, and stays as it is."""
 
 _SMALLEST = Decimal(1).scaleb(-9)
+_EXACT = Context(prec=2048)
+"""Has room for each digit of what is converted, which an exponent may make a thousand of."""
 
 
 def is_quantity(text: str) -> bool:
@@ -40,7 +42,7 @@ def canonical(text: str) -> str:
     if len(text) > _LONGEST or len(exponent or "") > _LONGEST_EXPONENT:
         return text
     if exponent is not None:
-        return _scaled(number.scaleb(int(exponent[1:])), lambda power: f"e{power}" if power else "")
+        return _scaled(number.scaleb(int(exponent[1:])), lambda power: f"e{power}" if power else "", most=1000)
     if suffix in _BINARY:
         return _binary(number * 1024 ** (_BINARY.index(suffix) + 1))
     if suffix not in _DECIMAL:
@@ -49,14 +51,15 @@ def canonical(text: str) -> str:
     return _scaled(number.scaleb(power), lambda power: _DECIMAL[power // 3 + 3])
 
 
-def _scaled(value: Decimal, suffix: Callable[[int], str]) -> str:
-    """The value with the largest power of 1000 that leaves an integer; a fraction of a nano unit is rounded up."""
+def _scaled(value: Decimal, suffix: Callable[[int], str], *, most: int = 18) -> str:
+    """The value with the largest power of 1000 that leaves an integer, up to 10 to the power of `most`; a fraction of a
+    nano unit is rounded up."""
     if not value:
         return "0"
     power = -9
-    if value != value.quantize(_SMALLEST, rounding=ROUND_DOWN):
-        value = value.quantize(_SMALLEST, rounding=ROUND_UP)
-    while power < 18 and value == value.quantize(Decimal(1).scaleb(power + 3)):
+    if value != value.quantize(_SMALLEST, rounding=ROUND_DOWN, context=_EXACT):
+        value = value.quantize(_SMALLEST, rounding=ROUND_UP, context=_EXACT)
+    while power < most and value == value.quantize(Decimal(1).scaleb(power + 3), context=_EXACT):
         power += 3
     return f"{value.scaleb(-power):f}".partition(".")[0] + suffix(power)
 
