@@ -8,7 +8,15 @@ import msgspec
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kinds import WORKLOAD_PRIORITY_CLASSES
-from multikueue.api.kueue.workload import EVICTED, ReclaimablePod, Workload, is_orphan, queue_of, workload_spec
+from multikueue.api.kueue.workload import (
+    EVICTED,
+    QUOTA_RESERVED,
+    ReclaimablePod,
+    Workload,
+    is_orphan,
+    queue_of,
+    workload_spec,
+)
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_taken_over
 from multikueue.jobs.kinds.batch_job.slices import freed
@@ -78,14 +86,22 @@ class LifeFacts(msgspec.Struct, frozen=True):
 
     def _reclaimable(self, workload: Workload, job: AnyJob, remote: AnyJob | None) -> tuple[ReclaimablePod, ...]:
         """The reclaimable pods by the winner's job: the counters of the local job may still be those of an earlier
-        attempt. An ending attempt frees nothing, or the next would get quota for fewer pods than it has."""
+        attempt, also of one that had another Workload. An ending attempt frees nothing, or the next would get quota for
+        fewer pods than it has."""
         store, runs = self.store, job
-        if store.multikueue_check(workload) is not None:
+        if self._is_dispatched(workload):
             if remote is None or workload.has(EVICTED):
                 return ()
             runs = remote
         told = store.adapters.of(job).reclaimable(store.runtimes.completed(runs))
         return told if store.slices is None else freed(told, runs, workload)
+
+    def _is_dispatched(self, workload: Workload) -> bool:
+        if workload.has(QUOTA_RESERVED):
+            return self.store.multikueue_check(workload) is not None
+        return not self.store.is_never_dispatched(
+            queue_of(workload), (workload,)
+        )  # it has no checks before it has quota
 
     def _ready_pods(self, workload: Workload, job: AnyJob, remote: AnyJob | None) -> int:
         adapter = self.store.adapters.of(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from multikueue.api import kinds
 from multikueue.quota.queueing.queue_manager import FLUSH_DELAY
 from tests.controllers.table import Table, table
 
@@ -50,4 +51,15 @@ async def test_what_was_over_in_an_earlier_attempt_is_needed_again() -> None:
     world.run("w1", active=0, ready=0, succeeded=2)
     await world.settle()
     assert world.runs_on() == []
+    assert reclaimed(world) == {}
+
+
+async def test_what_was_over_before_somebody_deleted_the_workload_is_needed_again() -> None:
+    """The new one is reserved while the job still has the counters of before: all its pods run anew."""
+    world = await running(pods=3)
+    world.run("w1", active=1, ready=1, succeeded=2)
+    await world.settle()
+    world.manager.change(kinds.WORKLOADS, world.key(), {"metadata": {"deletionTimestamp": "2026-01-01T12:40:00Z"}})
+    await world.settle()
+    assert (world.condition("QuotaReserved") or {})["status"] == "True"
     assert reclaimed(world) == {}
