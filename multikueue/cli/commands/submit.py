@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -240,11 +239,9 @@ async def _foresee_workers(
     """Tells which workers are too small by the quota of their queues, and where the job's pods would be others than those
     that are counted, as far as the user may read what that depends on."""
     from multikueue.cli.access.manager_settings import load_settings
-    from multikueue.cli.workload.pod_policies import read_policies, unread
+    from multikueue.cli.workload.pod_policies import elsewhere, not_compared, read_policies
     from multikueue.cli.workload.prospects import foresights
     from multikueue.cli.workload.quota import demand_by, requested
-    from multikueue.manager.engine import device_rules
-    from multikueue.quota.visibility.differences import differences_for
 
     settings, ours = load_settings(call.config), await read_policies(client, (queue.namespace,))
     connected = [name for name, state in clusters if state == "True"]
@@ -256,18 +253,13 @@ async def _foresee_workers(
         told.line("  No worker can ever hold it.")
     for name, why in excesses.items():
         told.line(f"  {name} can never hold it ({why}).")
-    devices = device_rules(settings.quota) if settings is not None else None
-    differences: list[Tree] = []
-    for name, each in found.items():
-        count = partial(demand_by, workload=workload, settings=settings)
-        for difference in differences_for(workload, ours, each.policies, count, devices):
-            told.line(f"  On {name}, {difference.subject}: {difference}.")
-            differences.append({"cluster": name, **msgspec.structs.asdict(difference)})
-        if forbidden := unread(each.policies):
-            note(f"Not compared with {name}: {', '.join(forbidden)}, because the account may not list them there")
-    told.keep(neverOn=excesses, differences=differences)
-    if forbidden := unread(ours):
-        note(f"Not compared: {', '.join(forbidden)}, because you may not list them on the manager")
+    theirs = {name: each.policies for name, each in found.items()}
+    differences = list(elsewhere(workload, ours, theirs, settings))
+    for difference in differences:
+        told.line(f"  {difference}")
+    told.keep(neverOn=excesses, differences=[each.document() for each in differences])
+    for text in not_compared(ours, theirs):
+        note(text)
     if unseen:
         note(f"Not seen: queues of {', '.join(unseen)}: {next(iter(unseen.values()))}")
 

@@ -1,13 +1,13 @@
 """`multikueue why`: the reasons why a workload waits: the manager's, else computed here from what the user may read.
 
-One sentence on top; then the missing quota, or, for a workload without a worker, the answer of each worker. What the user
-may not read is named, and is no error.
+One sentence on top; then the missing quota, or, for a workload without a worker, the answer of each worker; and where its pods
+are others on a worker than those that are counted. What the user may not read is named, and is no error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from multikueue.cli.access.connection import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from multikueue.api.kueue.workload import Workload
     from multikueue.cli.workload.explanation import ManagerExplanation
+    from multikueue.cli.workload.pod_policies import Elsewhere
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.visibility.explain import Explanation
     from multikueue.settings import Settings
@@ -83,8 +84,8 @@ def why(
     First in one sentence, then in full.
 
     For quota: what is lacking, who has it, which rules keep it from being taken, what has to end. For a worker: whether each
-    could ever hold it, in which place it waits there, or why it is not asked. What you may not see is said so, and is no
-    error.
+    could ever hold it, in which place it waits there, or why it is not asked. Of a worker that you may look at, also while it
+    runs: where its pods are others there than those that are counted. What you may not see is said so, and is no error.
 
     \b
     Examples:
@@ -127,6 +128,8 @@ def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
         full = msgspec.to_builtins(found) if found else {"message": description.now(workload)}
         if seen.workers:
             full |= {"workers": [msgspec.to_builtins(each) for each in seen.workers]}
+        if seen.elsewhere:
+            full |= {"differences": [each.document() for each in seen.elsewhere]}
         print_document(state | full | ({"unseen": seen.unseen} if seen.unseen else {}), output)
         return
     if output is Format.NAME:
@@ -134,6 +137,7 @@ def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
         return
     if found is None and not seen.workers and not seen.forbidden:
         note(f"Workload {workload.key} does not wait for quota: {description.now(workload)}")
+        _print_elsewhere(seen)
         return
     helps = repair(workload)
     print(f"{summary}{f' {helps}' if helps and helps not in summary else ''}\n")
@@ -144,8 +148,19 @@ def _answer(seen: _Seen, found: Explanation | None, output: Form) -> None:
 
         print_facts(f"Workload {workload.key}", (("Now", description.now(workload)),))
         _block("Workers", WORKERS, (row(each) for each in seen.workers), output)
+    _print_elsewhere(seen)
     for text in seen.unseen:
         note(f"Not seen: {text}")
+
+
+def _print_elsewhere(seen: _Seen) -> None:
+    if seen.elsewhere:
+        print()
+        heading("Where its pods are others")
+    for each in seen.elsewhere:
+        print(f"  {each}")
+    for text in seen.uncompared:
+        note(text)
 
 
 def _summary(seen: _Seen, found: Explanation | None) -> str:
@@ -221,7 +236,8 @@ def _endings(found: Explanation) -> Iterator[tuple[str, ...]]:
 class _Seen:
     """The workload, and the objects that it depends on. `forbidden`: kinds that the user may not list, though quota
     depends on them; `unseen`: what the user may not see, in words; `told`: the manager's explanation of its quota;
-    `settings`: the manager's, without that."""
+    `settings`: the manager's, without that; `elsewhere`: what its workers make of it that differs from what is counted, and
+    `uncompared` what was not compared, in words."""
 
     workload: Workload
     objects: Objects
@@ -230,12 +246,15 @@ class _Seen:
     unseen: list[str]
     told: Explanation | None = None
     settings: Settings | None = None
+    elsewhere: list[Elsewhere] = field(default_factory=list)
+    uncompared: list[str] = field(default_factory=list)
 
 
 async def _look(
     target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str, config: Path | None
 ) -> _Seen | RefusedJob:
     from multikueue.api import kinds
+    from multikueue.cli.access.manager_settings import load_settings
 
     async with target.connect_in(namespace) as (client, where):
         mine = await fetch_pairs(client, kinds.WORKLOADS, namespace=where)
@@ -244,20 +263,56 @@ async def _look(
                 if job.is_named(name):
                     return job
         seen = _Seen(pick(mine, name, where)[1], {}, [], [], [])
-        asked = await _ask(client, seen.workload)
+        asked, seen.settings = await _ask(client, seen.workload), load_settings(config)
         if asked is not None:
             seen.told = asked.quota
         else:
-            from multikueue.cli.access.manager_settings import load_settings
-
-            seen.settings = load_settings(config)
             seen.objects, seen.forbidden = await fetch_objects(client, where, seen.settings)
             seen.unseen = [f"quota: you may not list {', '.join(seen.forbidden)}"] if seen.forbidden else []
         if _is_waiting_for_worker(seen.workload):
             from multikueue.cli.workload.prospects import prospects
 
             seen.workers, seen.unseen = await prospects(client, reach, seen.workload, asked.workers if asked else ())
+        await _compare(client, reach, seen)
     return seen
+
+
+async def _compare(client: ClusterClient, reach: WorkerAccess, seen: _Seen) -> None:
+    """Looks for what workers make of its pods, if they are other ones there; of workers that the user may look at."""
+    from multikueue.cli.workload.pod_policies import elsewhere, not_compared, read_policies
+    from multikueue.cli.workload.prospects import policies_there
+
+    namespace = seen.workload.metadata.namespace
+    theirs = await policies_there(client, reach, await _workers(client, seen), namespace)
+    if theirs:
+        ours = await read_policies(client, (namespace,))
+        seen.elsewhere = list(elsewhere(seen.workload, ours, theirs, seen.settings))
+        seen.uncompared = list(not_compared(ours, theirs))
+
+
+async def _workers(client: ClusterClient, seen: _Seen) -> tuple[str, ...]:
+    """The worker that has it, else those that may get it; none if they are not known, or if it is over."""
+    from multikueue.api.kinds import LOCAL_QUEUES
+    from multikueue.api.kueue.workload import ADMITTED, FINISHED, queue_of, workload_spec
+    from multikueue.workload.nomination.prospects import State
+    from multikueue.errors import ApiError
+    from multikueue.registration.preflight import routes
+
+    workload = seen.workload
+    if workload.has(FINISHED) or not workload_spec(workload).active:
+        return ()
+    if workload.has(ADMITTED):
+        return tuple(filter(None, (workload.status.cluster_name,)))
+    if seen.workers:
+        able = (State.WAITS.value, State.NOT_ASKED.value, State.NEVER.value)
+        return tuple(each.cluster for each in seen.workers if each.state in able)
+    try:
+        local = await client.get(LOCAL_QUEUES, queue_of(workload))
+        way = await routes(client)
+    except ApiError:  # no such queue, or no right to see where it leads
+        return ()
+    queue = next((each for each in way.cluster_queues if each.metadata.name == local.spec.cluster_queue), None)
+    return (way.clusters_of(queue) or ()) if queue is not None else ()
 
 
 async def _ask(client: ClusterClient, workload: Workload) -> ManagerExplanation | None:

@@ -1,17 +1,60 @@
-"""What a cluster goes by when it makes pods, as far as somebody may read it there."""
+"""What a cluster goes by when it makes pods, as far as somebody may read it there, and what that means for one workload."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from multikueue.errors import Forbidden, NotFound
 from multikueue.quota.visibility.differences import COMPARED, PodPolicies
 
 if TYPE_CHECKING:
+    from multikueue.api.kueue.workload import Workload
     from multikueue.kube.cluster_client import ClusterClient
+    from multikueue.quota.visibility.differences import Difference
+    from multikueue.settings import Settings
 
-__all__ = ["read_policies", "unread"]
+__all__ = ["Elsewhere", "elsewhere", "not_compared", "read_policies", "unread"]
+
+
+class Elsewhere(msgspec.Struct, frozen=True):
+    """Where the pods of a workload are others on a worker than those that are counted."""
+
+    cluster: str
+    difference: Difference
+
+    def __str__(self) -> str:
+        return f"On {self.cluster}, {self.difference.subject}: {self.difference}."
+
+    def document(self) -> dict[str, Any]:
+        return {"cluster": self.cluster, **msgspec.structs.asdict(self.difference)}
+
+
+def elsewhere(
+    workload: Workload, ours: PodPolicies, theirs: Mapping[str, PodPolicies], settings: Settings | None
+) -> Iterator[Elsewhere]:
+    """What the workload meets on each of these workers that the manager does not count."""
+    from multikueue.cli.workload.quota import demand_by
+    from multikueue.manager.engine import device_rules
+    from multikueue.quota.visibility.differences import differences_for
+
+    devices = device_rules(settings.quota) if settings is not None else None
+    count = partial(demand_by, workload=workload, settings=settings)
+    for name, policies in theirs.items():
+        for difference in differences_for(workload, ours, policies, count, devices):
+            yield Elsewhere(name, difference)
+
+
+def not_compared(ours: PodPolicies, theirs: Mapping[str, PodPolicies]) -> Iterator[str]:
+    """The kinds that may not be listed, in words."""
+    for name, policies in theirs.items():
+        if forbidden := unread(policies):
+            yield f"Not compared with {name}: {', '.join(forbidden)}, because the account may not list them there"
+    if forbidden := unread(ours):
+        yield f"Not compared: {', '.join(forbidden)}, because you may not list them on the manager"
 
 
 async def read_policies(client: ClusterClient, namespaces: Sequence[str]) -> PodPolicies:

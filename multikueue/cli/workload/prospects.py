@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.visibility.differences import PodPolicies
 
-__all__ = ["Foresight", "foresights", "prospects", "row", "sentence"]
+__all__ = ["Foresight", "foresights", "policies_there", "prospects", "row", "sentence"]
+
+T = TypeVar("T")
 
 CLUSTER_TIMEOUT = timedelta(seconds=10)
 """The time for one cluster: a user at a screen would rather see the others."""
@@ -140,24 +142,45 @@ async def foresights(
     from multikueue.cli.workload.pod_policies import read_policies
     from multikueue.cli.workload.quota import excess
 
-    found, unseen, limiter = dict[str, Foresight](), dict[str, str](), anyio.CapacityLimiter(AT_ONCE)
+    async def look(worker: ClusterClient) -> Foresight:
+        local = (await worker.list(LOCAL_QUEUES, namespace=queue.namespace)).items
+        shared = (await worker.list(CLUSTER_QUEUES)).items
+        ours = {each.spec.cluster_queue for each in local if each.key == queue}
+        most = next((excess(pod_sets, each) for each in shared if each.metadata.name in ours), "")
+        return Foresight(most, await read_policies(worker, (queue.namespace,)))
+
+    return await _on_each(manager, reach, names, look)
+
+
+async def policies_there(
+    manager: ClusterClient, reach: WorkerAccess, names: Collection[str], namespace: str
+) -> dict[str, PodPolicies]:
+    """What pods of a namespace are made by, on each of these workers that can be read."""
+    from multikueue.cli.workload.pod_policies import read_policies
+
+    found, _ = await _on_each(manager, reach, names, lambda worker: read_policies(worker, (namespace,)))
+    return found
+
+
+async def _on_each(
+    manager: ClusterClient,
+    reach: WorkerAccess,
+    names: Collection[str],
+    look: Callable[[ClusterClient], Awaitable[T]],
+) -> tuple[dict[str, T], dict[str, str]]:
+    """What is found on each worker; and the workers that could not be read, with the reasons."""
+    found, unseen, limiter = dict[str, T](), dict[str, str](), anyio.CapacityLimiter(AT_ONCE)
 
     async def ask(name: str) -> None:
         try:
             async with limiter:
                 with anyio.fail_after(CLUSTER_TIMEOUT.total_seconds()):
                     async with reach.connect(manager, name) as worker:
-                        local = (await worker.client.list(LOCAL_QUEUES, namespace=queue.namespace)).items
-                        shared = (await worker.client.list(CLUSTER_QUEUES)).items
-                        policies = await read_policies(worker.client, (queue.namespace,))
+                        found[name] = await look(worker.client)
         except TimeoutError:
             unseen[name] = f"no answer within {CLUSTER_TIMEOUT.total_seconds():g} s"
         except MultiKueueError as error:
             unseen[name] = str(error)
-        else:
-            ours = {each.spec.cluster_queue for each in local if each.key == queue}
-            most = next((excess(pod_sets, each) for each in shared if each.metadata.name in ours), "")
-            found[name] = Foresight(most, policies)
 
     async with spinner(f"asking {len(names)} clusters"), anyio.create_task_group() as tasks:
         for name in names:

@@ -79,12 +79,16 @@ def requested(demand: Demand, workload: Workload) -> list[Requests]:
 
 
 def demand_by(policies: PodPolicies, workload: Workload, settings: Settings | None) -> Demand:
-    """What a workload that waits demands, as the manager counts, if pods are made by these policies."""
+    """What a workload demands, as the manager counts while it waits, if pods are made by these policies."""
+    from msgspec.structs import replace
+
+    from multikueue.api.kueue.workload import WorkloadStatus
     from multikueue.quota.requests.amounts import Demand
     from multikueue.quota.visibility.differences import COUNTED
 
     rules: Objects = {field: [({}, each) for each in getattr(policies, field) or ()] for field in COUNTED}
-    waiting = _engine({**rules, "workloads": [({}, workload)]}, settings).view.pending_workload(workload.key)
+    anew = replace(workload, status=WorkloadStatus())
+    waiting = _engine({**rules, "workloads": [({}, anew)]}, settings).view.pending_workload(workload.key)
     return waiting.demand if waiting is not None else Demand()
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,18 @@ import yaml
 
 from fakekube.model.wire import Refused
 from multikueue.api import kinds
-from tests.builders import cluster_queue, flavor, local_queue, namespace, pod_set, workload
+from tests.builders import (
+    WorkloadBuilder,
+    admission_check,
+    cluster_queue,
+    flavor,
+    local_queue,
+    multikueue_cluster,
+    multikueue_config,
+    namespace,
+    pod_set,
+    workload,
+)
 from tests.cli.conftest import Run, World
 from tests.cluster import Fault
 from tests.quota.builders import claim_template, claiming, devices
@@ -205,3 +217,79 @@ def test_the_manager_tells_them_what_the_workers_are_to_it(full: World, cli: Run
     assert result.lines[0] == "No worker can ever hold it: cpu 6 of 4: w1."
     found = json.loads(cli("why", "-n", "a", "chosen", "-o", "json").out)
     assert found["workers"] == [{"cluster": "w1", "state": "can never hold it", "message": "cpu 6 of 4"}]
+
+
+# What a worker makes of it.
+
+
+@pytest.fixture
+def unlike(full: World) -> World:
+    """The queue leads to a worker, where pods without requests get more than they count."""
+    manager = full.manager
+    manager.add(kinds.CLUSTER_QUEUES, cluster_queue("cq").checks("mk").quota("default", cpu=4).build())
+    manager.add(kinds.ADMISSION_CHECKS, admission_check("mk").config("all").active().build())
+    manager.add(kinds.MULTIKUEUE_CONFIGS, multikueue_config("all", "worker", "gone").build())
+    for name in ("worker", "gone"):
+        manager.add(kinds.MULTIKUEUE_CLUSTERS, multikueue_cluster(name).active().build())
+    for cluster, cpu in ((manager, "1"), (full.worker, "2")):
+        item = {"type": "Container", "defaultRequest": {"cpu": cpu}}
+        cluster.add(kinds.LIMIT_RANGES, {"metadata": {"name": "limits", "namespace": "a"}, "spec": {"limits": [item]}})
+    return full
+
+
+SILENT = pod_set("main").template(b'{"spec":{"containers":[{"name":"main"}]}}')
+TOLD = (
+    "  On worker, LimitRanges of a: cpu of pod set main is 1 on the manager, 2 there: it counts as 1, and takes 2 there;"
+    " make the LimitRanges of a equal, or say in the job what its pods need."
+)
+STATES: dict[str, Callable[[WorkloadBuilder], WorkloadBuilder]] = {
+    "waits for quota": lambda one: one.unreserved(),
+    "waits for a worker": lambda one: one.reserved("cq").check("mk").nominated("worker"),
+    "runs": lambda one: one.reserved("cq").check("mk", "Ready").admitted().cluster_name("worker"),
+}
+
+
+def silent(name: str = "silent") -> WorkloadBuilder:
+    return workload(name, namespace="a").queue("main").pod_sets(SILENT)
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+def test_it_is_told_where_its_pods_are_others_than_those_that_are_counted(
+    unlike: World, cli: Run, state: Callable[[WorkloadBuilder], WorkloadBuilder]
+) -> None:
+    """As a dry run tells it, in the same words."""
+    unlike.manager.add(kinds.WORKLOADS, state(silent()).build())
+
+    assert [line for line in cli("why", "-n", "a", "silent").lines if line.startswith("  On ")] == [TOLD]
+
+    (found,) = json.loads(cli("why", "-n", "a", "silent", "-o", "json").out)["differences"]
+    assert (found["cluster"], found["subject"], found["worker"]) == ("worker", "LimitRanges of a", "2")
+    assert unlike.manager.sent == unlike.worker.sent == []
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pytest.param(
+            workload("one", namespace="a").queue("main").request(cpu=1).unreserved(), id="it says what it needs"
+        ),
+        pytest.param(silent("one").reserved("cq").admitted().finished(), id="it is over"),
+        pytest.param(silent("one").inactive(), id="it is deactivated"),
+        pytest.param(silent("one").queue("nowhere").unreserved(), id="its queue is not there"),
+        pytest.param(silent("one").reserved("cq").admitted().cluster_name("gone"), id="its worker cannot be reached"),
+    ],
+)
+def test_nothing_is_told_where_it_would_meet_nothing_or_nobody_can_tell(
+    unlike: World, cli: Run, one: WorkloadBuilder
+) -> None:
+    unlike.manager.add(kinds.WORKLOADS, one.build())
+    result = cli("why", "-n", "a", "one")
+    assert (result.code, [line for line in result.lines if line.startswith("  On ")]) == (0, [])
+    assert "differences" not in json.loads(cli("why", "-n", "a", "one", "-o", "json").out)
+
+
+def test_what_the_account_may_not_list_on_a_worker_is_said(unlike: World, cli: Run) -> None:
+    unlike.manager.add(kinds.WORKLOADS, silent().reserved("cq").admitted().cluster_name("worker").build())
+    unlike.worker.fault = lambda _verb, plural: Refused(403, "Forbidden", "no") if plural == "limitranges" else None
+    result = cli("why", "-n", "a", "silent")
+    assert "Not compared with worker: limitranges, because the account may not list them there" in result.err
