@@ -272,7 +272,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def chosen(self) -> str:
-        """The worker chosen among those that admitted: anew only if the one chosen before may not win any more."""
+        """The worker chosen among those that admitted; another one only if the one chosen before may not win any more."""
         if not self.attempt or self.recorded_winner or self._holder is not None:
             return self.choice
         return self._first.cluster if self._first is not None else ""

@@ -87,8 +87,8 @@ def demand_by(policies: PodPolicies, workload: Workload, settings: Settings | No
     from multikueue.quota.visibility.differences import COUNTED
 
     rules: Objects = {field: [({}, each) for each in getattr(policies, field) or ()] for field in COUNTED}
-    anew = replace(workload, status=WorkloadStatus())
-    waiting = _engine({**rules, "workloads": [({}, anew)]}, settings).view.pending_workload(workload.key)
+    unjudged = replace(workload, status=WorkloadStatus())
+    waiting = _engine({**rules, "workloads": [({}, unjudged)]}, settings).view.pending_workload(workload.key)
     return waiting.demand if waiting is not None else Demand()
 
 

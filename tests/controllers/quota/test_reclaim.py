@@ -55,7 +55,7 @@ async def test_what_was_over_in_an_earlier_attempt_is_needed_again() -> None:
 
 
 async def test_what_was_over_before_somebody_deleted_the_workload_is_needed_again() -> None:
-    """The new one is reserved while the job still has the counters of before: all its pods run anew."""
+    """The new one is reserved while the job still has the counters of before: all its pods run again."""
     world = await running(pods=3)
     world.run("w1", active=1, ready=1, succeeded=2)
     await world.settle()
