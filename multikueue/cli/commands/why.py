@@ -294,9 +294,9 @@ async def _workers(client: ClusterClient, seen: _Seen) -> tuple[str, ...]:
     """The worker that has it, else those that may get it; none if they are not known, or if it is over."""
     from multikueue.api.kinds import LOCAL_QUEUES
     from multikueue.api.kueue.workload import ADMITTED, FINISHED, queue_of, workload_spec
-    from multikueue.workload.nomination.prospects import State
     from multikueue.errors import ApiError
     from multikueue.registration.preflight import routes
+    from multikueue.workload.nomination.prospects import State
 
     workload = seen.workload
     if workload.has(FINISHED) or not workload_spec(workload).active:
