@@ -16,7 +16,7 @@ from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
-from testbed.objects import WORKLOAD, Object
+from testbed.objects import CLUSTER_QUEUE, WORKLOAD, Object
 from tests.jobs.all_kinds import RUNTIME, body, drop, leaves, value
 from tests.jobs.builders import plain
 from tests.real.harness import Team
@@ -102,6 +102,26 @@ async def test_a_workload_looks_like_the_one_that_kueue_makes(crew: Team, adapte
     assert ours["metadata"]["ownerReferences"] == theirs["metadata"]["ownerReferences"]
     assert dict(leaves(stored["spec"])) == dict(leaves(theirs["spec"]))
     await client.delete(kind, "job", crew.namespace)
+
+
+async def test_a_rayjob_that_its_operator_refuses_ends_and_holds_no_quota(crew: Team) -> None:
+    """kueue#14192."""
+    adapter = DECLARED["ray.io/rayjob"]
+    kind, ((_, client),), namespace = kind_of(adapter), crew.clients.items(), crew.namespace
+    await crew.manager.create(made(adapter, namespace))
+    await eventually(lambda: client.find(kind, "job", namespace), timeout=60)
+    refused = {"jobDeploymentStatus": "ValidationFailed", "message": "the spec makes no sense"}
+    await client.patch_status(kind, "job", refused, namespace)
+
+    async def over() -> bool:
+        (workload,) = await crew.manager.list(WORKLOAD, namespace)
+        said = objects.condition(workload, "Finished")
+        assert said is not None, "the workload is not finished"
+        assert (said["reason"], said["message"]) == ("Failed", "the spec makes no sense")
+        return await crew.counts(CLUSTER_QUEUE, namespace, reservingWorkloads=0)
+
+    await eventually(over, timeout=40)
+    await crew.manager.delete(kind, "job", namespace)
 
 
 # A kind whose Workloads somebody else makes: here it is the test that makes them, and ends them on the worker.
