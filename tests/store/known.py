@@ -27,15 +27,19 @@ KEY = ObjectKey("default", "wl")
 
 
 class Noted:
-    """Work queues that only note what they get; of the statuses of queues, those of ClusterQueues."""
+    """Work queues that only note what they get; of the statuses of queues, those of ClusterQueues. `capacity` has what may give
+    ClusterQueues other quotas."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
+        self.capacity: list[Key] = []
         self.admissions = 0
 
     def add(self, queue: Queue, key: Key, /, *, is_news: bool = True) -> None:
         self.admissions += queue == "admission"
-        if queue not in ("admission", "local_queues"):
+        if queue == "capacity":
+            self.capacity.append(key)
+        elif queue not in ("admission", "local_queues"):
             self.keys.append(f"{WORDS[queue]} {key if isinstance(key, str) else key.name}")
 
 
@@ -47,7 +51,6 @@ WORDS: dict[Queue, str] = {
     "checks": "check",
     "flavors": "flavor",
     "clusters": "cluster",
-    "capacity": "quotas of",
 }
 
 
