@@ -41,6 +41,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/cli/workload/session.py": "cli/commands/workloads/test_pods.py",
     "multikueue/controllers/reconcile/conditions.py": "controllers/workers/test_admission_checks.py",
     "multikueue/controllers/workers/connection/credentials_on_trial.py": "controllers/workers/connection/test_connection.py",
+    "multikueue/controllers/workers/connection/refused_calls.py": "controllers/workers/connection/test_outbox.py",
     "multikueue/controllers/workers/connection/watches.py": "controllers/workers/connection/test_connection.py",
     "multikueue/controllers/workloads/job_writes.py": "controllers/workloads/test_main_job.py",
     "multikueue/controllers/workloads/jobs.py": "controllers/workloads/test_main_job.py",

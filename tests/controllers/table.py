@@ -18,6 +18,7 @@ from multikueue.api.kueue.workload import ORIGIN_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.reconcile.events import Recorder
+from multikueue.controllers.workers.connection.breaker import Breaker
 from multikueue.controllers.workers.connection.outbox import Outbox
 from multikueue.errors import Conflict, MultiKueueError
 from multikueue.manager.life import Manager
@@ -105,12 +106,12 @@ class Table:
         cluster.unwatch()
         cluster.watch(kinds.WORKLOADS, worker.workloads, _is_ours)
         cluster.watch(kinds.JOBS, worker.jobs.of(kinds.JOBS), _is_ours)
-        return Outbox(self.world, worker, cluster)
+        return Outbox(self.world, worker, cluster, Breaker(worker, self.queues.outboxes[name]))
 
     def connect(self, name: str) -> None:
         worker = self.store.worker(name)
         worker.connected()
-        self.outboxes[name].trust()
+        self.outboxes[name].breaker.trust()
 
     def cut(self, name: str) -> None:
         worker = self.store.worker(name)

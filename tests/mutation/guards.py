@@ -38,8 +38,9 @@ GUARDS = (
         STARTED,
         "controllers/workers/connection/outbox",
         "reconcile _carry_out _may_create _left _may_run_beside _create_job _create_part _not_made _find_job _find _read"
-        " _adopt _is_ours _is_unsure _is_of_webhook _is_told_by_its_job _delete _delete_job _is_there _let_go",
+        " _adopt _is_ours _is_told_by_its_job _delete _delete_job _is_there _let_go",
     ),
+    _of(STARTED, "controllers/workers/connection/refused_calls", "is_unsure _is_of_webhook"),
     _of(STARTED, "store/state", "may_be_on may_run_beside job_to_stop may_run_here"),
     _of(REMOVED, "dispatch/copies/plan"),
     _of(REMOVED, "workload/handlers/removal"),

@@ -31,7 +31,7 @@ from multikueue.api.kueue.workload import NOMINATED, ReclaimablePod
 from multikueue.api.values import foreign, quantity
 from multikueue.api.values.quantity import NANO
 from multikueue.controllers.reconcile.context import WorkQueues
-from multikueue.controllers.workers.connection import identities, outbox, proofs
+from multikueue.controllers.workers.connection import identities, outbox, proofs, refused_calls
 from multikueue.controllers.workloads import status_writes, workloads
 from multikueue.dispatch import remote
 from multikueue.dispatch.copies import plan
@@ -362,7 +362,7 @@ def what_a_person_owns_too_is_left_out_and_stays() -> Iterator[None]:
 def who_says_neither_yes_nor_no_keeps_the_job() -> Iterator[None]:
     """Each try starts over to wait for an answer, and nobody reads whether the job was made."""
     with (
-        replaced(outbox, "_is_of_webhook", lambda _real: lambda _error: False),
+        replaced(refused_calls, "_is_of_webhook", lambda _real: lambda _error: False),
         replaced(doubts, "ASKED_FOR", lambda _real: timedelta(days=1)),
     ):
         yield

@@ -36,7 +36,7 @@ JOB_SET = FRAMEWORKS["jobset.x-k8s.io/jobset"].kind
 FOREVER, SHORT = 100_000.0, 7.0
 NAMES = ("a", "b")
 SEEDS = 15
-"""Stories; 300 were tried."""
+"""Stories; 60 were tried."""
 MOST_AT_REST = 60.0
 """Seconds of the world. What is on its way, as a deletion, is over by then."""
 

@@ -116,7 +116,7 @@ async def test_a_job_that_may_have_been_made_holds_its_quota_until_that_is_known
     key = world.key()
     no = Forbidden(403, "Forbidden", "no")
     world.workers["w1"].fault = lambda verb, plural: no if (verb, plural) == ("get", "jobs") else None
-    world.outboxes["w1"].trust()
+    world.outboxes["w1"].breaker.trust()
     world.submit("next")
     await delete(world, key)
     for _ in range(3):

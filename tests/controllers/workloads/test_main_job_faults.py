@@ -89,7 +89,7 @@ async def test_a_worker_that_does_not_answer_costs_one_call_and_not_one_per_work
     await world.settle()
     assert world.workers["w1"].calls == ["create workloads"]
     world.workers["w1"].fault = lambda _verb, _plural: None
-    world.outboxes["w1"].trust()
+    world.outboxes["w1"].breaker.trust()
     await world.settle()
     there = [name for name in (f"job{number}" for number in range(5)) if "w1" in world.copies(name)]
     assert len(there) == 5
@@ -99,7 +99,7 @@ async def test_a_job_that_would_be_asked_of_a_silent_worker_goes_elsewhere_at_on
     world = table()
     world.submit()
     await world.settle()
-    world.outboxes["w1"].hold()
+    world.outboxes["w1"].breaker.hold()
     world.admit("w1")
     await world.settle()
     assert "create jobs" not in world.workers["w1"].calls
@@ -122,7 +122,7 @@ async def test_a_refusal_does_not_hide_a_job_whose_answer_was_lost_before() -> N
     assert world.store.worker("w1").expectations
     refusal = Forbidden(403, "Forbidden", "no")
     worker.fault = lambda verb, plural: refusal if (verb, plural) == ("create", "jobs") else None
-    world.outboxes["w1"].trust()
+    world.outboxes["w1"].breaker.trust()
     world.queues.workloads.add(world.key())
     await world.settle()
     assert world.status()["clusterName"] == "w1"

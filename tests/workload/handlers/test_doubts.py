@@ -34,7 +34,7 @@ async def passes(world: Table, seconds: int, step: int = 5, admitting: str = "",
         world.time += timedelta(seconds=step)
         world.queues.workloads.add(key)
         for name, outbox in world.outboxes.items():
-            outbox.trust()
+            outbox.breaker.trust()
             world.queues.outboxes[name].add(key)
         await world.settle()
         if admitting in world.copies() and not world.runs_on():

@@ -18,6 +18,7 @@ import anyio.abc
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import ReconcileContext, tenant
 from multikueue.controllers.reconcile.events import log_unreadable
+from multikueue.controllers.workers.connection.breaker import Breaker
 from multikueue.controllers.workers.connection.credentials_on_trial import (
     CONNECTION_FAILED,
     CredentialsTrial,
@@ -239,12 +240,13 @@ class Connection:
         self.before = None
 
     async def _serve(self, client: Client, outbox: WorkQueue[ObjectKey]) -> None:
-        performer = Outbox(self.context, self.worker, client, alarm=self._heartbeat.alarm)
+        breaker = Breaker(self.worker, outbox, alarm=self._heartbeat.alarm)
+        performer = Outbox(self.context, self.worker, client, breaker)
         self._look_at_namespaces()
         async with anyio.create_task_group() as tasks:
             unlisted = self._watches.prepare(client)
             self._health.begin(tasks, {HEARTBEAT: "not connected yet", **unlisted})
-            tasks.start_soon(self._heartbeat.run, client, performer, partial(self._identify, tasks, client))
+            tasks.start_soon(self._heartbeat.run, client, breaker, partial(self._identify, tasks, client))
             tasks.start_soon(self._change_over, client)
             with self.worker.jobs.telling(partial(self._watches.add, tasks, client)):
                 await run_controller(

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 import anyio
 
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.workers.connection.breaker import Breaker
 from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED, reason_of
 from multikueue.controllers.workers.connection.health import HEARTBEAT, Health
-from multikueue.controllers.workers.connection.outbox import Outbox
 from multikueue.controllers.workers.connection.watches import Watches
 from multikueue.errors import MultiKueueError, Unauthorized
 from multikueue.kube.client import Client
@@ -53,7 +53,7 @@ class Heartbeat:
     _alarm: anyio.Event = field(default_factory=anyio.Event)
     _was_alarmed: bool = False
 
-    async def run(self, client: Client, outbox: Outbox, identify: Identify) -> None:
+    async def run(self, client: Client, breaker: Breaker, identify: Identify) -> None:
         """Sends heartbeats, with our credentials, for ever. The first answer after trouble hurries the watches.
 
         That answer is no proof that the worker is still away, though its watches are not in sync yet. A later answer
@@ -68,7 +68,7 @@ class Heartbeat:
                 await client.probe(self.settings.heartbeat_timeout.total_seconds())
                 await identify()
             except MultiKueueError as error:
-                outbox.hold()
+                breaker.hold()
                 self._report_failure(error)
                 if isinstance(error, Unauthorized):
                     self.refused()
@@ -76,7 +76,7 @@ class Heartbeat:
                 self.failed(min(self.context.now(), asked + self.settings.heartbeat_timeout))
                 self.health.report(HEARTBEAT, str(error))
             else:
-                outbox.trust()
+                breaker.trust()
                 self._report_failure(None)
                 if self.health.is_silent:
                     back = asked

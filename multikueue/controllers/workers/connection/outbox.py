@@ -7,9 +7,7 @@ holds up only its own outbox.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import singledispatchmethod
@@ -24,9 +22,10 @@ from multikueue.api.kind import Kind
 from multikueue.api.kinds import PODS, WORKLOADS
 from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LABEL, Workload, workload_spec
 from multikueue.api.meta import Object, ObjectKey, encode
-from multikueue.api.values.canonical import terse
 from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.controllers.workers.connection.breaker import Breaker
+from multikueue.controllers.workers.connection.refused_calls import WORDS, RefusedCalls, is_unsure
 from multikueue.dispatch.copies.actions import (
     Action,
     CreateJob,
@@ -38,41 +37,30 @@ from multikueue.dispatch.copies.actions import (
     PatchStatus,
     PatchWorkload,
 )
-from multikueue.dispatch.copies.effects import OUT_OF_STEP, effects
+from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.copies.plan import Plan
-from multikueue.dispatch.copies.remote import drift
-from multikueue.dispatch.remote import Asked, Unfit, attempt_of
+from multikueue.dispatch.remote import Asked, attempt_of
 from multikueue.errors import (
     AlreadyExists,
     ApiError,
     ClusterUnreachable,
     Conflict,
-    Forbidden,
-    Invalid,
     InvalidObject,
     MultiKueueError,
     NotFound,
-    ServerError,
-    Throttled,
     Unauthorized,
 )
-from multikueue.jobs.framework.difference import first_difference
 from multikueue.jobs.framework.workloads import LONGEST_NAME
 from multikueue.jobs.kinds.pods.members import members_of, missing
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.caches.cache import Cache
-from multikueue.store.refusals import LASTING, Refusals
-from multikueue.store.workers.expectations import AWAY_MEMORY, CONFLICT_MEMORY
+from multikueue.store.workers.expectations import AWAY_MEMORY
 from multikueue.store.workers.worker import WorkerView, prebuilt_key
 from multikueue.telemetry import get_logger
-from multikueue.workload.handlers.doubts import failing
 
 T = TypeVar("T", bound=Object)
-
-SILENCE = timedelta(seconds=1)
-"""How long calls may be in flight, none of them answered, before the worker is silent. Most take milliseconds."""
 
 CARRIED_OUT = timedelta(minutes=1)
 """How long an API server gives a request by default (--request-timeout). A call that is given up resets its connection,
@@ -81,43 +69,23 @@ so nothing more arrives; but the server may still carry out what it has received
 log = get_logger()
 
 
-_WORDS: Mapping[type[Action], str] = {
-    CreateWorkload: "the copy is refused",
-    PatchWorkload: "the copy cannot be updated",
-    PatchStatus: "the status of the copy cannot be written",
-    DeleteWorkload: "the copy cannot be deleted",
-    CreateJob: "the job is refused",
-    PatchJob: "the job cannot be updated",
-    FindJob: "the job that may have been made there cannot be read",
-    DeleteJob: "the job cannot be deleted",
-}
-
-
-CHANGED = "a policy or webhook there changes the copy"
-
-
-def _nobody() -> None:
-    """No alarm."""
-
-
 @dataclass(slots=True)
 class Outbox:
     """Performs the actions for one worker through its client.
 
-    After a call without an answer in time it makes no more calls until `trust` reports a heartbeat: one failed call is
-    enough to learn that a worker is gone. `alarm` is called once, to request that heartbeat. Meanwhile the worker wins
-    nothing, so a job that it was not asked for yet need not wait for it.
+    `breaker` is asked before, and learns of each call without an answer.
     """
 
     context: ReconcileContext
     worker: WorkerView
     client: ClusterClient
-    alarm: Callable[[], None] = _nobody
-    _held: set[ObjectKey] = field(default_factory=set)
-    _under_way: int = 0
-    _silence_timer: asyncio.TimerHandle | None = None
+    breaker: Breaker
+    _refused: RefusedCalls = field(init=False)
     _can_read_long_names: bool = False
     """Whether that was seen on this connection; until then it is asked where it matters."""
+
+    def __post_init__(self) -> None:
+        self._refused = RefusedCalls(self.context, self.worker)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Does the rest of the plan here; nothing while the worker is out of reach, or the plan is replaced."""
@@ -126,14 +94,14 @@ class Outbox:
         plan = self.context.store.plans.get(key)
         if plan is None:
             return DONE
-        if self.worker.link.is_silent:
-            self._held.add(key)
+        if self.breaker.is_open:
+            self.breaker.hold_back(key)
             return DONE
         try:
             made = await self._may_create(key, plan) and await self._carry_out(key, plan)
         except (ClusterUnreachable, Unauthorized):
-            self._held.add(key)  # the next heartbeat requeues it, whatever its back-off
-            self._doubt()
+            self.breaker.hold_back(key)
+            self.breaker.doubt()
             raise
         overtaken = self.context.store.plans.get(key) is not plan
         return AGAIN if made and overtaken else DONE  # the decision made meanwhile did not know of the copy
@@ -157,11 +125,11 @@ class Outbox:
             return True
         if not any(isinstance(action, (CreateWorkload, CreateJob)) for action in self._left(key, plan)):
             return True
-        with self._waiting():
+        with self.breaker.waiting():
             found = await definitions(self.client)
         self._can_read_long_names = found is not None and found.can_read_long_names
         if not self._can_read_long_names:
-            self._unfit(
+            self._refused.unfit(
                 key, f"its name is longer than {LONGEST_NAME} characters, which takes Kueue 0.18 or newer there"
             )
         return self._can_read_long_names
@@ -175,76 +143,17 @@ class Outbox:
     async def _perform_one(self, action: Action, key: ObjectKey) -> None:
         log.debug("remote.action", action=type(action).__name__, cluster=self.worker.name, why=action.why)
         try:
-            with self._waiting():
+            with self.breaker.waiting():
                 await self._perform(action, key)
         except MultiKueueError as error:
-            self._fails(action, key, error)
+            self._refused.fails(action, key, error)
             raise
         if not self.worker.expectations.is_passed_over(key):
-            self._succeeded(_WORDS[type(action)], key)
-
-    def _succeeded(self, what: str, key: ObjectKey) -> None:
-        if self._refusals.over(key, cluster=self.worker.name, what=what):
-            self.context.queues.workloads.add(key)
-
-    def _fails(self, action: Action, key: ObjectKey, error: MultiKueueError) -> None:
-        """The call will be made again. What lasts is told once: by an event, and in the check's message."""
-        what, why, name = _WORDS[type(action)], excerpt(str(error)), self.worker.name
-        is_sure = isinstance(error, (Forbidden, Invalid))
-        if self._refusals.fails(key, what, why, self.context.now(), cluster=name, is_sure=is_sure):
-            self._tell(key, failing(name, f"{what}: {why}"))
-            self.context.queues.workloads.add(key)
-
-    @property
-    def _refusals(self) -> Refusals:
-        return self.context.store.refusals
-
-    def _tell(self, key: ObjectKey, message: str) -> None:
-        local = self.context.store.workloads.get(key)
-        if local is not None:
-            self.context.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message)
+            self._refused.succeeded(WORDS[type(action)], key)
 
     def _may_run_beside(self, key: ObjectKey, plan: Plan) -> bool:
         """Whether another worker has, or may have, the job by now. The next plan takes account of it (I1)."""
         return any(name not in plan.lost for name in self.context.store.may_run_beside(key, self.worker.name))
-
-    def hold(self) -> None:
-        """Makes no calls until `trust`."""
-        self.worker.fell_silent()
-
-    def trust(self) -> None:
-        """The worker answers: requeues the keys that were held back."""
-        self.worker.answered()
-        for key in self._held:
-            self.context.queues.outboxes[self.worker.name].add(key)
-        self._held.clear()
-
-    def _doubt(self) -> None:
-        if not self.worker.link.is_silent:
-            self.hold()
-            self.alarm()
-
-    @contextlib.contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Counts one more call in flight. If the worker is silent, other keys need not wait until the call times out."""
-        self._under_way += 1
-        if self._silence_timer is None:
-            self._restart_silence_timer()
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            self._restart_silence_timer()
-
-    def _restart_silence_timer(self) -> None:
-        if self._silence_timer is not None:
-            self._silence_timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._silence_timer = loop.call_later(SILENCE.total_seconds(), self._on_silence) if self._under_way else None
-
-    def _on_silence(self) -> None:
-        self._silence_timer = None
-        self._doubt()
 
     @singledispatchmethod
     async def _perform(self, action: Action, key: ObjectKey) -> None:
@@ -258,24 +167,10 @@ class Outbox:
             except AlreadyExists:
                 await self._adopt(WORKLOADS, self.worker.workloads, key)
             except ApiError as error:
-                self._refused(key, _WORDS[CreateWorkload], error)
+                self._refused.judge(key, WORDS[CreateWorkload], error)
             else:
                 self.worker.workloads.upsert(made)
-                self._see_whether_it_is_changed(key, action, made)
-
-    def _see_whether_it_is_changed(self, key: ObjectKey, action: CreateWorkload, made: Workload) -> None:
-        """Passes the worker over where a policy or webhook there changes the copies that are made: they would be removed and
-        made again for ever. Only of a copy in the place of one that was out of step this is asked."""
-        before = self._refusals.get(key, cluster=self.worker.name)
-        if before is None or before.what != CHANGED:
-            return
-        sent = replace(made, spec=msgspec.Raw(encode(action.body["spec"])))
-        fields = sorted(drift(sent, made))
-        if not fields:
-            self._succeeded(CHANGED, key)
-            return
-        ours, theirs = (terse(msgspec.json.decode(each.spec).get(fields[0])) for each in (made, sent))
-        self._pass_on(key, CHANGED, first_difference(f"spec.{fields[0]}", ours, theirs))
+                self._refused.see_whether_it_is_changed(key, action, made)
 
     @_perform.register
     async def _create_job(self, action: CreateJob, key: ObjectKey) -> None:
@@ -294,7 +189,7 @@ class Outbox:
             try:
                 await self._create_part(part, key, local, action.attempt)
             except (ApiError, ClusterUnreachable) as error:
-                if _is_unsure(error):
+                if is_unsure(error):
                     if self.worker.expectations.asked(key) is None:
                         raise  # the watch has shown the job by now
                     self.worker.ask_for_job(key, replace(asked, why=excerpt(str(error))))
@@ -345,7 +240,9 @@ class Outbox:
         except AlreadyExists:
             found = await self._adopt(adapter.kind, self.worker.jobs.of(adapter.kind), part.key, of=key)
             if found is not None and key not in prebuilt_key(found):
-                self._pass_over(key, f"{adapter.kind.kind} {part.key} of another workload is still there", AWAY_MEMORY)
+                self._refused.pass_over(
+                    key, f"{adapter.kind.kind} {part.key} of another workload is still there", AWAY_MEMORY
+                )
         else:
             self.worker.jobs.upsert(made)
 
@@ -361,8 +258,8 @@ class Outbox:
                 raise error
         self.worker.expectations.answered(key)
         if isinstance(error, (ClusterUnreachable, Unauthorized)):
-            self._pass_over(key, str(error), AWAY_MEMORY)
-        self._refused(key, _WORDS[CreateJob], error)
+            self._refused.pass_over(key, str(error), AWAY_MEMORY)
+        self._refused.judge(key, WORDS[CreateJob], error)
 
     @_perform.register
     async def _find_job(self, _action: FindJob, key: ObjectKey) -> None:
@@ -383,7 +280,7 @@ class Outbox:
             and local is not None
             and asked.attempt == attempt_of(local)
         ):
-            self._pass_on(key, _WORDS[CreateJob], asked.why)
+            self._refused.pass_on(key, WORDS[CreateJob], asked.why)
 
     async def _find(self, job: JobKey) -> bool:
         group = self.context.store.jobs.get(job)
@@ -416,10 +313,7 @@ class Outbox:
     @_perform.register
     async def _delete_workload(self, action: DeleteWorkload, key: ObjectKey) -> None:
         await self._delete(WORKLOADS, self.worker.workloads, key, action.uid)
-        if action.why.startswith(OUT_OF_STEP):
-            name, before = self.worker.name, self._refusals.get(key, cluster=self.worker.name)
-            if before is None or before.what != CHANGED:
-                self._refusals.fails(key, CHANGED, action.why, self.context.now(), cluster=name, is_sure=False)
+        self._refused.removed_for(key, action.why)
 
     @_perform.register
     async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:
@@ -491,54 +385,10 @@ class Outbox:
             )
             cache.upsert(found)
             return found
-        self._unfit(
+        self._refused.unfit(
             of or key, f"{kind.kind} {key} is there and not ours (no label {ORIGIN_LABEL}={self.context.origin})"
         )
         return None
 
     def _is_ours(self, found: Object) -> bool:
         return found.metadata.labels.get(ORIGIN_LABEL) == self.context.origin
-
-    def _refused(self, key: ObjectKey, what: str, error: ApiError | ClusterUnreachable) -> None:
-        """Raises a transient error, for a retry, as long as it does not last. An error that will repeat makes the worker unfit
-        for a while."""
-        if isinstance(error, (Unauthorized, Conflict, ClusterUnreachable)):
-            raise error
-        if not isinstance(error, (Throttled, ServerError)):
-            self._unfit(key, f"{what}: {error}")
-            return
-        before = self._refusals.get(key, cluster=self.worker.name)
-        lasts = before is not None and self.context.now() >= before.since + LASTING
-        if not lasts and not _is_of_webhook(error):
-            raise error
-        self._pass_on(key, what, str(error))
-
-    def _pass_on(self, key: ObjectKey, what: str, why: str) -> None:
-        """Has other workers take the workload: for five seconds at first, and for longer, the longer this one does not."""
-        now, name = self.context.now(), self.worker.name
-        self._refusals.fails(key, what, excerpt(why), now, cluster=name, is_sure=True)
-        before = self._refusals.get(key, cluster=name)
-        lasted = now - before.since if before is not None else AWAY_MEMORY
-        self._unfit(key, f"{what}: {why}", min(max(lasted, AWAY_MEMORY), CONFLICT_MEMORY))
-
-    def _unfit(self, key: ObjectKey, text: str, memory: timedelta = CONFLICT_MEMORY) -> None:
-        self._pass_over(key, text, memory)
-        self._tell(key, f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one')
-        log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=excerpt(text))
-
-    def _pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
-        """Sends the workload to other workers for the time `memory`."""
-        self.worker.pass_over(key, Unfit(excerpt(why), self.context.now() + memory))
-        self.context.queues.workloads.add(key)
-
-
-def _is_unsure(error: ApiError | ClusterUnreachable) -> bool:
-    """Whether the server may have carried out the failed request."""
-    if isinstance(error, ClusterUnreachable):
-        return error.was_sent
-    return isinstance(error, ServerError) and not _is_of_webhook(error)
-
-
-def _is_of_webhook(error: ApiError | ClusterUnreachable) -> bool:
-    """Whether a webhook of the server does not answer: it is asked before anything is stored, so nothing was made."""
-    return isinstance(error, ServerError) and "failed calling webhook" in error.message

@@ -1,0 +1,160 @@
+"""What follows from a call that a worker refuses: it is told, made again, or the worker is passed over for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from multikueue.api.kinds import WORKLOADS
+from multikueue.api.kueue.workload import Workload
+from multikueue.api.meta import ObjectKey, encode
+from multikueue.api.values.canonical import terse
+from multikueue.api.values.foreign import excerpt
+from multikueue.controllers.reconcile.context import ReconcileContext
+from multikueue.dispatch.copies.actions import (
+    Action,
+    CreateJob,
+    CreateWorkload,
+    DeleteJob,
+    DeleteWorkload,
+    FindJob,
+    PatchJob,
+    PatchStatus,
+    PatchWorkload,
+)
+from multikueue.dispatch.copies.effects import OUT_OF_STEP
+from multikueue.dispatch.copies.remote import drift
+from multikueue.dispatch.remote import Unfit
+from multikueue.errors import (
+    ApiError,
+    ClusterUnreachable,
+    Conflict,
+    Forbidden,
+    Invalid,
+    MultiKueueError,
+    ServerError,
+    Throttled,
+    Unauthorized,
+)
+from multikueue.jobs.framework.difference import first_difference
+from multikueue.store.refusals import LASTING, Refusals
+from multikueue.store.workers.expectations import AWAY_MEMORY, CONFLICT_MEMORY
+from multikueue.store.workers.worker import WorkerView
+from multikueue.telemetry import get_logger
+from multikueue.workload.handlers.doubts import failing
+
+__all__ = ["WORDS", "RefusedCalls", "is_unsure"]
+
+log = get_logger()
+
+WORDS: Mapping[type[Action], str] = {
+    CreateWorkload: "the copy is refused",
+    PatchWorkload: "the copy cannot be updated",
+    PatchStatus: "the status of the copy cannot be written",
+    DeleteWorkload: "the copy cannot be deleted",
+    CreateJob: "the job is refused",
+    PatchJob: "the job cannot be updated",
+    FindJob: "the job that may have been made there cannot be read",
+    DeleteJob: "the job cannot be deleted",
+}
+"""What a call is called in events and in the check's message when it fails."""
+
+CHANGED = "a policy or webhook there changes the copy"
+
+
+@dataclass(slots=True)
+class RefusedCalls:
+    """Owner: the worker's outbox. Writes the memory of refusals in the store, and what the worker is passed over for."""
+
+    context: ReconcileContext
+    worker: WorkerView
+
+    def succeeded(self, what: str, key: ObjectKey) -> None:
+        if self._refusals.over(key, cluster=self.worker.name, what=what):
+            self.context.queues.workloads.add(key)
+
+    def fails(self, action: Action, key: ObjectKey, error: MultiKueueError) -> None:
+        """The call will be made again. What lasts is told once: by an event, and in the check's message."""
+        what, why, name = WORDS[type(action)], excerpt(str(error)), self.worker.name
+        is_sure = isinstance(error, (Forbidden, Invalid))
+        if self._refusals.fails(key, what, why, self.context.now(), cluster=name, is_sure=is_sure):
+            self._tell(key, failing(name, f"{what}: {why}"))
+            self.context.queues.workloads.add(key)
+
+    def judge(self, key: ObjectKey, what: str, error: ApiError | ClusterUnreachable) -> None:
+        """Raises a transient error, for a retry, as long as it does not last. An error that will repeat makes the worker unfit
+        for a while."""
+        if isinstance(error, (Unauthorized, Conflict, ClusterUnreachable)):
+            raise error
+        if not isinstance(error, (Throttled, ServerError)):
+            self.unfit(key, f"{what}: {error}")
+            return
+        before = self._refusals.get(key, cluster=self.worker.name)
+        lasts = before is not None and self.context.now() >= before.since + LASTING
+        if not lasts and not _is_of_webhook(error):
+            raise error
+        self.pass_on(key, what, str(error))
+
+    def removed_for(self, key: ObjectKey, why: str) -> None:
+        """Remembers that a copy was removed because it was out of step: `see_whether_it_is_changed` asks about the next."""
+        name, before = self.worker.name, self._refusals.get(key, cluster=self.worker.name)
+        if why.startswith(OUT_OF_STEP) and (before is None or before.what != CHANGED):
+            self._refusals.fails(key, CHANGED, why, self.context.now(), cluster=name, is_sure=False)
+
+    def see_whether_it_is_changed(self, key: ObjectKey, action: CreateWorkload, made: Workload) -> None:
+        """Passes the worker over where a policy or webhook there changes the copies that are made: they would be removed and
+        made again for ever. Only of a copy in the place of one that was out of step this is asked."""
+        before = self._refusals.get(key, cluster=self.worker.name)
+        if before is None or before.what != CHANGED:
+            return
+        sent = replace(made, spec=msgspec.Raw(encode(action.body["spec"])))
+        fields = sorted(drift(sent, made))
+        if not fields:
+            self.succeeded(CHANGED, key)
+            return
+        ours, theirs = (terse(msgspec.json.decode(each.spec).get(fields[0])) for each in (made, sent))
+        self.pass_on(key, CHANGED, first_difference(f"spec.{fields[0]}", ours, theirs))
+
+    def pass_on(self, key: ObjectKey, what: str, why: str) -> None:
+        """Has other workers take the workload: for five seconds at first, and for longer, the longer this one does not."""
+        now, name = self.context.now(), self.worker.name
+        self._refusals.fails(key, what, excerpt(why), now, cluster=name, is_sure=True)
+        before = self._refusals.get(key, cluster=name)
+        lasted = now - before.since if before is not None else AWAY_MEMORY
+        self.unfit(key, f"{what}: {why}", min(max(lasted, AWAY_MEMORY), CONFLICT_MEMORY))
+
+    def unfit(self, key: ObjectKey, text: str, memory: timedelta = CONFLICT_MEMORY) -> None:
+        """Passes the worker over, and says so to whoever owns the workload."""
+        self.pass_over(key, text, memory)
+        self._tell(key, f'Worker cluster "{self.worker.name}" cannot take the workload: {text}; choosing another one')
+        log.warning("remote.unfit", cluster=self.worker.name, workload=str(key), why=excerpt(text))
+
+    def pass_over(self, key: ObjectKey, why: str, memory: timedelta) -> None:
+        """Sends the workload to other workers for the time `memory`."""
+        self.worker.pass_over(key, Unfit(excerpt(why), self.context.now() + memory))
+        self.context.queues.workloads.add(key)
+
+    @property
+    def _refusals(self) -> Refusals:
+        return self.context.store.refusals
+
+    def _tell(self, key: ObjectKey, message: str) -> None:
+        local = self.context.store.workloads.get(key)
+        if local is not None:
+            self.context.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message)
+
+
+def is_unsure(error: ApiError | ClusterUnreachable) -> bool:
+    """Whether the server may have carried out the failed request."""
+    if isinstance(error, ClusterUnreachable):
+        return error.was_sent
+    return isinstance(error, ServerError) and not _is_of_webhook(error)
+
+
+def _is_of_webhook(error: ApiError | ClusterUnreachable) -> bool:
+    """Whether a webhook of the server does not answer: it is asked before anything is stored, so nothing was made."""
+    return isinstance(error, ServerError) and "failed calling webhook" in error.message
