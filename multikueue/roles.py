@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
-from math import inf
 from typing import Any, TypeVar
 
 import anyio
-import anyio.lowlevel
 import msgspec
 from msgspec.structs import replace
 
@@ -32,6 +30,7 @@ from multikueue.controllers.workers.admission_checks import Checks
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.kueue_reports import Reports
 from multikueue.controllers.workers.ocm_placements import PlacementWatch
+from multikueue.controllers.workers.sweep import sweep
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.retention import RetentionSweep
 from multikueue.controllers.workloads.workloads import Workloads
@@ -41,7 +40,7 @@ from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES
 from multikueue.jobs.kinds.batch_job.adapter import HELD_BATCH_JOB, BatchJob
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.reconciler.decide import mirror
-from multikueue.runtime import QueuePriority, Result, WorkQueue, run_controller
+from multikueue.runtime import Result, WorkQueue, run_controller
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -58,9 +57,6 @@ __all__ = ["DEPLOYMENTS", "Loop", "Runnables", "Task", "Watch", "adapters_of", "
 
 FIRST_CONTACT_TIMEOUT = timedelta(seconds=3)
 """The time for the workers to connect before the first decision. An unreachable worker must not hold up the others."""
-
-STRIDE = 500
-"""Keys that the sweep adds between two checkpoints."""
 
 CONTACT_EACH = timedelta(milliseconds=5)
 """More for each of them: they connect one after another, some at a time."""
@@ -225,7 +221,7 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
             lambda: admission.run(context),
             capacity.run,
             OldVersions(context).run,
-            lambda: _sweep(context),
+            lambda: sweep(context),
         ),
     )
 
@@ -269,7 +265,7 @@ def beside_kueue(context: ReconcileContext, settings: Settings, _: SchedulerLoop
             Loop("workloads", queues.workloads, Workloads(context).reconcile, concurrency),
             Loop("checks", queues.checks, Checks(context).reconcile),
         ),
-        tasks=(capacity.run, lambda: _sweep(context)),
+        tasks=(capacity.run, lambda: sweep(context)),
     )
 
 
@@ -334,21 +330,3 @@ async def _first_contact(store: Store, clusters: Clusters, placements: Placement
     with anyio.move_on_after(timeout.total_seconds()):
         for cluster in store.clusters:
             await clusters.contact(cluster.metadata.name)
-
-
-async def _sweep(context: ReconcileContext) -> None:
-    """Enqueue each workload with something on a worker, in case an event was missed. Enqueue workers without a
-    MultiKueueCluster, too: they are forgotten once nothing of ours can be there."""
-    while True:
-        interval = context.settings.dispatch.gc_interval.total_seconds()
-        with anyio.move_on_after(interval or inf):
-            await context.settings.changed()  # among them perhaps the interval
-            continue
-        context.metrics.guarded("sweeps", lambda: context.metrics.sweeps.inc())()
-        for worker in tuple(context.store.workers.values()):
-            if context.store.clusters.get(ObjectKey("", worker.name)) is None:
-                context.queues.clusters.add(worker.name)
-            for number, key in enumerate(worker.held(), 1):
-                context.queues.workloads.add(key, QueuePriority.RESYNC)
-                if number % STRIDE == 0:
-                    await anyio.lowlevel.checkpoint()

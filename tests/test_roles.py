@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-import anyio
 import pytest
 
 from multikueue.api import kinds
 from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.compatibility import Release
-from multikueue.api.meta import ObjectKey
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.kinds.pods.pod import PlainPod
 from multikueue.roles import DEPLOYMENTS, Runnables, adapters_of, submitted_kinds
-from multikueue.runtime import WorkQueue
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,
@@ -168,29 +164,6 @@ def test_each_valid_set_of_roles_has_its_deployment() -> None:
     for roles in DEPLOYMENTS:
         assert Settings(roles=roles).roles == roles
     assert set(DEPLOYMENTS) == {STANDALONE, BESIDE_KUEUE, EXTERNAL_DISPATCHER}
-
-
-@pytest.mark.parametrize("roles", [STANDALONE, BESIDE_KUEUE], ids=["standalone", "beside Kueue"])
-async def test_the_sweep_looks_again_at_what_workers_hold(roles: frozenset[Role]) -> None:
-    world = table(roles=roles, gc_interval=timedelta(milliseconds=5))
-    labels = {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
-    world.workers["w1"].put(kinds.WORKLOADS, {"metadata": {"name": "left", "namespace": "team", "labels": labels}})
-    world.queues.workloads = WorkQueue()  # the event was missed
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(world.runnables.tasks[-1])
-        assert await world.queues.workloads.get() == ObjectKey("team", "left")
-        tasks.cancel_scope.cancel()
-
-
-@pytest.mark.parametrize("roles", [STANDALONE, BESIDE_KUEUE], ids=["standalone", "beside Kueue"])
-async def test_the_sweep_looks_again_at_workers_without_an_object(roles: frozenset[Role]) -> None:
-    world = table(roles=roles, gc_interval=timedelta(milliseconds=5))
-    world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", "w1"))
-    world.queues.clusters = WorkQueue()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(world.runnables.tasks[-1])
-        assert await world.queues.clusters.get() == "w1"
-        tasks.cancel_scope.cancel()
 
 
 def test_the_kinds_in_use_are_those_that_the_settings_name() -> None:

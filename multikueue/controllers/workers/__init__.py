@@ -2,5 +2,5 @@
 
 `clusters` holds a `connection` per MultiKueueCluster, a room with its credentials, heartbeat, identity and outbox.
 `kueue_reports` reads Kueue's conditions instead of all that. `admission_checks` reports whether a check has usable
-workers, `ocm_placements` watches which workers OCM names.
+workers, `ocm_placements` watches which workers OCM names, `sweep` has everything on the workers looked at again.
 """
