@@ -40,6 +40,7 @@ ELSEWHERE: dict[str, str] = {
     "multikueue/cli/commands/workloads/cluster_view.py": "cli/commands/workloads/test_group.py",
     "multikueue/cli/workload/session.py": "cli/commands/workloads/test_pods.py",
     "multikueue/controllers/reconcile/conditions.py": "controllers/workers/test_admission_checks.py",
+    "multikueue/controllers/workers/connection/credential_expiry.py": "controllers/workers/test_clusters.py",
     "multikueue/controllers/workers/connection/credentials_on_trial.py": "controllers/workers/connection/test_connection.py",
     "multikueue/controllers/workers/connection/refused_calls.py": "controllers/workers/connection/test_outbox.py",
     "multikueue/controllers/workers/connection/watches.py": "controllers/workers/connection/test_connection.py",

@@ -17,12 +17,13 @@ import anyio.abc
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.api.meta import Condition, ObjectKey, find_condition, render_time
+from multikueue.api.meta import Condition, ObjectKey, find_condition
 from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.connection import Connection
+from multikueue.controllers.workers.connection.credential_expiry import CREDENTIAL_EXPIRING
 from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
 from multikueue.dispatch.remote import Reach
@@ -41,8 +42,8 @@ SHOWN = 5
 LOOK, LOOKS = timedelta(seconds=1), 5
 """Interval of the checks of workers without a connection, and uninterrupted checks before their absence counts."""
 
-CREDENTIAL_EXPIRING, LOOP_SHARE_EXCEEDED = "CredentialExpiring", "LoopShareExceeded"
-"""Reasons of events."""
+LOOP_SHARE_EXCEEDED = "LoopShareExceeded"
+"""Reason of an event."""
 
 DEPRECATED_PATH = "DeprecatedPathUsage"
 DEPRECATED_PATH_MESSAGE = (
@@ -121,7 +122,7 @@ class Clusters:
         if condition is not None:
             await self._write(cluster, condition)
             self._warn(cluster, connection)
-        return Result(again_after=self._until_warning(connection))
+        return Result(again_after=connection.expiry.until_news())
 
     async def contact(self, name: str) -> None:
         """Waits until the worker was connected once."""
@@ -224,7 +225,7 @@ class Clusters:
             notes = (
                 *_unseen(worker),
                 *((connection.note,) if connection.note else ()),
-                *self._expiring(connection),
+                *connection.expiry.notes(),
                 *((problem.message,) if problem is not None else ()),
             )
             message = "; ".join(("Connected", *notes))
@@ -233,24 +234,11 @@ class Clusters:
             return None
         reason = connection.reason
         message = worker.why if reason == CONNECTION_FAILED else NOT_LOADED + worker.why
-        message = "; ".join((*self._expiring(connection), message))
+        message = "; ".join((*connection.expiry.notes(), message))
         if problem is not None:
             reason, message = problem.reason, problem.message
             message += f"; {OLD}: {worker.why}" if connection.can_take_offers else ""
         return active(is_active=False, reason=reason, message=message, generation=generation)
-
-    def _expiring(self, connection: Connection) -> tuple[str, ...]:
-        """That the credential in use ends soon, or has ended; with the time itself, so that it stays the same text."""
-        validity, now = connection.validity, self.context.now()
-        if validity is None or now < validity.warn_at:
-            return ()
-        verb = "ended" if validity.end <= now else "ends"
-        return (f"its credential {verb} at {render_time(validity.end)}: register the cluster again",)
-
-    def _until_warning(self, connection: Connection) -> timedelta | None:
-        validity, now = connection.validity, self.context.now()
-        coming = (moment for moment in ((validity.warn_at, validity.end) if validity else ()) if moment > now)
-        return next((moment - now for moment in coming), None)
 
     def _warn(self, cluster: MultiKueueCluster, connection: Connection) -> None:
         if not self.context.mandate.is_valid():
@@ -259,7 +247,7 @@ class Clusters:
         found = [(problem.reason, problem.message)] if problem is not None else []
         if connection.is_barred:
             found.append((LOOP_SHARE_EXCEEDED, connection.worker.why))
-        for reason, message in (*found, *((CREDENTIAL_EXPIRING, text) for text in self._expiring(connection))):
+        for reason, message in (*found, *((CREDENTIAL_EXPIRING, text) for text in connection.expiry.notes())):
             self.context.recorder.emit(MULTIKUEUE_CLUSTERS, cluster, type_="Warning", reason=reason, message=message)
 
     async def _write(self, cluster: MultiKueueCluster, condition: Condition) -> None:

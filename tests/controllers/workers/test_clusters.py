@@ -191,7 +191,7 @@ async def test_a_credential_that_ends_soon_is_told_in_time(left: timedelta, conn
     end = world.time + left
     clusters = Clusters(world.world, QUICK, "kueue-system")
     running = connection(world)
-    running.validity, running.is_tried = Validity(end - 30 * DAY, end), True
+    running.expiry.validity, running.is_tried = Validity(end - 30 * DAY, end), True
     if connected:
         running.worker.connected()
     else:

@@ -19,6 +19,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import ReconcileContext, tenant
 from multikueue.controllers.reconcile.events import log_unreadable
 from multikueue.controllers.workers.connection.breaker import Breaker
+from multikueue.controllers.workers.connection.credential_expiry import CredentialExpiry
 from multikueue.controllers.workers.connection.credentials_on_trial import (
     CONNECTION_FAILED,
     CredentialsTrial,
@@ -35,7 +36,6 @@ from multikueue.controllers.workers.connection.outbox import Outbox
 from multikueue.controllers.workers.connection.queue_watches import QueueWatches
 from multikueue.controllers.workers.connection.watches import Watches
 from multikueue.errors import ClusterUnreachable, MultiKueueError, Throttled
-from multikueue.kube.auth.expiry import Validity, of_credentials
 from multikueue.kube.auth.identity import loop_time
 from multikueue.kube.client import Call, Client
 from multikueue.kube.transport.loop_share import LoopShare
@@ -74,8 +74,7 @@ class Connection:
 
     `access` is in use, `namespaces` are watched ("": all), `offered` is the candidate of `offer`. `before` is the
     access of the previous connection, if any: the view of the worker stems from it, so this connection must lead to the
-    same cluster. `is_tried`: an attempt ended, so there is something to report. `validity` is that of the credential in
-    use, None if it has no end.
+    same cluster. `is_tried`: an attempt ended, so there is something to report.
     """
 
     context: ReconcileContext
@@ -87,7 +86,7 @@ class Connection:
     before: Access | None = None
     is_tried: bool = False
     offered: CredentialsTrial = field(default_factory=CredentialsTrial)
-    validity: Validity | None = field(init=False, default=None)
+    expiry: CredentialExpiry = field(init=False)
     _identity: ClusterIdentity = field(init=False)
     _health: Health = field(init=False)
     _watches: Watches = field(init=False)
@@ -98,7 +97,8 @@ class Connection:
     _leave: Callable[[], None] = field(default=_nowhere)
 
     def __post_init__(self) -> None:
-        self._look_at_credential()
+        self.expiry = CredentialExpiry(self.context, self.worker, self.offered)
+        self.expiry.look_at(self.access.credentials)
         self._limit = AdaptiveLimit(self.settings.concurrency_per_cluster)
         patience = self.settings.loop_patience.total_seconds()
         self._share = LoopShare(self.context.leftovers, part=self.settings.loop_share, patience=patience)
@@ -108,7 +108,7 @@ class Connection:
         )
         self._watches = Watches(self.context, self.worker, self.namespaces, self._health, self._identity.vouch)
         self._heartbeat = Heartbeat(
-            self.context, self.settings, self.worker, self._health, self._watches, refused=self._refused
+            self.context, self.settings, self.worker, self._health, self._watches, refused=self.expiry.refused
         )
 
     @property
@@ -288,11 +288,6 @@ class Connection:
             self.is_tried = True
             self.context.queues.clusters.add(self.name)
 
-    def _refused(self) -> None:
-        """The credentials in use are refused: reads their source again, and retries the offered ones at once."""
-        self.context.queues.clusters.add(self.name)
-        self.offered.pause.cancel()
-
     # Other credentials.
 
     async def _change_over(self, client: Client) -> None:
@@ -337,15 +332,11 @@ class Connection:
         self._identity.uid = uid
         client.take_over(trial)
         self.access, self.offered.candidate = candidate, None
-        self._look_at_credential()
+        self.expiry.look_at(candidate.credentials)
         log.info("cluster.credentials_changed", cluster=self.name, source=candidate.credentials.source)
         self._watches.hurry()
         self._heartbeat.alarm()
         self._settle(None)
-
-    def _look_at_credential(self) -> None:
-        self.validity = of_credentials(self.access.credentials)
-        self.worker.uses_credential(self.validity.end if self.validity else None)
 
     def _settle(self, problem: TrialProblem | None) -> None:
         """Reports why the offered credentials are not in use. The same kind of trouble in other words is no news."""
