@@ -206,7 +206,7 @@ async def _foresee_quota(client: Client, job: Tree, config: Path | None, told: _
     """Tells what the job would wait for, as `why` would once it is there; answers the Workload that it would have, if that
     is known. None for a kind that settings declare."""
     from multikueue.cli.access.manager_settings import load_settings
-    from multikueue.cli.workload.quota import explained, fetch_objects, in_words
+    from multikueue.cli.workload.explanation import explained, fetch_objects, in_words
     from multikueue.errors import Forbidden
 
     try:
@@ -239,9 +239,9 @@ async def _foresee_workers(
     """Tells which workers are too small by the quota of their queues, and where the job's pods would be others than those
     that are counted, as far as the user may read what that depends on."""
     from multikueue.cli.access.manager_settings import load_settings
+    from multikueue.cli.workload.explanation import demand_by, requested
     from multikueue.cli.workload.pod_policies import elsewhere, not_compared, read_policies
     from multikueue.cli.workload.prospects import foresights
-    from multikueue.cli.workload.quota import demand_by, requested
 
     settings, ours = load_settings(call.config), await read_policies(client, (queue.namespace,))
     connected = [name for name, state in clusters if state == "True"]

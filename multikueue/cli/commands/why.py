@@ -21,8 +21,8 @@ from multikueue.cli.access.connection import (
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import Column, heading, note, print_document, print_facts, print_table
+from multikueue.cli.workload.explanation import Objects, explained, fetch_objects, in_words
 from multikueue.cli.workload.lookup import InNamespace, Named, named, pick
-from multikueue.cli.workload.quota import Objects, explained, fetch_objects, in_words
 from multikueue.cli.workload.refusals import RefusedJob, fetch_refused_jobs
 
 if TYPE_CHECKING:

@@ -1,19 +1,43 @@
-"""The manager's reason why a workload waits, by its aggregated API (docs/metrics.md)."""
+"""What `why` answers of a workload's quota: the manager's explanation, else one computed here of what the user may read."""
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from multikueue.api.meta import ObjectKey
-from multikueue.errors import ApiError
-from multikueue.kube.cluster_client import ClusterClient
-from multikueue.quota.visibility.explain import Explanation
-from multikueue.workload.nomination.prospects import Prospect
+from multikueue.cli.access.connection import fetch_pairs, now
 
-__all__ = ["ManagerExplanation", "fetch_explanation"]
+if TYPE_CHECKING:
+    from multikueue.api.kind import Kind
+    from multikueue.api.kueue.queues import ClusterQueue
+    from multikueue.api.kueue.workload import Workload
+    from multikueue.api.meta import ObjectKey
+    from multikueue.kube.cluster_client import ClusterClient
+    from multikueue.quota.cache.tree import CellQuota
+    from multikueue.quota.engine import Engine
+    from multikueue.quota.requests.amounts import Demand
+    from multikueue.quota.visibility.differences import PodPolicies
+    from multikueue.quota.visibility.explain import Explanation, Shortage
+    from multikueue.settings import Settings
+    from multikueue.workload.nomination.prospects import Prospect
+
+__all__ = [
+    "ManagerExplanation",
+    "Objects",
+    "Requests",
+    "demand_by",
+    "excess",
+    "explained",
+    "fetch_explanation",
+    "fetch_objects",
+    "in_words",
+    "requested",
+]
 
 
-class ManagerExplanation(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ManagerExplanation:
     """`quota` is None unless the workload waits for quota; `workers` is empty while it does."""
 
     quota: Explanation | None = None
@@ -21,9 +45,157 @@ class ManagerExplanation(msgspec.Struct, frozen=True):
 
 
 async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExplanation:
-    """Raises ApiError without such an API, a right to it, or a readable answer, and errors of `Client.request`."""
+    """The manager's, by its aggregated API (docs/metrics.md). Raises ApiError without such an API, a right to it, or a
+    readable answer, and errors of `Client.request`."""
+    import msgspec
+
+    from multikueue.errors import ApiError
+    from multikueue.quota.visibility.explain import Explanation
+    from multikueue.workload.nomination.prospects import Prospect
+
     path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/{key.namespace}/workloads/{key.name}/explanation"
+    answer = await client.request("GET", path)
     try:
-        return msgspec.json.decode(await client.request("GET", path), type=ManagerExplanation)
+        told = msgspec.json.decode(answer, type=dict[str, Any])
+        quota = msgspec.convert(told.get("quota"), Explanation | None)
+        return ManagerExplanation(quota, msgspec.convert(told.get("workers", ()), tuple[Prospect, ...]))
     except msgspec.DecodeError as error:
         raise ApiError(502, "BadGateway", f"an explanation of another form: {error}") from None
+
+
+Objects = dict[str, list[tuple[dict[str, Any], Any]]]
+"""Objects by the plural of their kind: each as the server sent it, and as a value."""
+
+Requests = Mapping[str, int]
+"""Counted amounts of all pods of a pod set, by resource."""
+
+
+async def fetch_objects(client: ClusterClient, where: str, settings: Settings | None) -> tuple[Objects, list[str]]:
+    """Objects that quota depends on, and the kinds that may not be listed; workloads of the own namespace at least."""
+    from multikueue.api import kinds
+    from multikueue.errors import Forbidden
+
+    found, forbidden = Objects(), list[str]()
+    for kind in (
+        kinds.NAMESPACES,
+        kinds.LIMIT_RANGES,
+        kinds.RUNTIME_CLASSES,
+        *_of_devices(_empty_engine(settings)),
+        kinds.RESOURCE_FLAVORS,
+        kinds.ADMISSION_CHECKS,
+        kinds.COHORTS,
+        kinds.CLUSTER_QUEUES,
+        kinds.LOCAL_QUEUES,
+        kinds.WORKLOADS,
+    ):
+        try:
+            found[kind.plural] = await fetch_pairs(client, kind)
+        except Forbidden:
+            forbidden.append(f"{kind.plural} of all namespaces" if kind.namespaced else kind.plural)
+    if kinds.WORKLOADS.plural not in found:
+        found[kinds.WORKLOADS.plural] = await fetch_pairs(client, kinds.WORKLOADS, namespace=where)
+    return found, forbidden
+
+
+def _of_devices(engine: Engine) -> list[Kind[Any]]:
+    """The kinds that devices are counted by, if they are."""
+    from multikueue.api.kinds import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES
+
+    templates = [RESOURCE_CLAIM_TEMPLATES] if engine.devices.needs_templates else []
+    return [*templates, DEVICE_CLASSES] if engine.devices.needs_classes else [*templates]
+
+
+def explained(objects: Objects, workload: Workload, settings: Settings | None) -> Explanation | None:
+    from multikueue.quota.visibility.explain import explain
+
+    return explain(_engine(objects, settings).view, workload.key, now())
+
+
+def requested(demand: Demand, workload: Workload) -> list[Requests]:
+    """What each pod set needs at the least. Nothing is known with partial admission, where fewer pods may do."""
+    from multikueue.api.kueue.workload import workload_spec
+
+    if any(pod_set.min_count is not None for pod_set in workload_spec(workload).pod_sets):
+        return []
+    return [each.requests for each in demand.pod_sets]
+
+
+def demand_by(policies: PodPolicies, workload: Workload, settings: Settings | None) -> Demand:
+    """What a workload demands, as the manager counts while it waits, if pods are made by these policies."""
+    from msgspec.structs import replace
+
+    from multikueue.api.kueue.workload import WorkloadStatus
+    from multikueue.quota.requests.amounts import Demand
+    from multikueue.quota.visibility.differences import COUNTED
+
+    rules: Objects = {field: [({}, each) for each in getattr(policies, field) or ()] for field in COUNTED}
+    unjudged = replace(workload, status=WorkloadStatus())
+    waiting = _engine({**rules, "workloads": [({}, unjudged)]}, settings).view.pending_workload(workload.key)
+    return waiting.demand if waiting is not None else Demand()
+
+
+def _engine(objects: Objects, settings: Settings | None) -> Engine:
+    engine = _empty_engine(settings)
+    for values in objects.values():
+        for _, value in values:
+            engine.observe(None, value, now())
+    return engine
+
+
+def _empty_engine(settings: Settings | None) -> Engine:
+    from multikueue.quota.engine import Engine
+
+    if settings is None:
+        return Engine()
+    from multikueue.manager.engine import engine_of
+
+    return engine_of(settings.quota)
+
+
+def excess(pod_sets: Iterable[Requests], queue: ClusterQueue) -> str:
+    """What a pod set needs beyond all that a worker's ClusterQueue could ever use; empty if nothing, or if its cohort may
+    lend without limit, or if no flavor has the resource: some releases and configurations of Kueue ignore that."""
+    from multikueue.api.values.quantity import render
+    from multikueue.quota.cache.tree import quotas
+
+    cells, borrows = quotas(queue.resource_groups_in_force), bool(queue.spec.cohort_name)
+    for requests in pod_sets:
+        for resource, amount in sorted(requests.items()):
+            most = {flavor: _most(cell, borrows) for (flavor, name), cell in cells.items() if name == resource}
+            if most and all(each is not None and amount > each for each in most.values()):
+                needed = f"{resource} {render(resource, amount)}"
+                return ", ".join(
+                    f"{needed} of {render(resource, each or 0)} at most in flavor {flavor}"
+                    for flavor, each in most.items()
+                )
+    return ""
+
+
+def _most(cell: CellQuota, may_borrow: bool) -> int | None:
+    if not may_borrow:
+        return cell.nominal
+    return None if cell.borrowing_limit is None else cell.nominal + cell.borrowing_limit
+
+
+def in_words(found: Explanation) -> str:
+    """One sentence."""
+    place = f"Waits for quota in ClusterQueue {found.cluster_queue}"
+    place += f", number {found.place} there" if found.place else ""
+    if found.problem:
+        return f"{place}: {found.problem}."
+    if found.behind:
+        return f"{place}: {found.behind} has to go first."
+    return f"{place}: {_shortest(found.lacks)}."
+
+
+def _shortest(lacks: tuple[Shortage, ...]) -> str:
+    """The first lack in words: quota that others hold goes before quota that can never exist."""
+    lacking = [lack for lack in lacks if not lack.problem] or list(lacks)
+    if not lacking:
+        return "nothing is lacking, it is about to be looked at"
+    first = lacking[0]
+    of = f"{first.resource} of flavor {first.flavor}" if first.flavor else first.resource
+    more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    if first.problem:
+        return f"{of}: {first.problem}{more}"
+    return f"{first.missing} {of} more is needed than there is{more}"

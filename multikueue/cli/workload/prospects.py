@@ -36,7 +36,7 @@ from multikueue.workload.nomination.prospects import Prospect, State
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
-    from multikueue.cli.workload.quota import Requests
+    from multikueue.cli.workload.explanation import Requests
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.visibility.differences import PodPolicies
 
@@ -139,8 +139,8 @@ async def foresights(
     pod_sets: Collection[Requests],
 ) -> tuple[dict[str, Foresight], dict[str, str]]:
     """By worker; and the workers that could not be read, with the reasons."""
+    from multikueue.cli.workload.explanation import excess
     from multikueue.cli.workload.pod_policies import read_policies
-    from multikueue.cli.workload.quota import excess
 
     async def look(worker: ClusterClient) -> Foresight:
         local = (await worker.list(LOCAL_QUEUES, namespace=queue.namespace)).items

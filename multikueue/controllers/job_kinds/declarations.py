@@ -5,7 +5,7 @@ from __future__ import annotations
 from multikueue.jobs.integrations.external import plural
 from multikueue.jobs.kinds.declared.declaration import Declaration, Rule
 from multikueue.jobs.kinds.declared.pod_sets import AddedOverhead, DeclaredContainer, Pods
-from multikueue.jobs.kinds.declared.status import StateRule, state_of
+from multikueue.jobs.kinds.declared.state_rules import StateRule, state_of
 from multikueue.settings import DeclaredKind, DeclaredOverhead, DeclaredPods, DeclaredRule
 
 __all__ = ["declaration_of"]

@@ -27,8 +27,8 @@ from multikueue.controllers.metrics.unadmitted import Unadmitted
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.dispatch.remote import Reach
 from multikueue.quota.cache.reservations import QueueUsage
+from multikueue.quota.cache.shares import Share
 from multikueue.quota.cache.tree import FlavorResource
-from multikueue.quota.preemption.shares import Share
 from multikueue.runtime import WorkQueue
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import MANAGER, outbox_of

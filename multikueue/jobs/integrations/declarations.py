@@ -10,7 +10,7 @@ from multikueue.jobs.integrations.ray import SUBMITTER_CONTAINER, SUBMITTER_IN_H
 from multikueue.jobs.kinds.app_wrapper.pod_sets import Components
 from multikueue.jobs.kinds.declared.declaration import Declaration, Rule, Sized
 from multikueue.jobs.kinds.declared.pod_sets import Addition, Pods
-from multikueue.jobs.kinds.declared.status import StateRule, condition
+from multikueue.jobs.kinds.declared.state_rules import StateRule, condition
 from multikueue.jobs.kinds.train_job.pod_sets import RuntimePods
 from multikueue.jobs.kinds.train_job.runtimes import TrainingRuntimes
 from multikueue.jobs.kinds.train_job.template import PATCH_MANAGER

@@ -7,7 +7,7 @@ from typing import Any
 from multikueue.api.values import quantity
 from multikueue.errors import InvalidObject
 from multikueue.jobs.kinds.declared.pod_sets import Addition
-from multikueue.jobs.kinds.declared.status import StateRule
+from multikueue.jobs.kinds.declared.state_rules import StateRule
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import part
 

@@ -11,6 +11,7 @@ import msgspec
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.reservations import Reservation
+from multikueue.quota.cache.shares import Share, share
 from multikueue.quota.cache.tree import Node, UndoLog
 from multikueue.quota.preemption.candidates import (
     Holders,
@@ -20,7 +21,6 @@ from multikueue.quota.preemption.candidates import (
     fill_back,
     of_queue,
 )
-from multikueue.quota.preemption.shares import Share, share
 from multikueue.quota.workload.outcome import Cause
 
 FINAL_SHARE = "LessThanOrEqualToFinalShare"

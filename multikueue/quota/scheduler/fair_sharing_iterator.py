@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
+from multikueue.quota.cache.shares import Share, share
 from multikueue.quota.cache.tree import Amounts, Node, UndoLog
-from multikueue.quota.preemption.shares import Share, share
 from multikueue.quota.workload.ordering import Rank
 
 

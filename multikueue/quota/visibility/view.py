@@ -18,10 +18,10 @@ from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache import status
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.reservations import QueueUsage, Reservation
+from multikueue.quota.cache.shares import NOTHING, Share, share
 from multikueue.quota.cache.status import Problem
 from multikueue.quota.cache.tree import CellQuota, FlavorResource, Node
 from multikueue.quota.preemption.preemption import PreemptionRules
-from multikueue.quota.preemption.shares import NOTHING, Share, share
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.queueing.queue_manager import QueueManager
 from multikueue.quota.scheduler.cycle import Head

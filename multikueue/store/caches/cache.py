@@ -13,8 +13,8 @@ import msgspec
 from multikueue.api.meta import Object, ObjectKey
 from multikueue.api.values.unreadable import why_unreadable
 from multikueue.errors import InvariantBroken
-from multikueue.store.caches.orphans import Orphans
 from multikueue.store.caches.packing import PackingMap, WholeMap, never
+from multikueue.store.caches.unknown_objects import UnknownObjects
 
 T = TypeVar("T", bound=Object)
 
@@ -57,7 +57,7 @@ class Cache(Generic[T]):
       means nothing. An error in a follower costs only that object: the change is rolled back, the object is set aside,
       and its next version, or the next list, is another attempt.
     - A list covers one namespace, or all (""): a client that lists some namespaces has a collection for each.
-    - With `orphans`, the cache keeps only some of the unknown objects at a time.
+    - With `unknown`, the cache keeps only some of the unknown objects at a time.
     - An object that `is_over` is kept packed: each question unpacks it.
     """
 
@@ -66,10 +66,10 @@ class Cache(Generic[T]):
         on_change: Listener[T] = ignore,
         *,
         indexes: Mapping[str, Indexer[T]] | None = None,
-        orphans: Orphans[T] | None = None,
+        unknown: UnknownObjects[T] | None = None,
         is_over: Callable[[T], bool] = never,
     ) -> None:
-        self._orphans = orphans
+        self._unknown = unknown
         self.unreadable: dict[ObjectKey, str] = {}
         self._objects: PackingMap[T] | WholeMap[T] = WholeMap() if is_over is never else PackingMap(is_over)
         self._gone: OrderedDict[str, None] = OrderedDict()
@@ -124,8 +124,8 @@ class Cache(Generic[T]):
     def should_keep(self, item: T, /) -> bool:
         """Whether to keep an object of a watch or list. A caller that upserts an object by itself knows it. An unknown
         object that is kept, and whose new version is too large for that, is dropped."""
-        orphans, key = self._orphans, item.key
-        if orphans is None or (key in self._objects and not orphans.has(key)) or orphans.admit(item):
+        unknown, key = self._unknown, item.key
+        if unknown is None or (key in self._objects and not unknown.has(key)) or unknown.admit(item):
             return True
         if (old := self._objects.find(key)) is not None:
             self._drop(old)
@@ -133,7 +133,7 @@ class Cache(Generic[T]):
 
     def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
         """Whether an object of one of these names may exist that was left out."""
-        return self._orphans is not None and self._orphans.may_have_left_out(names)
+        return self._unknown is not None and self._unknown.may_have_left_out(names)
 
     def upsert(self, item: T) -> None:
         """Apply an object, unless a newer version is known or the object was deleted."""
@@ -171,8 +171,8 @@ class Cache(Generic[T]):
 
     def _is_gone(self, key: ObjectKey) -> None:
         """Unless another object has its name."""
-        if self._orphans is not None and key not in self._objects:
-            self._orphans.gone(key)
+        if self._unknown is not None and key not in self._objects:
+            self._unknown.gone(key)
 
     def gathering(self) -> MutableMapping[ObjectKey, T]:
         """Keeps the objects of a list as this cache does, until it has all of them."""
@@ -181,8 +181,8 @@ class Cache(Generic[T]):
     def expect_list(self, namespace: str = "", /) -> None:
         """A list is requested: events that arrive before its answer may be newer than the list."""
         self._collection(namespace).news = {}
-        if self._orphans is not None:
-            self._orphans.expect_list(namespace, self._objects.find)
+        if self._unknown is not None:
+            self._unknown.expect_list(namespace, self._objects.find)
 
     def replace(self, items: Iterable[T], version: int = 0, namespace: str = "", /) -> None:
         """Apply a list as of `version`: missing objects are deleted, unless they came after it."""
@@ -209,8 +209,8 @@ class Cache(Generic[T]):
                     self._take(came if came.version > item.version else item)
                 if number % STEP == 0:
                     yield
-            if self._orphans is not None:
-                self._orphans.listed(namespace)
+            if self._unknown is not None:
+                self._unknown.listed(namespace)
         finally:
             told.news = None
 

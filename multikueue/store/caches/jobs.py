@@ -19,8 +19,8 @@ from multikueue.jobs.framework.workloads import by_label
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.caches.cache import Cache, Failed, Indexer, Listener, ignore
 from multikueue.store.caches.groups import Groups, group_key
-from multikueue.store.caches.orphans import Orphans
 from multikueue.store.caches.packing import never
+from multikueue.store.caches.unknown_objects import UnknownObjects
 
 __all__ = ["JobCaches"]
 
@@ -29,7 +29,7 @@ Opened = Callable[[Kind[Any], Cache[Any]], None]
 
 
 def _none() -> None:
-    """No limit of orphans."""
+    """No limit of unknown objects."""
 
 
 def _has_ended(adapter: Adapter, job: AnyJob) -> bool:
@@ -51,7 +51,7 @@ class JobCaches:
     """Caches of jobs by kind. Batch Jobs are open from the start, other kinds once opened.
 
     `on_change` gets each real change, with the adapter of the kind, as in `Cache`. Changes of a group of Pods arrive
-    when the group is read. `are_copies`: the jobs of a worker, whose annotations always count. `orphans` makes the limit of
+    when the group is read. `are_copies`: the jobs of a worker, whose annotations always count. `unknown` makes the limit of
     a new cache, if it has one. With `should_pack`, jobs that have ended are kept packed, but for Pods: their group holds
     them anyway, and is made of all of them each time one changes.
     """
@@ -63,10 +63,10 @@ class JobCaches:
         *,
         indexes: Mapping[str, Indexer[AnyJob]] | None = None,
         are_copies: bool = False,
-        orphans: Callable[[], Orphans[Any] | None] = _none,
+        unknown: Callable[[], UnknownObjects[Any] | None] = _none,
         should_pack: bool = False,
     ) -> None:
-        self._orphans, self._should_pack = orphans, should_pack
+        self._unknown, self._should_pack = unknown, should_pack
         self._adapters, self._on_change, self._copies = adapters, on_change, are_copies
         self._indexes: dict[str, Indexer[Any]] = dict(indexes or {})
         self._caches: dict[str, Cache[Any]] = {}
@@ -104,7 +104,7 @@ class JobCaches:
         is_over = (
             partial(_has_ended, self._adapters.named(kind.name)) if self._should_pack and kind is not PODS else never
         )
-        cache = cache_type(on_change, indexes=indexes, orphans=self._orphans(), is_over=is_over)
+        cache = cache_type(on_change, indexes=indexes, unknown=self._unknown(), is_over=is_over)
         self._tell(cache)
         self._caches[kind.name] = cache
         if kind is PODS:

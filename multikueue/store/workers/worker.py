@@ -19,7 +19,7 @@ from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.store.caches.cache import Cache, ignore
 from multikueue.store.caches.jobs import JobCaches
-from multikueue.store.caches.orphans import OrphanRoom, Orphans
+from multikueue.store.caches.unknown_objects import UnknownObjects, UnknownObjectsRoom
 from multikueue.store.workers.expectations import Expectations
 from multikueue.store.workers.watch_scope import WatchScope
 
@@ -105,7 +105,7 @@ class WorkerView:
     can be watched there.
 
     Objects there that belong to something `known` are always cached; of the others a few at a time, to be swept
-    (`Orphans`), and without `known` all.
+    (`UnknownObjects`), and without `known` all.
     """
 
     __slots__ = (
@@ -114,9 +114,9 @@ class WorkerView:
         "_is_recorded",
         "_known",
         "_list_anew",
-        "_orphan_room",
         "_places",
         "_reached_by_us",
+        "_unknown_room",
         "expectations",
         "expires",
         "jobs",
@@ -139,7 +139,7 @@ class WorkerView:
         never_lost_before: datetime | None = None,
         known: Known | None = None,
     ) -> None:
-        self._known, self._orphan_room = known, OrphanRoom()
+        self._known, self._unknown_room = known, UnknownObjectsRoom()
         self._list_anew: Callable[[], None] = ignore
         self.name, self.why, self.leaving = name, "not connected yet", ""
         self.expires: datetime | None = None
@@ -148,14 +148,14 @@ class WorkerView:
         self.watch_scope = WatchScope(since or NEVER)
         self.expectations = Expectations()
         self.workloads: Cache[Workload] = Cache(
-            self._copy_changed, orphans=self._orphans(lambda copy: self._is_known(copy.key), _names_of_copy)
+            self._copy_changed, unknown=self._unknown(lambda copy: self._is_known(copy.key), _names_of_copy)
         )
         self.jobs = JobCaches(
             adapters,
             self._job_changed,
             indexes={"workload": _workload_of},
             are_copies=True,
-            orphans=partial(self._orphans, self._is_job_known, _names_of_job),
+            unknown=partial(self._unknown, self._is_job_known, _names_of_job),
         )
         self._changed, self._places = changed, places if places is not None else Places()
 
@@ -348,12 +348,12 @@ class WorkerView:
         """Its watches begin. They are asked by `list_anew` for lists, when objects left out may be cached."""
         self._list_anew = list_anew
 
-    def _orphans(
+    def _unknown(
         self, is_known: Callable[[Any], bool], names: Callable[[Any], Iterable[ObjectKey]]
-    ) -> Orphans[Any] | None:
+    ) -> UnknownObjects[Any] | None:
         if self._known is None:
             return None
-        return Orphans(is_known, names, lambda: self._list_anew(), is_swept=_is_swept, room=self._orphan_room)
+        return UnknownObjects(is_known, names, lambda: self._list_anew(), is_swept=_is_swept, room=self._unknown_room)
 
     def _is_job_known(self, job: AnyJob) -> bool:
         assert self._known is not None

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fakekube.model.wire import Request, Response
 from multikueue.api.meta import ObjectKey
-from multikueue.cli.workload.explanation import ManagerExplanation, fetch_explanation
+from multikueue.cli.workload.explanation import (
+    ManagerExplanation,
+    demand_by,
+    excess,
+    fetch_explanation,
+    in_words,
+    requested,
+)
 from multikueue.errors import ApiError
+from multikueue.quota.visibility.differences import PodPolicies
+from multikueue.quota.visibility.explain import Explanation, Shortage
 from multikueue.workload.nomination.prospects import Prospect
+from tests.builders import ClusterQueueBuilder, cluster_queue, limits, pod_set, workload
 from tests.cluster import InProcessClient
 
 pytestmark = pytest.mark.anyio
@@ -36,3 +48,78 @@ async def test_the_answer_is_about_that_workload() -> None:
 async def test_an_answer_of_another_form_counts_as_none(body: bytes) -> None:
     with pytest.raises(ApiError, match="of another form"):
         await fetch_explanation(InProcessClient(Answering(body)), ObjectKey("team", "job-1"))
+
+
+def lack(*, problem: str = "", flavor: str = "default") -> Shortage:
+    return Shortage(pod_set="main", flavor=flavor, resource="cpu", needed="4", missing="2", problem=problem)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        pytest.param({"problem": "it is stopped"}, ": it is stopped.", id="a problem of its queue"),
+        pytest.param(
+            {"place": 2, "behind": "job-a"}, ", number 2 there: job-a has to go first.", id="a head before it"
+        ),
+        pytest.param({}, ": nothing is lacking, it is about to be looked at.", id="no lack"),
+        pytest.param({"lacks": (lack(),)}, ": 2 cpu of flavor default more is needed than there is.", id="one lack"),
+        pytest.param(
+            {"lacks": (lack(problem="has a taint"), lack(flavor="spot"))},
+            ": 2 cpu of flavor spot more is needed than there is.",
+            id="what others hold goes before what can never be",
+        ),
+        pytest.param(
+            {"lacks": (lack(problem="has a taint", flavor=""), lack(problem="has a taint"))},
+            ": cpu: has a taint, and 1 more.",
+            id="only what can never be",
+        ),
+    ],
+)
+def test_the_nearest_reason_is_told(found: dict[str, Any], words: str) -> None:
+    assert (
+        in_words(Explanation(workload="wl", cluster_queue="cq", **found))
+        == f"Waits for quota in ClusterQueue cq{words}"
+    )
+
+
+def queue() -> ClusterQueueBuilder:
+    return cluster_queue("theirs")
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        pytest.param(queue().quota("default", cpu=6), "", id="just enough"),
+        pytest.param(queue().quota("default", cpu=4), "cpu 6 of 4 at most in flavor default", id="too little"),
+        pytest.param(queue().quota("default", cpu=4).quota("spot", cpu=6), "", id="enough in another flavor"),
+        pytest.param(
+            queue().quota("default", cpu=4).quota("spot", cpu=5),
+            "cpu 6 of 4 at most in flavor default, cpu 6 of 5 at most in flavor spot",
+            id="too little in each, though enough together",
+        ),
+        pytest.param(queue().cohort("all").quota("default", cpu=4), "", id="who knows what a cohort lends"),
+        pytest.param(
+            queue().cohort("all").quota("default", cpu=limits(4, borrowing=1)),
+            "cpu 6 of 5 at most in flavor default",
+            id="too little with all that it may borrow",
+        ),
+        pytest.param(
+            queue().quota("default", cpu=4).effective(queue().quota("default", cpu=6)), "", id="enough, as written"
+        ),
+        pytest.param(
+            queue().quota("default", cpu=6).effective(queue().quota("default", cpu=4)),
+            "cpu 6 of 4 at most in flavor default",
+            id="too little, as an orchestrator wrote",
+        ),
+        pytest.param(queue().quota("default", memory=1), "", id="a resource without a flavor, which Kueue may ignore"),
+    ],
+)
+def test_only_what_no_queue_could_ever_use_is_too_much(made: ClusterQueueBuilder, text: str) -> None:
+    assert excess([{"cpu": 2000}, {"cpu": 6000}], made.build()) == text
+
+
+def test_a_pod_set_needs_what_all_its_pods_do() -> None:
+    three = pod_set(count=3).request(cpu=2)
+    big, fewer = (workload("big").queue("main").pod_sets(each).build() for each in (three, three.min_count(1)))
+    assert requested(demand_by(PodPolicies(), big, None), big) == [{"cpu": 6000}]
+    assert requested(demand_by(PodPolicies(), fewer, None), fewer) == [], "nobody knows how many of them will do"

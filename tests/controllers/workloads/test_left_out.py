@@ -7,7 +7,7 @@ import pytest
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ServerError
-from multikueue.store.caches import orphans
+from multikueue.store.caches import unknown_objects
 from tests.cluster import Fault
 from tests.controllers.table import Table, table
 
@@ -35,7 +35,7 @@ async def started_untold(monkeypatch: pytest.MonkeyPatch) -> Table:
     world.manager.fault = _fine
     assert world.runs_on() == ["w2"]
     assert "clusterName" not in world.status()
-    monkeypatch.setattr(orphans, "MOST", 0)
+    monkeypatch.setattr(unknown_objects, "MOST", 0)
     world.workers["w2"].fault = _fails("get")
     world.start()
     assert list(world.store.worker("w2").jobs) == []

@@ -25,7 +25,7 @@ from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.kinds.declared.pod_set_info import DeclaredPodSetInfoWriter
 from multikueue.jobs.kinds.declared.pod_sets import Pods, number
-from multikueue.jobs.kinds.declared.status import with_end
+from multikueue.jobs.kinds.declared.state_rules import with_end
 from multikueue.jobs.trees import paths, pod_amounts, pod_metadata
 from multikueue.jobs.trees.templates import tree_of
 

@@ -9,7 +9,7 @@ import msgspec
 
 from multikueue.jobs.framework.adapter import Runtimes
 from multikueue.jobs.kinds.declared.pod_sets import PodsOf
-from multikueue.jobs.kinds.declared.status import StateRule
+from multikueue.jobs.kinds.declared.state_rules import StateRule
 from multikueue.jobs.trees import paths
 
 __all__ = ["Declaration", "Rule", "Sized"]

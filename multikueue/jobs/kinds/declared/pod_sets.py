@@ -14,7 +14,7 @@ from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.api.values import quantity
 from multikueue.errors import InvalidObject
 from multikueue.jobs.framework import workloads
-from multikueue.jobs.kinds.declared.status import StateRule
+from multikueue.jobs.kinds.declared.state_rules import StateRule
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import in_workload, part
 

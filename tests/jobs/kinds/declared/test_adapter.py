@@ -21,7 +21,7 @@ from multikueue.jobs.integrations.declarations import DECLARATIONS
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.kinds.declared.declaration import Declaration
 from multikueue.jobs.kinds.declared.pod_sets import Pods
-from multikueue.jobs.kinds.declared.status import condition
+from multikueue.jobs.kinds.declared.state_rules import condition
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.jobs.trees.paths import keys_of, only, peek
 from multikueue.kube.decode import object_of

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from multikueue.jobs.kinds.declared.pod_sets import AddedOverhead, DeclaredContainer, Pods
-from multikueue.jobs.kinds.declared.status import StateRule
+from multikueue.jobs.kinds.declared.state_rules import StateRule
 from tests.jobs.all_kinds import template
 
 JOB = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from multikueue.api.meta import Condition
-from multikueue.jobs.kinds.declared.status import StateRule, condition, state_of, with_end
+from multikueue.jobs.kinds.declared.state_rules import StateRule, condition, state_of, with_end
 
 DONE = StateRule(at="status.phase", values=("Done", "Gone"), message="status.message")
 WELL = StateRule(at="status.result", values=("good",), given=DONE)

@@ -9,7 +9,7 @@ import msgspec
 
 from multikueue.api.meta import Object, ObjectKey
 
-__all__ = ["MOST", "OrphanRoom", "Orphans"]
+__all__ = ["MOST", "UnknownObjects", "UnknownObjectsRoom"]
 
 T = TypeVar("T", bound=Object)
 
@@ -23,7 +23,7 @@ MOST_BYTES = 8 * 2**20
 """Bytes of them, as JSON, of all kinds on one worker: an object may have 1.5 MiB. One is admitted whatever its size."""
 
 
-class OrphanRoom:
+class UnknownObjectsRoom:
     """The bytes that the unknown objects of one worker take, of all kinds together."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class OrphanRoom:
         return not self.used or self.used + size <= MOST_BYTES
 
 
-class Orphans(Generic[T]):
+class UnknownObjects(Generic[T]):
     """Owner: a cache of a worker. Of the objects that nobody knows, it admits those that come while there are fewer
     than MOST, and fewer bytes than MOST_BYTES in the `room` of the worker.
 
@@ -52,7 +52,7 @@ class Orphans(Generic[T]):
         has_room: Callable[[], None],
         *,
         is_swept: Callable[[T], bool],
-        room: OrphanRoom,
+        room: UnknownObjectsRoom,
     ) -> None:
         self._left_out: _Names = {}
         self._is_known, self._names, self._has_room, self._is_swept = is_known, names, has_room, is_swept

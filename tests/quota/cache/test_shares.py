@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.quota.preemption.shares import NOTHING, UNBOUNDED, Share, share
+from multikueue.quota.cache.shares import NOTHING, UNBOUNDED, Share, share
 from tests.builders import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits
 from tests.quota.scenes import Held, Scene, needs
 

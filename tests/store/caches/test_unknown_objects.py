@@ -10,36 +10,36 @@ from multikueue.api.kinds import JOBS
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey, ObjectMeta
 from multikueue.dispatch.remote import Asked
-from multikueue.store.caches import orphans
+from multikueue.store.caches import unknown_objects
 from multikueue.store.caches.cache import Cache
-from multikueue.store.caches.orphans import MOST_BYTES, OrphanRoom, Orphans
+from multikueue.store.caches.unknown_objects import MOST_BYTES, UnknownObjects, UnknownObjectsRoom
 from multikueue.store.store import Store
 from multikueue.store.workers.worker import WorkerView
 from tests.builders import NOW, job, workload
 from tests.store.known import stored
 
 X, Y = ObjectKey("default", "x"), ObjectKey("default", "y")
-FOUR = tuple(f"orphan-{number}" for number in range(4))
+FOUR = tuple(f"unknown-{number}" for number in range(4))
 
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orphans, "MOST", 4)
+    monkeypatch.setattr(unknown_objects, "MOST", 4)
 
 
 class Told:
-    """A cache that knows some names, and how often it had room for orphans."""
+    """A cache that knows some names, and how often it had room for unknown_objects."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self.known, self.rooms = set(known), 0
-        self.orphans: Orphans[Workload] = Orphans(
+        self.unknown_objects: UnknownObjects[Workload] = UnknownObjects(
             lambda item: item.key.name in self.known,
             lambda item: (item.key,),
             self._have_room,
             is_swept=lambda _: True,
-            room=OrphanRoom(),
+            room=UnknownObjectsRoom(),
         )
-        self.cache = Cache(orphans=self.orphans)
+        self.cache = Cache(unknown=self.unknown_objects)
 
     @property
     def left_out(self) -> set[str]:
@@ -74,7 +74,7 @@ class Told:
 
 
 @pytest.mark.parametrize("way", ["watched", "listed"])
-def test_so_many_orphans_are_cached_and_all_that_is_known(way: str) -> None:
+def test_so_many_unknown_are_cached_and_all_that_is_known(way: str) -> None:
     told = Told(known=("a", "b"))
     getattr(told, way)("a", *FOUR, "one too many", "b")
     assert told.names == ["a", "b", *FOUR]
@@ -85,19 +85,19 @@ def large(name: str, kibibytes: int, *, version: int = 1) -> Workload:
     return workload(name).annotations({"text": "x" * 1024 * kibibytes}).version(version).build()
 
 
-def test_large_orphans_take_as_much_memory_together_as_small_ones() -> None:
+def test_large_unknown_take_as_much_memory_together_as_small_ones() -> None:
     told = Told(known=("known",))
     assert [told.cache.should_keep(large(name, MOST_BYTES // 2**11)) for name in FOUR[:3]] == [True, False, False]
     assert told.cache.should_keep(large("known", MOST_BYTES // 2**10))
     assert told.left_out == set(FOUR[1:3])
 
 
-def test_one_orphan_is_cached_whatever_its_size() -> None:
+def test_one_unknown_object_is_cached_whatever_its_size() -> None:
     told = Told()
     assert told.cache.should_keep(large("x", 2 * MOST_BYTES // 2**10))
 
 
-def test_an_orphan_that_grows_is_dropped_where_there_is_no_room_for_it() -> None:
+def test_an_unknown_object_that_grows_is_dropped_where_there_is_no_room_for_it() -> None:
     told = Told()
     for name in ("x", "y"):
         assert told.cache.should_keep(large(name, 1))
@@ -109,7 +109,7 @@ def test_an_orphan_that_grows_is_dropped_where_there_is_no_room_for_it() -> None
     assert told.names == ["y"]
 
 
-def test_large_orphans_that_are_gone_make_room_for_a_list() -> None:
+def test_large_unknown_that_are_gone_make_room_for_a_list() -> None:
     told = Told()
     item = large("x", MOST_BYTES // 2**10 - 10)
     assert told.cache.should_keep(item)
@@ -178,7 +178,7 @@ def test_a_list_that_never_came_takes_no_room() -> None:
     assert told.names == ["a", "b", "c", "d"]
 
 
-def test_whom_somebody_knows_by_now_is_no_orphan() -> None:
+def test_whom_somebody_knows_by_now_is_no_unknown_object() -> None:
     told = Told()
     told.watched(*FOUR)
     told.known.update(FOUR)
@@ -215,7 +215,7 @@ def test_a_list_of_one_namespace_says_nothing_about_others() -> None:
 
 
 def _worker(fill: Iterable[str] = FOUR) -> tuple[Store, WorkerView, list[str]]:
-    """One that has as many orphans of each kind as there may be, and notes when it is to be listed again."""
+    """One that has as many unknown objects of each kind as there may be, and notes when it is to be listed again."""
     store, _ = stored()
     worker, lists = store.worker("w1"), list[str]()
     worker.watched_by(lambda: lists.append("lists"))
@@ -292,6 +292,6 @@ def test_a_request_whose_outcome_is_unknown_stays_as_it_is() -> None:
     assert worker.expectations.asked(X) == Asked("attempt", NOW)
 
 
-def test_a_worker_that_is_looked_at_alone_has_no_orphans() -> None:
+def test_a_worker_that_is_looked_at_alone_has_no_unknown() -> None:
     worker = WorkerView("w1")
     assert all(worker.workloads.should_keep(workload(f"x-{number}").build()) for number in range(9))
