@@ -133,7 +133,7 @@ class Engine:
                 self._queues.remove_queue(name)
         elif self._cache.set_cluster_queue(new):
             self._queues.set_queue(name, is_strict=new.spec.queueing_strategy == "StrictFIFO", now=now)
-            self._queues.wake(name, now)
+            self._queues.requeueing.wake(name, now)
             if is_leaving(new) or new.spec.stop_policy != "None":
                 self.scheduler.drop_assumptions(now, cluster_queue=name)
         elif before is not None and before.status.flavors_reservation != new.status.flavors_reservation:
@@ -148,7 +148,7 @@ class Engine:
         without an object is not reconciled.
         """
         if self._cache.forest.has_cohort_objects(name):
-            self._queues.request_flush(self._cache.forest.root_name(name), now)
+            self._queues.requeueing.request_flush(self._cache.forest.root_name(name), now)
 
     def _cohort_changed(self, seen: Cohort, new: Cohort | None, now: datetime) -> Concerned:
         name, forest = seen.metadata.name, self._cache.forest
@@ -156,7 +156,7 @@ class Engine:
         if new is None:
             is_news = self._cache.remove_cohort(name)
         elif is_news := self._cache.set_cohort(new):
-            self._queues.request_flush(forest.root_of_cohort(name), now)
+            self._queues.requeueing.request_flush(forest.root_of_cohort(name), now)
         return forest.queues_of({before, forest.root_of_cohort(name)}) if is_news else ()
 
     def _local_queue_changed(self, seen: LocalQueue, new: LocalQueue | None, now: datetime) -> Concerned:
@@ -185,7 +185,7 @@ class Engine:
         """A flavor or check of these ClusterQueues changed."""
         for name in names:
             self._cache.renew_snapshot(name)
-            self._queues.wake(name, now)
+            self._queues.requeueing.wake(name, now)
         return names
 
     def _namespace_changed(self, seen: Namespace, new: Namespace | None, now: datetime) -> Concerned:
@@ -195,7 +195,7 @@ class Engine:
             self._cache.settled.clear()
         elif catalog.set_namespace(new):
             self._cache.settled.clear()
-            self._queues.wake_selecting(name, now)
+            self._queues.requeueing.wake_selecting(name, now)
         return ()
 
     def _limit_range_changed(self, seen: LimitRange, new: LimitRange | None, now: datetime) -> Concerned:  # noqa: ARG002
@@ -251,12 +251,12 @@ class Engine:
         self._cache.budgets.forget(key)
         if self._cache.slice_replacements is not None:
             self._cache.slice_replacements.end(key)
-        self._queues.wake_overlooked(key, now)
+        self._queues.requeueing.wake_overlooked(key, now)
         self._queues.leave(key)
         self._release(key, now)
 
     def _release(self, key: ObjectKey, now: datetime) -> None:
-        self._queues.wake_after(self._cache.release(key), now)
+        self._queues.requeueing.wake_after(self._cache.release(key), now)
 
     def _spec(self, workload: Workload) -> WorkloadSpec:
         """The decoded spec, decoded again only when its bytes changed."""
@@ -279,7 +279,7 @@ class Engine:
         self._cache.note_pods(workload.key, are_ready=workload.has(PODS_READY))
         old = self._cache.replace(new, now)
         if old is not None and old.traits != new.traits:
-            self._queues.wake_after(old, now)
+            self._queues.requeueing.wake_after(old, now)
 
     def _is_succeeded(self, workload: Workload, now: datetime) -> bool:
         """Whether a later slice has quota in place of this one. Releases the slice that this one replaces."""

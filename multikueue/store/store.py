@@ -23,7 +23,8 @@ from multikueue.store.event_handlers.triggers import Table, keys_after
 from multikueue.store.event_handlers.writes import Writes
 from multikueue.store.queues import Key, Queue, WorkQueues
 from multikueue.store.state import State, workers_named_by
-from multikueue.store.workers.worker import FOREVER, WorkerAspect, WorkerView, prebuilt_key
+from multikueue.store.workers.known_objects import prebuilt_key
+from multikueue.store.workers.worker import FOREVER, WorkerAspect, WorkerView
 
 __all__ = ["Store", "WorkerObserver"]
 

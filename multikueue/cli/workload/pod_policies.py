@@ -37,7 +37,7 @@ def elsewhere(
     workload: Workload, ours: PodPolicies, theirs: Mapping[str, PodPolicies], settings: Settings | None
 ) -> Iterator[Elsewhere]:
     """What the workload meets on each of these workers that the manager does not count."""
-    from multikueue.cli.workload.quota import demand_by
+    from multikueue.cli.workload.explanation import demand_by
     from multikueue.manager.engine import device_rules
     from multikueue.quota.visibility.differences import differences_for
 

@@ -35,7 +35,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.unadmitted import Unadmitted, count
 from multikueue.dispatch.remote import attempt_of
 from multikueue.store.store import Store
-from multikueue.store.workers.worker import WorkerView, prebuilt_key
+from multikueue.store.workers.known_objects import prebuilt_key
+from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import Metrics, QueueInstruments
 

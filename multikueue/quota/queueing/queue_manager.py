@@ -1,22 +1,20 @@
-"""Kueue's queue manager: pending workloads, and when inadmissible ones are due for another look (quota-engine 2)."""
+"""Kueue's queue manager: pending workloads in the queues of their ClusterQueues (quota-engine 2)."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import partial
-from heapq import heappop, heappush
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from multikueue.api.kueue.workload import Workload, WorkloadSpec
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.cache import QuotaCache
-from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue
 from multikueue.quota.queueing.pending_queue import PendingQueue
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
+from multikueue.quota.queueing.requeueing import Requeueing
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting, Demand
 from multikueue.quota.requests.counting import Counting
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules
@@ -24,13 +22,6 @@ from multikueue.quota.workload.ordering import queue_rank
 from multikueue.quota.workload.outcome import Verdict
 
 AnyPendingQueue = PendingQueue | AdmissionFairSharingQueue
-
-FLUSH_DELAY = timedelta(seconds=1)
-"""The delay from a change of quota to the flush of inadmissible workloads, once per tree: changes come in bursts
-(quota-engine 2.3)."""
-
-OVERLOOKED = timedelta(minutes=5)
-"""The delay of a flush after a change that Kueue does not notice, so that no workload waits for ever."""
 
 OUTDATED_AT_A_TIME = 500
 """The number of demands computed again before other tasks get a turn of the event loop: some 20 ms."""
@@ -53,7 +44,7 @@ class QueueManager:
     Each pending workload is a member of its LocalQueue, known or not. It is in the queue of a ClusterQueue only while
     there is a route: the LocalQueue exists and is active, and its ClusterQueue exists. When the route changes, many
     workloads move in batches, and both queues have no head until all have moved. The cache is told which trees are
-    worth another look.
+    worth another look; `requeueing` says when inadmissible workloads get one.
     """
 
     def __init__(self, cache: QuotaCache, accounting: Accounting = AS_IT_IS, devices: DeviceRules = NO_CLASS) -> None:
@@ -70,8 +61,7 @@ class QueueManager:
         """Workloads whose demand may differ since something changed that it depends on, in order."""
         self._moves: dict[ObjectKey, _Move] = {}
         self._busy: set[str] = set()
-        self._flushes: dict[str, datetime] = {}
-        self._backoffs: list[tuple[datetime, ObjectKey]] = []
+        self.requeueing = Requeueing(cache, self._lines, self._routes, self._waiting, self._busy)
 
     # --- queues ---
 
@@ -247,7 +237,7 @@ class QueueManager:
         if line := self._lines.get(queue):
             line.give_back(waiting, reason, now)
             self._busy.add(queue)
-            self._remember_backoff(waiting, now)
+            self.requeueing.remember_backoff(waiting, now)
 
     def verdict(self, waiting: PendingWorkload) -> Verdict | None:
         """The last verdict of the workload."""
@@ -298,80 +288,8 @@ class QueueManager:
         if waiting.uncounted:
             line.remove(waiting.key)
             return False
-        self._remember_backoff(waiting, now)
+        self.requeueing.remember_backoff(waiting, now)
         return line.push_or_update(waiting, now)
-
-    def _remember_backoff(self, waiting: PendingWorkload, now: datetime) -> None:
-        if waiting.requeue_at is not None and waiting.requeue_at > now:
-            heappush(self._backoffs, (waiting.requeue_at, waiting.key))
-
-    # --- requeueing ---
-
-    def wake(self, queue: str, now: datetime) -> None:
-        """The tree of a ClusterQueue changed: its pending workloads may fit now."""
-        self._cache.unsettle(queue)
-        self.request_flush(self._cache.forest.root_name(queue), now)
-
-    def wake_selecting(self, namespace: str, now: datetime) -> None:
-        """Wake all ClusterQueues that select a namespace."""
-        for queue, line in self._lines.items():
-            if line.size and self._cache.catalog.may_use(queue, namespace):
-                self.wake(queue, now)
-
-    def wake_after(self, freed: Reservation | None, now: datetime) -> None:
-        """Quota became free.
-
-        Kueue finds the queue to wake by the LocalQueue of the workload that had the quota, and wakes nothing if that is
-        stopped or gone (quota-engine 2.3). Here the tree of the quota is flushed too, after `OVERLOOKED`.
-        """
-        if freed is None:
-            return
-        queue = self._routes.get(freed.local_queue)
-        if queue is not None:
-            self.wake(queue, now)
-        if queue != freed.cluster_queue:
-            self.request_flush(self._cache.forest.root_name(freed.cluster_queue), now, after=OVERLOOKED)
-
-    def wake_overlooked(self, key: ObjectKey, now: datetime) -> None:
-        """A pending workload that goes frees nothing; but Kueue requeues inadmissible workloads then too: a flush that
-        is requested already comes earlier."""
-        waiting = self._waiting.get(key)
-        queue = self._routes.get(waiting.local_queue) if waiting else None
-        root = self._cache.forest.root_name(queue) if queue is not None else ""
-        if root in self._flushes:
-            self.request_flush(root, now)
-
-    def request_flush(self, root: str, now: datetime, *, after: timedelta = FLUSH_DELAY) -> None:
-        """Requeue the inadmissible workloads of a tree after that delay, or earlier if a flush is due already."""
-        self._flushes[root] = min(now + after, self._flushes.get(root, now + after))
-
-    def wake_due(self, now: datetime) -> None:
-        """Requeue workloads whose time has come, except in namespaces that their ClusterQueue does not select."""
-        for queue in self._cache.budgets.freed(now):
-            self.wake(queue, now)
-        if due := {root for root, at in self._flushes.items() if at <= now}:
-            for root in due:
-                del self._flushes[root]
-            self._cache.settled -= due
-            for queue in self._cache.forest.queues_of(due):
-                self._lines[queue].flush(now, partial(self._cache.catalog.may_use, queue))
-                self._busy.add(queue)
-        self._end_backoffs(now)
-
-    def _end_backoffs(self, now: datetime) -> None:
-        while self._backoffs and self._backoffs[0][0] <= now:
-            _, key = heappop(self._backoffs)
-            waiting = self._waiting.get(key)
-            queue = self._routes.get(waiting.local_queue, "") if waiting else ""
-            if waiting and waiting.may_queue(now) and (line := self._lines.get(queue)):
-                line.unpark(key, now)
-                self._busy.add(queue)
-                self._cache.unsettle(queue)
-
-    def next_due(self) -> datetime | None:
-        """When the next flush or back-off is due."""
-        times = [*self._flushes.values(), *(at for at, _ in self._backoffs[:1])]
-        return min(times, default=None)
 
     # --- heads ---
 
@@ -384,7 +302,7 @@ class QueueManager:
 
     def busy(self) -> list[str]:
         """The names of the ClusterQueues with a head, sorted; without those that workloads still move from or to."""
-        self._busy = {name for name in self._busy if self._lines[name].top() is not None}
+        self._busy -= {name for name in self._busy if self._lines[name].top() is None}
         moving = {name for key, move in self._moves.items() for name in (move.before, self._routes.get(key))}
         return sorted(self._busy - moving)
 

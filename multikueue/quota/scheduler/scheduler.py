@@ -156,7 +156,7 @@ class Scheduler:
         waiting = assumption.waiting
         self._evictions.pop(key, None)
         self._cache.budgets.see(waiting.workload, waiting.local_queue)
-        self._queues.wake_after(self._cache.release(key), now)
+        self._queues.requeueing.wake_after(self._cache.release(key), now)
         self._queues.give_back(waiting, Reason.FAILED_AFTER_NOMINATION, now)
         self._queues.unsettle(waiting)
 
@@ -182,7 +182,7 @@ class Scheduler:
             return None if self._cache.not_ready else now
         if self._queues.has_outdated or any(self._is_worth_a_look(name) for name in self._queues.busy()):
             return now
-        dues = self._queues.next_due(), self._cache.budgets.next_end()
+        dues = self._queues.requeueing.next_due(), self._cache.budgets.next_end()
         return min((due for due in dues if due is not None), default=None)
 
     def cycle(self, now: datetime) -> Cycle:
@@ -194,7 +194,7 @@ class Scheduler:
         if let_in := self._let_in(now):
             return Cycle(reserved=[let_in], heads=1)
         self._queues.update_outdated(now)
-        self._queues.wake_due(now)
+        self._queues.requeueing.wake_due(now)
         heads = list(self._take_heads(now))
         current = _Pass(Cycle(heads=len(heads), pending=self._queues.take_recounted()))
         for decision in run(heads, self.rules(now)):

@@ -32,7 +32,7 @@ from multikueue.store.caches.groups import group_key
 from multikueue.store.event_handlers.changes import Change, is_result_alone
 from multikueue.store.queues import Key
 from multikueue.store.state import State
-from multikueue.store.workers.worker import prebuilt_key
+from multikueue.store.workers.known_objects import prebuilt_key
 
 T = TypeVar("T")
 

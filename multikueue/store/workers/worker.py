@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.jobs.pod import Pod, group_of
 from multikueue.api.kind import Kind
-from multikueue.api.kueue.workload import Workload, prebuilt_workload
-from multikueue.api.meta import ObjectKey, controller_of
+from multikueue.api.kueue.workload import Workload
+from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.remote import Asked, Link, Reach, Unfit
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
-from multikueue.store.caches.cache import Cache, ignore
+from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.jobs import JobCaches
-from multikueue.store.caches.unknown_objects import UnknownObjects, UnknownObjectsRoom
 from multikueue.store.workers.expectations import Expectations
+from multikueue.store.workers.known_objects import Known, KnownObjects, prebuilt_key
 from multikueue.store.workers.watch_scope import WatchScope
 
-__all__ = ["FOREVER", "NEVER", "Places", "WorkerAspect", "WorkerView", "prebuilt_key"]
+__all__ = ["FOREVER", "NEVER", "Places", "WorkerAspect", "WorkerView"]
 
 NEVER, FOREVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
@@ -38,36 +37,8 @@ def _workload_of(job: AnyJob) -> Iterable[ObjectKey]:
     return () if type(job) is Pod and group_of(job.metadata) else prebuilt_key(job)
 
 
-def prebuilt_key(job: AnyJob) -> Iterable[ObjectKey]:
-    """The workload a remote job belongs to. A job with a controller has none: a controller may copy all labels and annotations,
-    as KubeRay does from a RayJob to its RayCluster. Objects of ours have no controller."""
-    name = "" if controller_of(job.metadata) is not None else prebuilt_workload(job.metadata)
-    return (ObjectKey(job.metadata.namespace, name),) if name else ()
-
-
-def _names_of_copy(copy: Workload) -> Iterable[ObjectKey]:
-    return (copy.key,)
-
-
-def _names_of_job(job: AnyJob) -> Iterable[ObjectKey]:
-    """Its own key too: an elastic job is marked with an earlier slice for a while."""
-    return (job.key, *prebuilt_key(job))
-
-
-def _is_swept(item: Workload | AnyJob) -> bool:
-    """Whether `WorkerView.held` names it, so that the sweep finds it. A job without a workload is left to its maker."""
-    return isinstance(item, Workload) or any(prebuilt_key(item))
-
-
 def _nobody(_worker: WorkerView, _aspect: WorkerAspect) -> None:
     """Does nothing."""
-
-
-class Known(Protocol):
-    """The owners that objects on a worker may belong to."""
-
-    def has_workload(self, key: ObjectKey, /) -> bool: ...
-    def has_job(self, job: AnyJob, /) -> bool: ...
 
 
 class Places:
@@ -105,21 +76,19 @@ class WorkerView:
     can be watched there.
 
     Objects there that belong to something `known` are always cached; of the others a few at a time, to be swept
-    (`UnknownObjects`), and without `known` all.
+    (`KnownObjects`), and without `known` all.
     """
 
     __slots__ = (
         "_changed",
         "_grace",
         "_is_recorded",
-        "_known",
-        "_list_anew",
         "_places",
         "_reached_by_us",
-        "_unknown_room",
         "expectations",
         "expires",
         "jobs",
+        "known_objects",
         "leaving",
         "link",
         "name",
@@ -139,23 +108,20 @@ class WorkerView:
         never_lost_before: datetime | None = None,
         known: Known | None = None,
     ) -> None:
-        self._known, self._unknown_room = known, UnknownObjectsRoom()
-        self._list_anew: Callable[[], None] = ignore
         self.name, self.why, self.leaving = name, "not connected yet", ""
         self.expires: datetime | None = None
         self.link = Link(Reach.SUSPECT, since, is_known=False, never_lost_before=never_lost_before)
         self._grace, self._reached_by_us, self._is_recorded = never_lost_before, NEVER, False
         self.watch_scope = WatchScope(since or NEVER)
         self.expectations = Expectations()
-        self.workloads: Cache[Workload] = Cache(
-            self._copy_changed, unknown=self._unknown(lambda copy: self._is_known(copy.key), _names_of_copy)
-        )
+        self.known_objects = KnownObjects(known, self.expectations)
+        self.workloads: Cache[Workload] = Cache(self._copy_changed, unknown=self.known_objects.limit_of_copies())
         self.jobs = JobCaches(
             adapters,
             self._job_changed,
             indexes={"workload": _workload_of},
             are_copies=True,
-            unknown=partial(self._unknown, self._is_job_known, _names_of_job),
+            unknown=self.known_objects.limit_of_jobs,
         )
         self._changed, self._places = changed, places if places is not None else Places()
 
@@ -335,35 +301,14 @@ class WorkerView:
         exist, as if it had been requested and no answer had come."""
         if self.expectations.asked(key) is None:
             self.ask_for_job(key, Asked("", now))
-        self._list_anew()
+        self.known_objects.list_anew()
 
     def pass_over(self, key: ObjectKey, unfit: Unfit) -> None:
         """The worker is skipped for that workload for a while."""
         self._places.note(key, self.name)
         self.expectations.pass_over(key, unfit)
 
-    # What is cached.
-
-    def watched_by(self, list_anew: Callable[[], None]) -> None:
-        """Its watches begin. They are asked by `list_anew` for lists, when objects left out may be cached."""
-        self._list_anew = list_anew
-
-    def _unknown(
-        self, is_known: Callable[[Any], bool], names: Callable[[Any], Iterable[ObjectKey]]
-    ) -> UnknownObjects[Any] | None:
-        if self._known is None:
-            return None
-        return UnknownObjects(is_known, names, lambda: self._list_anew(), is_swept=_is_swept, room=self._unknown_room)
-
-    def _is_job_known(self, job: AnyJob) -> bool:
-        assert self._known is not None
-        return any(map(self._is_known, prebuilt_key(job))) or self._known.has_job(job)
-
-    def _is_known(self, key: ObjectKey) -> bool:
-        """Also if it was requested, and is not seen yet."""
-        assert self._known is not None
-        expected = self.expectations.asked(key) is not None or self.expectations.is_creating(key)
-        return expected or self._known.has_workload(key)
+    # Changes.
 
     def _reached(self, link: Link) -> bool:
         is_news, self.link = link.reach is not self.link.reach, link

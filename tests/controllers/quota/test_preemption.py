@@ -15,7 +15,7 @@ from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.workloads import Workloads
-from multikueue.quota.queueing.queue_manager import FLUSH_DELAY
+from multikueue.quota.queueing.requeueing import FLUSH_DELAY
 from multikueue.settings import InForce, Quota, Settings
 from tests.controllers.table import Table, job_body, table
 

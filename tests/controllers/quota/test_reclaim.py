@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api import kinds
-from multikueue.quota.queueing.queue_manager import FLUSH_DELAY
+from multikueue.quota.queueing.requeueing import FLUSH_DELAY
 from tests.controllers.table import Table, table
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,8 @@ from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.engine import Engine
 from multikueue.quota.queueing import queue_manager
 from multikueue.quota.queueing.pending_workload import Reason
-from multikueue.quota.queueing.queue_manager import FLUSH_DELAY, QueueManager
+from multikueue.quota.queueing.queue_manager import QueueManager
+from multikueue.quota.queueing.requeueing import FLUSH_DELAY
 from tests.builders import NOW, cluster_queue, local_queue, namespace, workload
 from tests.quota.builders import after, key_of, waiting, wants
 
@@ -118,15 +119,15 @@ def test_a_workload_that_moves_leaves_its_old_line() -> None:
 
 def test_flushes_of_one_tree_are_collected_from_the_first_on() -> None:
     whole = manager()
-    whole.request_flush("cohort/c", NOW)
-    whole.request_flush("cohort/c", after(0.9))
-    whole.request_flush("queue/x", after(0.5))
+    whole.requeueing.request_flush("cohort/c", NOW)
+    whole.requeueing.request_flush("cohort/c", after(0.9))
+    whole.requeueing.request_flush("queue/x", after(0.5))
 
-    assert whole.next_due() == NOW + FLUSH_DELAY
-    whole.wake_due(after(0.9))
-    assert whole.next_due() == NOW + FLUSH_DELAY
-    whole.wake_due(after(1))
-    assert whole.next_due() == after(1.5)
+    assert whole.requeueing.next_due() == NOW + FLUSH_DELAY
+    whole.requeueing.wake_due(after(0.9))
+    assert whole.requeueing.next_due() == NOW + FLUSH_DELAY
+    whole.requeueing.wake_due(after(1))
+    assert whole.requeueing.next_due() == after(1.5)
 
 
 def test_a_flush_offers_what_is_selected() -> None:
@@ -135,8 +136,8 @@ def test_a_flush_offers_what_is_selected() -> None:
     whole.add_or_update(waiting(wants("b", namespace="team")), NOW)
     park(whole)
 
-    whole.wake("cq", NOW)
-    whole.wake_due(NOW + FLUSH_DELAY)
+    whole.requeueing.wake("cq", NOW)
+    whole.requeueing.wake_due(NOW + FLUSH_DELAY)
 
     head = whole.lines["cq"].pop()
     assert head
@@ -146,13 +147,13 @@ def test_a_flush_offers_what_is_selected() -> None:
 def test_the_end_of_a_back_off_offers_a_workload_once() -> None:
     whole = manager()
     whole.add_or_update(waiting(wants("a").requeue_state(1, at=after(5))), NOW)
-    assert (whole.busy(), whole.next_due()) == ([], after(5))
+    assert (whole.busy(), whole.requeueing.next_due()) == ([], after(5))
 
-    whole.wake_due(after(4))
+    whole.requeueing.wake_due(after(4))
     assert whole.busy() == []
 
-    whole.wake_due(after(5))
-    assert (whole.busy(), whole.next_due()) == (["cq"], None)
+    whole.requeueing.wake_due(after(5))
+    assert (whole.busy(), whole.requeueing.next_due()) == (["cq"], None)
 
 
 def test_a_back_off_that_was_prolonged_or_is_of_no_interest_any_more_wakes_nobody() -> None:
@@ -162,9 +163,9 @@ def test_a_back_off_that_was_prolonged_or_is_of_no_interest_any_more_wakes_nobod
     whole.add_or_update(waiting(wants("gone").requeue_state(1, at=after(5))), NOW)
     whole.remove(key_of("gone"))
 
-    whole.wake_due(after(5))
+    whole.requeueing.wake_due(after(5))
     assert whole.busy() == []
-    whole.wake_due(after(9))
+    whole.requeueing.wake_due(after(9))
     assert whole.busy() == ["cq"]
 
 

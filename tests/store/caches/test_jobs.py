@@ -15,7 +15,7 @@ from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.store.caches.jobs import JobCaches
-from multikueue.store.workers.worker import prebuilt_key
+from multikueue.store.workers.known_objects import prebuilt_key
 from tests.builders import job
 from tests.jobs.gadgets import GADGETS, WITH_GADGETS, gadget
 

@@ -218,7 +218,7 @@ def _worker(fill: Iterable[str] = FOUR) -> tuple[Store, WorkerView, list[str]]:
     """One that has as many unknown objects of each kind as there may be, and notes when it is to be listed again."""
     store, _ = stored()
     worker, lists = store.worker("w1"), list[str]()
-    worker.watched_by(lambda: lists.append("lists"))
+    worker.known_objects.list_anew = lambda: lists.append("lists")
     for name in fill:
         worker.workloads.should_keep(workload(name).build())
         worker.jobs.of(JOBS).should_keep(job(name).prebuilt(name).build())

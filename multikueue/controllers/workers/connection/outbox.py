@@ -57,7 +57,8 @@ from multikueue.kube.definitions import definitions
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.caches.cache import Cache
 from multikueue.store.workers.expectations import AWAY_MEMORY
-from multikueue.store.workers.worker import WorkerView, prebuilt_key
+from multikueue.store.workers.known_objects import prebuilt_key
+from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 
 T = TypeVar("T", bound=Object)

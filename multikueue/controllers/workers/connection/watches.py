@@ -41,7 +41,7 @@ class Watches:
         """Makes the watches of a new connection, not running yet. Returns by part the trouble of each until its list."""
         all_watched = tuple(product(watched(self.worker), self.namespaces))
         self.are_running = False
-        self.worker.watched_by(self._list_anew)
+        self.worker.known_objects.list_anew = self._list_anew
         self._reflectors = [self._reflector(client, kind, cache, namespace) for (kind, cache), namespace in all_watched]
         return {_part(kind, namespace): _unlisted(kind) for (kind, _), namespace in all_watched}
 
