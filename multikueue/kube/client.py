@@ -59,7 +59,7 @@ from multikueue.kube.transport.session import (
     open_session,
 )
 
-__all__ = ["Call", "Client", "OnGarbage", "Stream"]
+__all__ = ["Call", "Client", "Listeners", "OnGarbage", "Stream"]
 
 T = TypeVar("T", bound=Object)
 _Answer = TypeVar("_Answer")
@@ -113,6 +113,16 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 OnCall = Callable[[Call], None]
 OnGarbage = Callable[[str, Kind[Any], Object | Stub, str], None]
 """Called for each object that cannot be decoded or cached: cluster, kind, its readable part, the problem."""
+
+
+class Listeners(msgspec.Struct, frozen=True):
+    """Who is told of a client's calls, once each is over, and of objects that cannot be decoded."""
+
+    on_call: OnCall | None = None
+    on_undecodable: OnGarbage | None = None
+
+
+NOBODY = Listeners()
 
 
 @dataclass(slots=True)
@@ -269,8 +279,7 @@ class Client:
         limit: int = 32,
         call_timeout: float = 30.0,
         may_write: Callable[[], bool] = may_always_write,
-        on_call: OnCall | None = None,
-        on_undecodable: OnGarbage | None = None,
+        listeners: Listeners = NOBODY,
         transport: Transport = open_session,
         share: LoopShare = UNMETERED,
     ) -> AsyncIterator[Self]:
@@ -291,8 +300,8 @@ class Client:
                 session=session,
                 limit=limit,
                 call_timeout=call_timeout,
-                on_call=on_call,
-                on_undecodable=on_undecodable,
+                on_call=listeners.on_call,
+                on_undecodable=listeners.on_undecodable,
                 share=share,
             )
         finally:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from datetime import timedelta
 from time import perf_counter
 from typing import Generic, NoReturn, Protocol, TypeVar
@@ -49,7 +50,7 @@ from multikueue.kube.decode import (
 from multikueue.kube.errors import error_from_status
 from multikueue.kube.transport.loop_share import UNMETERED, LoopShare
 
-__all__ = ["OnState", "Reflector", "Sink"]
+__all__ = ["OnState", "Pace", "Reflector", "Sink"]
 
 T = TypeVar("T", bound=Object)
 
@@ -118,15 +119,29 @@ class _Broken(Exception):
     """The watch cannot go on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a reflector lists and waits. `idle` is the seconds of silence after which the connection counts as broken: servers
+    send bookmarks every two minutes. `page` is the number of objects in a part of a list. `sleep` and `jitter` (in [0, 1))
+    are for tests."""
+
+    idle: float = 180.0
+    page: int = 500
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    jitter: Callable[[], float] = random.random
+
+
+AS_USUAL = Pace()
+
+
 class Reflector(Generic[T]):
     """One collection of one cluster. `run` belongs in one task, which owns the state.
 
     `synced` is set once the sink has the whole collection. `refused` is true if the last failure was NotFound (no such
     kind) or Forbidden. `on_state` is called with (True, "") when the watch is established, and with (False, why) on
-    each failure; the normal end of a watch and an expired version are no failures. `idle` is the seconds of silence
-    after which the connection counts as broken: servers send bookmarks every two minutes. `vouch` is awaited before
+    each failure; the normal end of a watch and an expired version are no failures. `vouch` is awaited before
     each list after the first: an error of another class than those of cluster and server ends the reflector. `share` is
-    what the work on its lines may take of the event loop. `sleep` and `jitter` (in [0, 1)) are for tests.
+    what the work on its lines may take of the event loop.
     """
 
     def __init__(
@@ -138,18 +153,15 @@ class Reflector(Generic[T]):
         on_state: OnState,
         label_selector: str = "",
         namespace: str = "",
-        idle: float = 180.0,
-        page: int = 500,
         vouch: Callable[[], Awaitable[None]] | None = None,
         share: LoopShare = UNMETERED,
-        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-        jitter: Callable[[], float] = random.random,
+        pace: Pace = AS_USUAL,
     ) -> None:
         self.synced = anyio.Event()
         self.refused = False
         self._client, self._kind, self._sink, self._on_state = client, kind, sink, on_state
-        self._label_selector, self._namespace, self._idle, self._page = label_selector, namespace, idle, page
-        self._vouch, self._share, self._sleep, self._jitter = vouch, share, sleep, jitter
+        self._label_selector, self._namespace, self._pace = label_selector, namespace, pace
+        self._vouch, self._share = vouch, share
         self._decode, self._decode_change = object_of(kind.type), change_of(kind.type)
         self._path = kind.collection(namespace) if namespace else kind.path()
         self._version = ""
@@ -188,7 +200,7 @@ class Reflector(Generic[T]):
                 raise error.with_traceback(None) from None
             if pause is not None:  # not in the handler: the traceback would keep a large answer in memory for so long
                 with anyio.CancelScope() as self._pause:
-                    await self._sleep(pause)
+                    await self._pace.sleep(pause)
 
     def hurry(self) -> None:
         """The cluster answers again: end the pause and list, so that the sink is up to date."""
@@ -232,7 +244,7 @@ class Reflector(Generic[T]):
             self._kind,
             namespace=self._namespace,
             label_selector=self._label_selector,
-            page=self._page,
+            page=self._pace.page,
             is_wanted=self._is_wanted,
             into=listed,
         )
@@ -283,7 +295,7 @@ class Reflector(Generic[T]):
         opened: float | None = None
         self._received = False
         try:
-            async with self._client.stream(self._path, self._query(), idle=self._idle) as stream:
+            async with self._client.stream(self._path, self._query(), idle=self._pace.idle) as stream:
                 opened = anyio.current_time()
                 await self._follow(stream)
             if self._has_moved():
@@ -306,7 +318,7 @@ class Reflector(Generic[T]):
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": str(290 + int(291 * self._jitter())),
+            "timeoutSeconds": str(290 + int(291 * self._pace.jitter())),
         }
         return query | ({"labelSelector": self._label_selector} if self._label_selector else {})
 
@@ -430,9 +442,9 @@ class Reflector(Generic[T]):
     def _pause_after(self, error: Exception) -> float:
         if isinstance(error, NotFound):
             return float(min(_LONGEST_PAUSE_WITHOUT_KIND.total_seconds(), 2 ** min(self._failures, 10))) * (
-                0.75 + self._jitter() / 2
+                0.75 + self._pace.jitter() / 2
             )
         if isinstance(error, ApiError) and error.after is not None:
-            return error.after + self._jitter()
+            return error.after + self._pace.jitter()
         longest: float = min(_LONGEST_PAUSE.total_seconds(), 0.5 * 2 ** min(self._failures, 10))
-        return max(_SHORTEST_PAUSE.total_seconds(), longest * self._jitter())
+        return max(_SHORTEST_PAUSE.total_seconds(), longest * self._pace.jitter())

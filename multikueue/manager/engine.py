@@ -5,7 +5,7 @@ from __future__ import annotations
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.values import quantity
 from multikueue.quota.cache.consumed_resources import UsageDecay
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.requests.amounts import Accounting, Transformation
 from multikueue.quota.requests.devices import DeviceRules
@@ -19,18 +19,20 @@ def engine_of(quota: Quota, *, has_elastic_jobs: bool = False) -> Engine:
     """An empty quota engine with these settings."""
     compatibility = Compatibility.of(quota.compatibility)
     return Engine(
-        compatibility=compatibility,
-        accounting=_accounting(quota),
-        devices=device_rules(quota),
-        fair_sharing=FairPreemption(quota.preemption_strategies) if quota.fair_sharing else None,
-        admission_sharing=_decay(quota.admission_fair_sharing, compatibility),
-        should_ignore_undeclared=quota.check_strategy == "IgnoreUndeclared",
-        should_block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
-        should_keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
-        should_check_gates=_told(quota.admission_gates, compatibility.has_admission_gates),
-        reasons=Reasons(is_granular=quota.unadmitted_reasons, is_explicit=quota.explicit_status),
-        has_non_preemptible=quota.non_preemptible,
-        has_elastic_jobs=has_elastic_jobs,
+        EngineRules(
+            compatibility=compatibility,
+            accounting=_accounting(quota),
+            devices=device_rules(quota),
+            fair_sharing=FairPreemption(quota.preemption_strategies) if quota.fair_sharing else None,
+            admission_sharing=_decay(quota.admission_fair_sharing, compatibility),
+            should_ignore_undeclared=quota.check_strategy == "IgnoreUndeclared",
+            should_block_admission=quota.pods_ready.enabled and quota.pods_ready.block_admission,
+            should_keep_place=quota.pods_ready.requeuing_timestamp == "Creation",
+            should_check_gates=_told(quota.admission_gates, compatibility.has_admission_gates),
+            reasons=Reasons(is_granular=quota.unadmitted_reasons, is_explicit=quota.explicit_status),
+            has_non_preemptible=quota.non_preemptible,
+            has_elastic_jobs=has_elastic_jobs,
+        )
     )
 
 

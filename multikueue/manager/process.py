@@ -23,7 +23,7 @@ from multikueue.controllers.reconcile.strategies import verify
 from multikueue.controllers.reload import Reload, log_ignored
 from multikueue.errors import ClusterUnreachable
 from multikueue.kube.auth.credentials import Credentials, from_environment
-from multikueue.kube.client import Client
+from multikueue.kube.client import Client, Listeners
 from multikueue.kube.transport.loop_share import Leftovers
 from multikueue.kube.transport.session import Transport, open_session
 from multikueue.manager.life import Manager, user_agent
@@ -122,8 +122,7 @@ async def manage(
             call_timeout=timeout,
             user_agent=user_agent(leadership),
             may_write=leadership.mandate.is_valid,
-            on_call=metrics.called,
-            on_undecodable=recorder.unreadable,
+            listeners=Listeners(metrics.called, recorder.unreadable),
             transport=environment.transport,
         ) as client,
     ):

@@ -7,6 +7,7 @@ that gives out quota, and a read-only view. `Engine.observe` is the only entry p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -46,8 +47,9 @@ Concerned = Iterable[str]
 """ClusterQueues whose status may differ now, besides those that were observed themselves."""
 
 
-class Engine:
-    """Takes in objects in the order in which they are seen. Each `now` has a time zone and never goes back.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRules:
+    """What the engine decides by.
 
     `compatibility` says where it decides as an older Kueue. `devices` says which devices count as what. With
     `should_ignore_undeclared` resources of which a ClusterQueue has no flavor are not counted. With `fair_sharing`
@@ -60,37 +62,39 @@ class Engine:
     work does not queue before its admission gates are open. `reasons` say why a workload has no quota.
     """
 
-    def __init__(
-        self,
-        *,
-        compatibility: Compatibility = NEWEST,
-        accounting: Accounting = AS_IT_IS,
-        devices: DeviceRules = NO_CLASS,
-        fair_sharing: FairPreemption | None = None,
-        admission_sharing: UsageDecay | None = None,
-        should_ignore_undeclared: bool = False,
-        should_block_admission: bool = False,
-        should_keep_place: bool = False,
-        has_non_preemptible: bool = False,
-        has_elastic_jobs: bool = False,
-        has_copies: bool = False,
-        should_check_gates: bool = True,
-        reasons: Reasons = AS_BEFORE,
-    ) -> None:
-        self.should_check_gates, self.reasons = should_check_gates, reasons
+    compatibility: Compatibility = NEWEST
+    accounting: Accounting = AS_IT_IS
+    devices: DeviceRules = NO_CLASS
+    fair_sharing: FairPreemption | None = None
+    admission_sharing: UsageDecay | None = None
+    should_ignore_undeclared: bool = False
+    should_block_admission: bool = False
+    should_keep_place: bool = False
+    has_non_preemptible: bool = False
+    has_elastic_jobs: bool = False
+    has_copies: bool = False
+    should_check_gates: bool = True
+    reasons: Reasons = AS_BEFORE
+
+
+class Engine:
+    """Takes in objects in the order in which they are seen. Each `now` has a time zone and never goes back."""
+
+    def __init__(self, rules: EngineRules = EngineRules()) -> None:
+        self.rules = rules
         self._cache = QuotaCache(
-            is_fair_sharing=fair_sharing is not None,
-            admission_sharing=admission_sharing,
-            should_block_admission=should_block_admission,
-            should_keep_place=should_keep_place,
-            has_non_preemptible=has_non_preemptible,
-            slice_replacements=SliceReplacements(is_trusting=has_copies) if has_elastic_jobs else None,
-            compatibility=compatibility,
-            should_ignore_undeclared=should_ignore_undeclared,
+            is_fair_sharing=rules.fair_sharing is not None,
+            admission_sharing=rules.admission_sharing,
+            should_block_admission=rules.should_block_admission,
+            should_keep_place=rules.should_keep_place,
+            has_non_preemptible=rules.has_non_preemptible,
+            slice_replacements=SliceReplacements(is_trusting=rules.has_copies) if rules.has_elastic_jobs else None,
+            compatibility=rules.compatibility,
+            should_ignore_undeclared=rules.should_ignore_undeclared,
         )
-        self.devices = devices
-        self._queues = QueueManager(self._cache, accounting, devices)
-        self.scheduler = Scheduler(self._cache, self._queues, fair_sharing, reasons)
+        self.devices = rules.devices
+        self._queues = QueueManager(self._cache, rules.accounting, rules.devices)
+        self.scheduler = Scheduler(self._cache, self._queues, rules.fair_sharing, rules.reasons)
         self.view = QuotaView(self._cache, self._queues, self.scheduler)
         self._specs: dict[ObjectKey, tuple[msgspec.Raw, WorkloadSpec]] = {}
         self._handlers: Mapping[type[Object], Callable[[Any, Any, datetime], Concerned]] = {
@@ -301,7 +305,7 @@ class Engine:
         waiting = self._queues.waiting_of(workload, spec)
         self.scheduler.forget_all_of(workload.key)
         self._release(workload.key, now)
-        is_gated = self.should_check_gates and admission_gates(workload.metadata)
+        is_gated = self.rules.should_check_gates and admission_gates(workload.metadata)
         is_held = is_gated or workload.has(WAITING_FOR_REPLACEMENT)
         if workload.metadata.deletion_timestamp is None and not is_held:
             self._queues.add_or_update(waiting, now)

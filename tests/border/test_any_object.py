@@ -17,7 +17,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.kube.decode import list_of
 from multikueue.quota.cache.consumed_resources import UsageDecay
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.store.caches.cache import Cache
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
@@ -48,7 +48,11 @@ Place = Callable[[Store], Cache[Any]]
 def honest() -> Store:
     """A manager over two workers with two queues, and a workload of each that waits."""
     engine = Engine(
-        admission_sharing=UsageDecay(half_life=timedelta(minutes=5)), has_non_preemptible=True, has_elastic_jobs=True
+        EngineRules(
+            admission_sharing=UsageDecay(half_life=timedelta(minutes=5)),
+            has_non_preemptible=True,
+            has_elastic_jobs=True,
+        )
     )
     store = Store(engine, NoQueues(), lambda: NOW, has_elastic_jobs=True, should_wait_for_pods=True)
     store.namespaces.upsert(namespace("default").build())

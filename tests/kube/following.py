@@ -12,7 +12,7 @@ from multikueue.api.jobs.job import Job
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.kube.client import Client
-from multikueue.kube.reflector import Reflector
+from multikueue.kube.reflector import Pace, Reflector
 from tests.kube.server import (
     Answer,
     Script,
@@ -123,6 +123,7 @@ async def running(
     run.sink = Seen() if sink is None else sink
     run.sink.refusing, run.sink.wanted = refusing, wanted
     given = {"jitter": lambda: 0.5, "sleep": run.pause} | options
+    pace = Pace(**{each: given.pop(each) for each in Pace.__dataclass_fields__ if each in given})
     async with (
         client_of(
             *answers, call_timeout=call_timeout, on_undecodable=lambda _c, _k, about, _e: run.garbage.append(about.key)
@@ -133,7 +134,7 @@ async def running(
         anyio.create_task_group() as tasks,
     ):
         run.reflector = Reflector(
-            run.client, JOBS, run.sink, on_state=lambda ok, why: run.states.append((ok, why)), **given
+            run.client, JOBS, run.sink, on_state=lambda ok, why: run.states.append((ok, why)), pace=pace, **given
         )
         tasks.start_soon(run.reflector.run)
         yield run

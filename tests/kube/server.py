@@ -17,7 +17,7 @@ from aiohttp import web
 
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.tokens import FixedToken
-from multikueue.kube.client import Client
+from multikueue.kube.client import Client, Listeners
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -67,9 +67,12 @@ async def serving(script: Answer, *, tls: ssl.SSLContext | None = None) -> Async
 async def client_of(*answers: Answer, **options: Any) -> AsyncIterator[tuple[Client, Script]]:
     """A client of a cluster called "w1" whose server answers as told, and what it was asked."""
     script = Script(*answers)
+    listeners = Listeners(options.pop("on_call", None), options.pop("on_undecodable", None))
     async with (
         serving(script) as script.url,
-        Client.connect(Credentials(server=script.url, token=FixedToken("Bearer t")), cluster="w1", **options) as client,
+        Client.connect(
+            Credentials(server=script.url, token=FixedToken("Bearer t")), cluster="w1", listeners=listeners, **options
+        ) as client,
     ):
         yield client, script
 

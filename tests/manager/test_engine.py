@@ -56,7 +56,7 @@ def test_requests_count_as_the_settings_say(settings: dict[str, Any], counted: d
 def test_admission_gates_hold_work_back_as_in_the_release_unless_told_otherwise(
     settings: dict[str, Any], minded: bool
 ) -> None:
-    assert engine_of(Quota.model_validate(settings)).should_check_gates == minded
+    assert engine_of(Quota.model_validate(settings)).rules.should_check_gates == minded
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_admission_gates_hold_work_back_as_in_the_release_unless_told_otherwise(
     ],
 )
 def test_workloads_say_why_they_wait_as_the_settings_say(settings: dict[str, Any], reasons: Reasons) -> None:
-    assert engine_of(Quota.model_validate(settings)).reasons == reasons
+    assert engine_of(Quota.model_validate(settings)).rules.reasons == reasons
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ class Stage:
     def _release_finished(self, key: ObjectKey) -> None:
         """For a manager this is over: only who recorded the story wrote it all the same."""
         old = self._workload(key)
-        reasons = engine_of(self.manager.in_force.settings.quota).reasons
+        reasons = engine_of(self.manager.in_force.settings.quota).rules.reasons
         now = self.manager.clock.now()
         new = transitions.release(old.status, generation=old.metadata.generation, now=now, reasons=reasons)
         self.site.patch(kinds.WORKLOADS, key, status_patch(old, difference(old.status, new)), subresource="status")

@@ -147,7 +147,7 @@ class Play:
             cluster_queue=self.engine.view.cluster_queue(name),
             is_cluster_queue_active=self.engine.view.is_active(name),
             may_run=is_holding,
-            reasons=self.engine.reasons,
+            reasons=self.engine.rules.reasons,
         )
         return step(value, facts)
 

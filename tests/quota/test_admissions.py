@@ -9,7 +9,7 @@ import pytest
 
 from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, LimitRangeSpec
 from multikueue.api.meta import ObjectMeta
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
 from tests.builders import (
     ClusterQueueBuilder,
@@ -52,7 +52,10 @@ DEPARTMENTS: Nodes = (SALES, ALPHA, BETA)
 
 def scene(nodes: Nodes = DEPARTMENTS, fair: FairPreemption | None = None) -> Play:
     """The queues, each with a LocalQueue of its name, and all flavors."""
-    made = Play(*(flavor(name).build() for name in ("on-demand", "spot", "model-a")), engine=Engine(fair_sharing=fair))
+    made = Play(
+        *(flavor(name).build() for name in ("on-demand", "spot", "model-a")),
+        engine=Engine(EngineRules(fair_sharing=fair)),
+    )
     made.apply(*(node.build() for node in nodes))
     queues = [node.value.metadata.name for node in nodes if isinstance(node, ClusterQueueBuilder)]
     made.apply(*(local_queue(name, name).build() for name in queues))

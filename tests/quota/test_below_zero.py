@@ -14,7 +14,7 @@ from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.api.kueue.workload import Admission, PodSetAssignment, ReclaimablePod, Workload
 from multikueue.api.meta import decoder, encode
 from multikueue.api.values import quantity
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.requests.amounts import Accounting, Transformation
 from tests.builders import WorkloadBuilder, pod_set, workload
 from tests.quota.builders import Play, key_of, wants
@@ -96,7 +96,7 @@ def runtime_class(**pod_fixed: Any) -> RuntimeClass:
 
 def play_of(release: Release, accounting: Accounting = Accounting()) -> Play:  # noqa: B008  # a value
     rules = msgspec.structs.replace(accounting, compatibility=Compatibility.of(release))
-    engine = Engine(compatibility=rules.compatibility, accounting=rules)
+    engine = Engine(EngineRules(compatibility=rules.compatibility, accounting=rules))
     return Play.with_queue(engine, **QUOTA)
 
 

@@ -7,7 +7,7 @@ import msgspec
 from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, LimitRangeSpec
 from multikueue.api.kueue.workload import PODS_READY, QUOTA_RESERVED
 from multikueue.api.meta import Condition, ObjectMeta
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from tests.builders import cluster_queue, flavor, local_queue, workload
 from tests.quota.builders import Play, key_of, wants
 
@@ -16,7 +16,7 @@ def play(*, block: bool = True, cpu: int = 10) -> Play:
     """Two queues with room for all."""
     queues = [cluster_queue(name).quota("default", cpu=cpu).build() for name in ("cq", "other")]
     lines = local_queue("lq", "cq").build(), local_queue("theirs", "other").build()
-    return Play(*queues, *lines, engine=Engine(should_block_admission=block))
+    return Play(*queues, *lines, engine=Engine(EngineRules(should_block_admission=block)))
 
 
 def ready(scene: Play, name: str) -> None:

@@ -14,7 +14,7 @@ from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, LabelSelector
 from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION, WAITING_FOR_REPLACEMENT
 from multikueue.api.meta import Condition
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.visibility.explain import explain
 from tests.builders import NOW, admission_check, cluster_queue, cohort, flavor, local_queue, namespace, workload
 from tests.quota.builders import SECOND, Play, key_of, two_queues, wants
@@ -24,7 +24,7 @@ from tests.quota.builders import SECOND, Play, key_of, two_queues, wants
 
 def parked(compatibility: Compatibility = NEWEST) -> Play:
     """A full queue with a parked workload."""
-    play = Play.with_queue(Engine(compatibility=compatibility), cpu=4)
+    play = Play.with_queue(Engine(EngineRules(compatibility=compatibility)), cpu=4)
     play.submit(wants("running", age=1, cpu=4))
     play.settle()
     play.submit(wants("parked", cpu=3))
@@ -71,7 +71,7 @@ def test_a_group_that_waits_for_a_replacement_holds_nobody_up_and_queues_once_it
 
 
 def test_a_gate_means_nothing_where_gates_are_off() -> None:
-    play = Play.with_queue(Engine(should_check_gates=False), cpu=4)
+    play = Play.with_queue(Engine(EngineRules(should_check_gates=False)), cpu=4)
     play.submit(wants("gated", cpu=4).annotations({ADMISSION_GATED_BY_ANNOTATION: "example.com/a"}))
     assert play.run() == ["gated"]
 
@@ -102,7 +102,7 @@ def test_who_asks_for_the_same_as_what_is_parked_is_parked_unseen_with_its_verdi
 def test_who_asks_for_the_same_as_a_head_that_fits_nowhere_is_parked_with_it(one_by_one: bool, cycles: int) -> None:
     """Between the two in the queue is one that asks for something else, and fits."""
     queue = cluster_queue("cq").quota("default", cpu=4).build()
-    engine = Engine(compatibility=replace(NEWEST, has_equivalence_classes=not one_by_one))
+    engine = Engine(EngineRules(compatibility=replace(NEWEST, has_equivalence_classes=not one_by_one)))
     play = Play(queue, local_queue("lq", "cq").build(), engine=engine)
     play.submit(wants("first", age=3, cpu=5), wants("other", age=2, cpu=1), wants("second", age=1, cpu=5))
     looks = 0

@@ -20,7 +20,7 @@ from multikueue.api.kueue.workload import (
     REQUEUED,
     Workload,
 )
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
 from tests.builders import (
     NOW,
@@ -231,7 +231,7 @@ def test_two_heads_do_not_both_get_the_room_of_one_beside_a_victim_that_still_ru
     play = Play(
         *(queue(name, cpu).build() for name, cpu in (("a", limits(4, borrowing=0)), ("b", 0), ("c", 2), ("d", 4))),
         *(local_queue(name, name).build() for name in "abc"),
-        engine=Engine(fair_sharing=FairPreemption() if fair else None),
+        engine=Engine(EngineRules(fair_sharing=FairPreemption() if fair else None)),
     )
     play.submit(wants("low", queue="a", cpu=4).priority(-1), wants("other", queue="b", cpu=2))
     settle(play)
@@ -259,7 +259,7 @@ def test_workloads_of_a_held_queue_are_no_victims() -> None:
 
 
 def test_shares_are_shown_where_sharing_is_fair() -> None:
-    fair = Engine(fair_sharing=FairPreemption())
+    fair = Engine(EngineRules(fair_sharing=FairPreemption()))
     play = Play(
         cohort("all").build(),
         queue("a", 1).build(),
@@ -318,7 +318,7 @@ def plays(draw: st.DrawFn) -> tuple[Play, list[WorkloadBuilder]]:
         )
         for number in range(draw(st.integers(1, 10)))
     ]
-    return Play(*objects, engine=Engine(fair_sharing=fair)), workloads
+    return Play(*objects, engine=Engine(EngineRules(fair_sharing=fair))), workloads
 
 
 def assert_within_quota(play: Play) -> None:
@@ -407,7 +407,7 @@ def fair_play(*queues: ClusterQueueBuilder, cpu: int) -> Play:
         cohort("all").quota("default", cpu=cpu).build(),
         *(each.build() for each in queues),
         *(local_queue(name, name).build() for name in names),
-        engine=Engine(fair_sharing=FairPreemption()),
+        engine=Engine(EngineRules(fair_sharing=FairPreemption())),
     )
 
 
@@ -503,4 +503,4 @@ CLAIMS = {
 
 @pytest.mark.parametrize(("wanted", "going"), CLAIMS.values(), ids=CLAIMS.keys())
 def test_qe_111_a_head_has_others_go_for(wanted: WorkloadBuilder, going: int) -> None:
-    assert len(crowded(wanted, engine=Engine(has_elastic_jobs=True))) == going
+    assert len(crowded(wanted, engine=Engine(EngineRules(has_elastic_jobs=True)))) == going

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from tests.builders import cluster_queue, cohort, flavor, limits, local_queue
 from tests.quota.builders import Play, key_of, wants
 
@@ -43,7 +43,7 @@ def _second_job(limit: int | None, levels: int, preference: str | None, *, relea
     mine = mine.preempt(within_cluster_queue="LowerPriority").fungibility(**rules)
     other = cluster_queue("other").cohort("c0").quota("a", cpu=5)
     objects = (flavor("a"), flavor("b"), *tree, mine, other, local_queue("lq", "mine"), local_queue("lo", "other"))
-    engine = Engine(compatibility=Compatibility.of(release))
+    engine = Engine(EngineRules(compatibility=Compatibility.of(release)))
     scene = Play(*(each.build() for each in objects), engine=engine)
     scene.submit(wants("first", cpu=5, age=9), wants("others", queue="lo", cpu=5 if limit is None else 0))
     scene.settle()

@@ -14,7 +14,7 @@ from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.api.kueue.queues import ClusterQueue
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
 from tests.builders import NOW, WorkloadBuilder, cluster_queue, flavor, limits, local_queue, namespace, workload
 from tests.quota.builders import key_of, wants
@@ -131,7 +131,7 @@ def test_fast_and_slow_decide_the_same(
     shapes: tuple[dict[str, Any], ...], events: list[tuple[Any, ...]], fair: bool, release: Release
 ) -> None:
     rules, compatibility = FairPreemption() if fair else None, Compatibility.of(release)
-    engine = Engine(fair_sharing=rules, compatibility=compatibility)
+    engine = Engine(EngineRules(fair_sharing=rules, compatibility=compatibility))
     obvious = Obvious(fair=rules, compatibility=compatibility)
     engine.observe(None, namespace("default").build(), NOW)
     for name in FLAVORS:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
 from tests.builders import (
     ClusterQueueBuilder,
@@ -99,7 +99,7 @@ def test_qe_233_far_below_the_root_the_weights_next_to_it_decide(
 
 def lent() -> Play:
     """A cohort of 9 with two queues that have nothing of their own; the first uses 8 of it."""
-    engine = Engine(fair_sharing=FairPreemption())
+    engine = Engine(EngineRules(fair_sharing=FairPreemption()))
     queues = [queue(name, "all", rules=ANY).build() for name in ("p1", "p2")]
     lines = [local_queue(f"lq-{name}", name).build() for name in ("p1", "p2")]
     scene = Play(cohort("all").quota("default", cpu=9).build(), *queues, *lines, engine=engine)
@@ -165,7 +165,7 @@ def fair_queues(*queues: ClusterQueueBuilder | CohortBuilder) -> Play:
         for each in queues
         if isinstance(each, ClusterQueueBuilder)
     ]
-    return Play(*built, *lines, engine=Engine(fair_sharing=FairPreemption()))
+    return Play(*built, *lines, engine=Engine(EngineRules(fair_sharing=FairPreemption())))
 
 
 def test_qe_250_queues_that_share_with_nobody_are_all_served_in_one_cycle() -> None:

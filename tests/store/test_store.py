@@ -29,7 +29,7 @@ from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATI
 from multikueue.jobs.kinds.pods.group import POD_GROUP
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD
 from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.requests.amounts import Demand
 from multikueue.quota.requests.devices import DeviceRules
 from multikueue.store.queues import NoQueues
@@ -505,7 +505,7 @@ def test_the_overhead_of_a_runtime_class_reaches_the_engine() -> None:
 
 
 def test_what_devices_are_counted_by_reaches_the_engine_and_wakes_the_admission() -> None:
-    store, noted = stored(Engine(devices=DeviceRules(of_class={"gpu": "gpu"})))
+    store, noted = stored(Engine(EngineRules(devices=DeviceRules(of_class={"gpu": "gpu"}))))
     pods = pod_set().template(claiming("one", extended=1))
     store.workloads.upsert(workload("w").queue("main").pod_sets(pods).build())
     noted.admissions = 0

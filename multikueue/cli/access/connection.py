@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "Kubeconfig",
     "ManagerContext",
     "ManagerKubeconfig",
+    "ManagerOptions",
     "Namespace",
     "SettingsFile",
     "context_option",
@@ -165,6 +167,19 @@ class ContextChoice(msgspec.Struct, frozen=True):
         with noting_source(self.cluster, credentials):
             async with Client.connect(credentials, cluster=self.cluster) as client:
                 yield client, namespace or credentials.namespace
+
+
+@dataclass(frozen=True)
+class ManagerOptions:
+    """The options that lead to the manager cluster."""
+
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    _config: SettingsFile = None
+
+    @property
+    def target(self) -> ContextChoice:
+        return ContextChoice(self.kubeconfig, self.context)
 
 
 @contextmanager

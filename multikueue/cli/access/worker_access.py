@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from multikueue.kube.auth.credentials import Credentials
     from multikueue.kube.cluster_client import ClusterClient, WatchingClient
 
-__all__ = ["ReachableWorker", "SecretsNamespace", "WorkerAccess", "WorkerContext", "WorkerKubeconfig"]
+__all__ = ["ReachableWorker", "SecretsNamespace", "WorkerAccess", "WorkerContext", "WorkerKubeconfig", "WorkerOptions"]
 
 _PANEL = "Worker cluster"
 
@@ -68,6 +69,23 @@ class ReachableWorker(msgspec.Struct, frozen=True):
     def refusal(self, error: Forbidden) -> CommandFailed:
         """The request that the worker refuses, and the remedy, in one line."""
         return CommandFailed(f"{self.cluster} refuses ({self.source}): {error.message}; {self.advice}")
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """The options that lead to the workers of a manager."""
+
+    worker_context: WorkerContext = None
+    worker_kubeconfig: WorkerKubeconfig = None
+    secrets_namespace: SecretsNamespace = "kueue-system"
+
+    def access(self, manager: ContextChoice) -> WorkerAccess:
+        return WorkerAccess(
+            manager=manager,
+            namespace=self.secrets_namespace,
+            context=self.worker_context,
+            kubeconfig=self.worker_kubeconfig,
+        )
 
 
 class WorkerAccess(msgspec.Struct, frozen=True, kw_only=True):

@@ -70,7 +70,7 @@ class StateCollector(msgspec.Struct, frozen=True, kw_only=True):
         if self.has_quota:
             yield from self._cluster_queues()
             yield from self._shares()
-            if self.store.engine.reasons.is_granular:
+            if self.store.engine.rules.reasons.is_granular:
                 yield from self._unadmitted()
             if self.has_local_queues:
                 yield from self._local_queues()

@@ -165,7 +165,7 @@ class Observer:
 
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         self._count_finished(old, new)
-        if self.store.engine.reasons.is_granular:
+        if self.store.engine.rules.reasons.is_granular:
             count(self.unadmitted, old, new)
         if new is None:
             assert old is not None

@@ -92,8 +92,12 @@ class KeptRules:
 
     def of(self, settings: Settings, engine: Engine) -> DecisionRules:
         before = self.made_of
-        if before is None or before[0] is not settings or before[1:] != (engine.should_check_gates, engine.reasons):
-            self.made_of = settings, engine.should_check_gates, engine.reasons
+        if (
+            before is None
+            or before[0] is not settings
+            or before[1:] != (engine.rules.should_check_gates, engine.rules.reasons)
+        ):
+            self.made_of = settings, engine.rules.should_check_gates, engine.rules.reasons
             self.rules = _rules(*self.made_of)
             self.job_rules = JobRules(
                 label_keys=settings.integrations.label_keys_to_copy,

@@ -57,7 +57,7 @@ class QueueManager:
         self._namespaces: dict[str, dict[ObjectKey, PendingWorkload]] = {}
         self._named: dict[ObjectKey | str, dict[ObjectKey, PendingWorkload]] = {}
         self._recounted: list[ObjectKey] = []
-        self._outdated: dict[ObjectKey, None] = {}
+        self.outdated: dict[ObjectKey, None] = {}
         """Workloads whose demand may differ since something changed that it depends on, in order."""
         self._moves: dict[ObjectKey, _Move] = {}
         self._busy: set[str] = set()
@@ -159,30 +159,23 @@ class QueueManager:
 
     def _demand(self, workload: Workload, spec: WorkloadSpec) -> Demand:
         reclaimed = workload.status.reclaimable_pods
-        known = None if workload.key in self._outdated else self._waiting.get(workload.key)
+        known = None if workload.key in self.outdated else self._waiting.get(workload.key)
         if known and known.spec is spec and known.workload.status.reclaimable_pods == reclaimed:
             return known.demand
         return self.counting.demand(workload, spec)
 
     def namespace_changed(self, namespace: str) -> None:
         """The demand of pending workloads in that namespace may differ now."""
-        self._outdated.update(dict.fromkeys(self._namespaces.get(namespace, ())))
+        self.outdated.update(dict.fromkeys(self._namespaces.get(namespace, ())))
 
     def named_changed(self, names: Iterable[ObjectKey | str]) -> None:
         """The demand of pending workloads whose pods name these may differ now."""
         for name in names:
-            self._outdated.update(dict.fromkeys(self._named.get(name, ())))
-
-    @property
-    def has_outdated(self) -> bool:
-        return bool(self._outdated)
-
-    def is_outdated(self, key: ObjectKey) -> bool:
-        return key in self._outdated
+            self.outdated.update(dict.fromkeys(self._named.get(name, ())))
 
     def update_outdated(self, now: datetime) -> None:
         """Compute a batch of demands again, so that no turn of the event loop grows with their number."""
-        for key in tuple(islice(self._outdated, OUTDATED_AT_A_TIME)):
+        for key in tuple(islice(self.outdated, OUTDATED_AT_A_TIME)):
             self._ask_again(key, now)
 
     def take_recounted(self) -> list[ObjectKey]:
@@ -193,7 +186,7 @@ class QueueManager:
     def _ask_again(self, key: ObjectKey, now: datetime) -> None:
         old = self._waiting[key]
         new = self.waiting_of(old.workload, old.spec)
-        del self._outdated[key]
+        del self.outdated[key]
         if new.demand != old.demand:
             self.leave(key)
             self.add_or_update(new, now)
@@ -215,7 +208,7 @@ class QueueManager:
             elif self._is_to_move(old):
                 self._move_one(old, now)
         self._join(waiting)
-        self._outdated.pop(waiting.key, None)
+        self.outdated.pop(waiting.key, None)
         if self._push(waiting, now):
             self.unsettle(waiting)
 
@@ -247,7 +240,7 @@ class QueueManager:
     def remove(self, key: ObjectKey) -> None:
         """Remove a workload that gets quota."""
         waiting = self._waiting.pop(key, None)
-        self._outdated.pop(key, None)
+        self.outdated.pop(key, None)
         if waiting is None:
             return
         self._part(waiting)
@@ -296,7 +289,7 @@ class QueueManager:
     def pop(self, queue: str, now: datetime) -> PendingWorkload | None:
         """Take the head of a ClusterQueue, with an up-to-date demand."""
         line = self._lines[queue]
-        while (head := line.top()) is not None and head.key in self._outdated:
+        while (head := line.top()) is not None and head.key in self.outdated:
             self._ask_again(head.key, now)
         return line.pop()
 

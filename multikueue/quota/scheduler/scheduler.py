@@ -180,7 +180,7 @@ class Scheduler:
             return now
         if self._held is not None:
             return None if self._cache.not_ready else now
-        if self._queues.has_outdated or any(self._is_worth_a_look(name) for name in self._queues.busy()):
+        if self._queues.outdated or any(self._is_worth_a_look(name) for name in self._queues.busy()):
             return now
         dues = self._queues.requeueing.next_due(), self._cache.budgets.next_end()
         return min((due for due in dues if due is not None), default=None)
@@ -305,7 +305,7 @@ class Scheduler:
             return None
         if waiting.demand != held.head.waiting.demand or waiting.spec != held.head.waiting.spec:
             return None
-        if held.head.replaced is not None or self._queues.is_outdated(waiting.key):
+        if held.head.replaced is not None or waiting.key in self._queues.outdated:
             return None  # a cycle judges it again: the slice that it replaces may have changed
         node = self._cache.forest.queue(held.head.queue.name)
         if node is None or any(amount > node.available(fr) for fr, amount in held.usage.items()):
@@ -379,7 +379,7 @@ class Scheduler:
         """The active workloads behind a head, at most `DEPTH`."""
         line = self._queues.lines[head.queue.name]
         behind = (each for each in line.in_order() if each.key != head.waiting.key and line.is_active(each.key))
-        return tuple(islice((each for each in behind if not self._queues.is_outdated(each.key)), DEPTH))
+        return tuple(islice((each for each in behind if each.key not in self._queues.outdated), DEPTH))
 
     def _settle(self, heads: Iterable[Head], current: _Pass) -> None:
         """Note the trees where another look would only repeat this one: nothing changed in any of their queues, and

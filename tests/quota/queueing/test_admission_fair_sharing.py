@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.api.kueue.queues import AdmissionFairSharingStatus, FairSharingStatus, LocalQueue, QueueStatus
 from multikueue.quota.cache.consumed_resources import UsageDecay
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.queueing.admission_fair_sharing import AdmissionFairSharingQueue
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from tests.builders import NOW, ClusterQueueBuilder, cluster_queue, local_queue
@@ -25,7 +25,7 @@ def used(name: str, cpu: str, *, weight: str = "1") -> LocalQueue:
 
 
 def play(queue: ClusterQueueBuilder, *queues: LocalQueue, half_life: timedelta = HOUR) -> Play:
-    engine = Engine(admission_sharing=UsageDecay(half_life=half_life))
+    engine = Engine(EngineRules(admission_sharing=UsageDecay(half_life=half_life)))
     return Play(queue.build(), *queues, engine=engine)
 
 

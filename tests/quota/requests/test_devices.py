@@ -11,7 +11,7 @@ import pytest
 from multikueue.api.kueue.unadmitted import INADMISSIBLE, MISCONFIGURED
 from multikueue.api.kueue.workload import QUOTA_RESERVED, REQUEUED, Workload, workload_spec
 from multikueue.api.meta import Object, encode
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.requests.amounts import Accounting, Demand, Transformation, demand
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules, Devices
 from multikueue.quota.workload.reasons import Reasons
@@ -236,7 +236,7 @@ def test_resources_of_kubernetes_are_no_extended_ones() -> None:
 def play(*, is_strict: bool = False, rules: DeviceRules = GPUS, **engine: Any) -> Play:
     queue = cluster_queue("cq").quota("default", cpu=9, gpu=2)
     made = queue.strict_fifo() if is_strict else queue
-    return Play(made.build(), local_queue("lq", "cq").build(), engine=Engine(devices=rules, **engine))
+    return Play(made.build(), local_queue("lq", "cq").build(), engine=Engine(EngineRules(devices=rules, **engine)))
 
 
 def claims(name: str, *templates: str, **more: Any) -> Any:

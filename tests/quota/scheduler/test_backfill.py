@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from multikueue.api.kueue.queues import BACKFILL_ANNOTATION
 from multikueue.api.kueue.workload import BACKFILLED, EVICTED, PREEMPTED
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.scheduler.backfill import DEPTH, backfill, backfill_problem, start_of
 from multikueue.quota.workload.ends import end_of
@@ -140,7 +140,7 @@ def test_best_effort_queues_need_none() -> None:
 
 
 def test_shares_do_not_matter_to_it() -> None:
-    scene = play(queue().cohort("all"), engine=Engine(fair_sharing=FairPreemption()))
+    scene = play(queue().cohort("all"), engine=Engine(EngineRules(fair_sharing=FairPreemption())))
     scene.submit(wants("head", age=9, **gpus(5)), wants("filler", cpu=1))
     assert scene.run() == ["filler"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multikueue.api.kueue.queues import ClusterQueue
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.workload.reasons import Reasons
 from tests.builders import cluster_queue, cohort, flavor, limits, local_queue, pod_set
 from tests.quota.builders import Play, key_of, wants
@@ -11,7 +11,7 @@ from tests.quota.builders import Play, key_of, wants
 
 def play(*queues: ClusterQueue, should_block_admission: bool = False) -> Play:
     """The first ClusterQueue is that of the LocalQueue lq."""
-    engine = Engine(reasons=Reasons(is_granular=True), should_block_admission=should_block_admission)
+    engine = Engine(EngineRules(reasons=Reasons(is_granular=True), should_block_admission=should_block_admission))
     return Play(*queues, local_queue("lq", queues[0].metadata.name).build(), engine=engine)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from multikueue.api.kueue.compatibility import Compatibility, Release
 from multikueue.api.kueue.workload import Workload
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests.amounts import Accounting
 from multikueue.quota.scheduler.flavors import Assignment
@@ -168,7 +168,7 @@ def test_excluded_resources_do_not_count() -> None:
     play.submit(wants("a", cpu=1).request({"example.com/gpu": 1}))
     assert play.run() == []
 
-    play = Play.with_queue(Engine(accounting=Accounting(excluded=("example.com/",))), cpu=4)
+    play = Play.with_queue(Engine(EngineRules(accounting=Accounting(excluded=("example.com/",)))), cpu=4)
     play.submit(wants("a", cpu=1).request({"example.com/gpu": 1}))
     assert play.run() == ["a"]
 
@@ -359,8 +359,8 @@ LASTING = pytest.mark.parametrize(("release", "goes_on"), [("0.19", False), ("0.
 
 @LASTING
 def test_a_search_goes_on_though_quota_moves_meanwhile(release: Release, goes_on: bool) -> None:
-    """Before each cycle something small ends, so that the search would start over each time."""
-    engine = Engine(compatibility=Compatibility.of(release))
+    """Before each cycle something small ends, so that the search would begin anew each time."""
+    engine = Engine(EngineRules(compatibility=Compatibility.of(release)))
     queue = cluster_queue("cq").quota("default", cpu="4100m").quota("spot", cpu=4)
     play = Play(flavor("spot").taint("special").build(), queue.build(), local_queue("lq").build(), engine=engine)
     play.submit(*(wants(f"small-{number}", cpu="10m") for number in range(4)))
@@ -377,7 +377,7 @@ def test_a_search_goes_on_though_quota_moves_meanwhile(release: Release, goes_on
 @LASTING
 def test_a_head_that_others_overtake_goes_on_with_its_next_flavor(release: Release, goes_on: bool) -> None:
     """Two queues want the last of what a third one lends; who loses has a flavor of its own."""
-    engine = Engine(compatibility=Compatibility.of(release))
+    engine = Engine(EngineRules(compatibility=Compatibility.of(release)))
     first = cluster_queue("first").cohort("all").quota("default", cpu=limits(0)).quota("own", cpu=4)
     queues = [
         cluster_queue("lender").cohort("all").quota("default", cpu=2).build(),

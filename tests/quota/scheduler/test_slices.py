@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.kueue.workload import ELASTIC_ANNOTATION, FINISHED, REPLACES_ANNOTATION, SLICE_REPLACED, Workload
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from tests.builders import NOW, WorkloadBuilder, cluster_queue, flavor, local_queue, workload
 from tests.quota.builders import SECOND, Play, after, facts_of, key_of, step, wants
 
@@ -16,7 +16,7 @@ def elastic(name: str, *, cpu: int, replaces: str = "", age: int = 0, job: str =
 
 
 def play(**quota: int) -> Play:
-    return Play.with_queue(Engine(has_elastic_jobs=True), **quota)
+    return Play.with_queue(Engine(EngineRules(has_elastic_jobs=True)), **quota)
 
 
 def with_one(used: int = 3, *, quota: int = 5) -> Play:
@@ -49,7 +49,7 @@ def test_of_another_queue_it_asks_for_everything() -> None:
         cluster_queue("other").quota("default", cpu=4).build(),
         local_queue("lq", "cq").build(),
         local_queue("there", "other").build(),
-        engine=Engine(has_elastic_jobs=True),
+        engine=Engine(EngineRules(has_elastic_jobs=True)),
     )
     scene.submit(elastic("old", age=9, cpu=3))
     scene.run()
@@ -75,7 +75,7 @@ def test_of_another_job_it_cannot_take_the_place() -> None:
 
 
 def test_copies_on_a_worker_have_no_owner_yet() -> None:
-    scene = Play.with_queue(Engine(has_elastic_jobs=True, has_copies=True), cpu=5)
+    scene = Play.with_queue(Engine(EngineRules(has_elastic_jobs=True, has_copies=True)), cpu=5)
     scene.submit(elastic("old", age=9, cpu=3))
     scene.settle()
     marks = {ELASTIC_ANNOTATION: "true", REPLACES_ANNOTATION: "default/old"}
@@ -154,7 +154,7 @@ def test_it_gets_the_flavors_of_the_one_before_it() -> None:
         flavor("second").build(),
         queue,
         local_queue("lq", "cq").build(),
-        engine=Engine(has_elastic_jobs=True),
+        engine=Engine(EngineRules(has_elastic_jobs=True)),
     )
     scene.submit(elastic("old", age=9, cpu=3))
     scene.run()
@@ -176,7 +176,7 @@ def test_of_a_flavor_that_its_queue_has_no_more_it_gets_nothing() -> None:
 
 def test_it_never_asks_the_one_before_it_to_go() -> None:
     queue = cluster_queue("cq").quota("default", cpu=5).preempt(within_cluster_queue="LowerPriority").build()
-    scene = Play(queue, local_queue("lq", "cq").build(), engine=Engine(has_elastic_jobs=True))
+    scene = Play(queue, local_queue("lq", "cq").build(), engine=Engine(EngineRules(has_elastic_jobs=True)))
     scene.submit(elastic("old", age=9, cpu=3), wants("low", age=8, cpu=2).priority(-1))
     scene.run()
     scene.submit(elastic("new", replaces="old", cpu=5).priority(1))
@@ -193,7 +193,7 @@ def test_nobody_asks_one_to_go_that_was_replaced_in_the_same_cycle() -> None:
         two,
         local_queue("lq", "one").build(),
         local_queue("theirs", "two").build(),
-        engine=Engine(has_elastic_jobs=True),
+        engine=Engine(EngineRules(has_elastic_jobs=True)),
     )
     scene.submit(elastic("old", age=9, cpu=5))
     scene.run()

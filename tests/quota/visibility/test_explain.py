@@ -14,7 +14,7 @@ from multikueue.api.kueue.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCo
 from multikueue.api.kueue.workload import NON_PREEMPTIBLE_ANNOTATION, REQUEUED
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.reservations import Reservation
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.visibility.explain import (
     CANDIDATES,
@@ -210,7 +210,7 @@ BARRIERS: dict[str, tuple[list[ClusterQueueBuilder], list[Any], dict[str, str], 
         [queue("a", 4, **LOWER)],
         [wants("x", queue="a", cpu=4).priority(-1).annotations(GUARDED)],
         {"a": "non-preemptible"},
-        Engine(has_non_preemptible=True),
+        Engine(EngineRules(has_non_preemptible=True)),
     ),
     "no budget left": (
         [queue("a", 4, **LOWER).annotations({MAX_PREEMPTED_ANNOTATION: "0/1h"})],
@@ -222,7 +222,7 @@ BARRIERS: dict[str, tuple[list[ClusterQueueBuilder], list[Any], dict[str, str], 
         [queue("a", 0, **LOWER), queue("b", 0), queue("bank", 8)],
         [wants("x", queue="b", cpu=4).priority(-1), wants("y", queue="a", cpu=4)],
         {"a": "withinClusterQueue: LowerPriority", "b": "fair sharing: its share is not larger"},
-        Engine(fair_sharing=FairPreemption()),
+        Engine(EngineRules(fair_sharing=FairPreemption())),
     ),
 }
 

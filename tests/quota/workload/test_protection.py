@@ -10,7 +10,7 @@ import pytest
 
 from multikueue.api.kueue.queues import BorrowWithinCohort
 from multikueue.api.kueue.workload import NON_PREEMPTIBLE_ANNOTATION
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.workload.protection import is_non_preemptible, non_preemptible_problem
 from tests.builders import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, limits, local_queue, workload
@@ -63,7 +63,7 @@ def guarded(name: str, value: str = "true") -> WorkloadBuilder:
 def pressed(builder: WorkloadBuilder, *, allowed: bool) -> Play:
     """A weak workload has all the quota, a strong one wants it."""
     rules = cluster_queue("cq").quota("default", cpu=limits(4)).preempt(within_cluster_queue="LowerPriority")
-    play = Play(rules.build(), local_queue("lq", "cq").build(), engine=Engine(has_non_preemptible=allowed))
+    play = Play(rules.build(), local_queue("lq", "cq").build(), engine=Engine(EngineRules(has_non_preemptible=allowed)))
     play.submit(builder)
     play.settle()
     play.submit(wants("high", cpu=4).priority(1))
@@ -87,7 +87,7 @@ def test_the_engine_heeds_the_annotation_where_it_is_allowed(
 
 
 def test_it_is_protected_from_the_moment_it_has_quota() -> None:
-    play = Play.with_queue(Engine(has_non_preemptible=True), cpu=4)
+    play = Play.with_queue(Engine(EngineRules(has_non_preemptible=True)), cpu=4)
     play.apply(cluster_queue("cq").quota("default", cpu=4).preempt(within_cluster_queue="LowerPriority").build())
     play.submit(guarded("low"))
     assert play.cycle() == ("low",)

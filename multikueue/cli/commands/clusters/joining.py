@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -11,22 +12,20 @@ from msgspec.structs import replace
 
 from multikueue.cli.access.connection import (
     ContextChoice,
-    ManagerContext,
-    ManagerKubeconfig,
-    Namespace,
-    SettingsFile,
     now,
     run_async,
 )
 from multikueue.cli.commands.clusters.sides import (
     WORKER,
     Origin,
+    RegistrarOptions,
     WorkerContext,
     WorkerKubeconfig,
     connect_with,
     end_by,
     side,
 )
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.durations import parse_duration
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import note, print_document, print_items, since
@@ -42,10 +41,12 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 
-def register(
-    name: Annotated[str, typer.Argument(help="Name the worker gets on the manager.", show_default=False)],
-    context: WorkerContext = None,
-    kubeconfig: WorkerKubeconfig = None,
+@dataclass(frozen=True)
+class JoiningWorker:
+    """The options that lead to a worker: ours now, and the manager's from then on."""
+
+    context: WorkerContext = None
+    kubeconfig: WorkerKubeconfig = None
     server: Annotated[
         str,
         typer.Option(
@@ -53,7 +54,7 @@ def register(
             show_default=False,
             rich_help_panel=WORKER,
         ),
-    ] = "",
+    ] = ""
     tls_server_name: Annotated[
         str,
         typer.Option(
@@ -61,11 +62,11 @@ def register(
             show_default=False,
             rich_help_panel=WORKER,
         ),
-    ] = "",
+    ] = ""
     credential: Annotated[
         CredentialKind,
         typer.Option(help="auto: a token, or a certificate if there is none.", rich_help_panel=WORKER),
-    ] = CredentialKind.AUTO,
+    ] = CredentialKind.AUTO
     validity: Annotated[
         timedelta | None,
         typer.Option(
@@ -75,7 +76,13 @@ def register(
             show_default=False,
             rich_help_panel=WORKER,
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class RightsOptions:
+    """The options that say what the manager may do on a worker."""
+
     framework: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,7 +91,7 @@ def register(
             show_default=False,
             rich_help_panel=WORKER,
         ),
-    ] = None,
+    ] = None
     run_kind: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,7 +100,7 @@ def register(
             show_default=False,
             rich_help_panel=WORKER,
         ),
-    ] = None,
+    ] = None
     run_in: Annotated[
         list[str] | None,
         typer.Option(
@@ -103,7 +110,7 @@ def register(
             show_default=False,
             rich_help_panel=WORKER,
         ),
-    ] = None,
+    ] = None
     run_pods: Annotated[
         bool,
         typer.Option(
@@ -111,7 +118,7 @@ def register(
             help="The manager may also make Pods, for the integrations `pod` and `deployment`. Without it, not any more.",
             rich_help_panel=WORKER,
         ),
-    ] = False,
+    ] = False
     view_pods: Annotated[
         bool,
         typer.Option(
@@ -119,7 +126,15 @@ def register(
             help="The credential may also read pods, their logs and events, for `workloads logs`. Without it, not any more.",
             rich_help_panel=WORKER,
         ),
-    ] = False,
+    ] = False
+
+
+@bundled
+def register(
+    name: Annotated[str, typer.Argument(help="Name the worker gets on the manager.", show_default=False)],
+    *,
+    joining: JoiningWorker,
+    rights: RightsOptions,
     origin: Origin = OUR_NAME,
     config_name: Annotated[
         str,
@@ -129,10 +144,7 @@ def register(
             rich_help_panel="Manager cluster",
         ),
     ] = "",
-    namespace: Namespace = "kueue-system",
-    _config: SettingsFile = None,
-    manager_context: ManagerContext = None,
-    manager_kubeconfig: ManagerKubeconfig = None,
+    at: RegistrarOptions,
     force: Annotated[
         bool,
         typer.Option("--force", help="Even if workloads run or wait in namespaces that are left out with --run-in."),
@@ -162,22 +174,22 @@ def register(
       multikueue clusters register worker-1 --context kind-worker-1 --run-in team-a --run-in team-b
       multikueue clusters register worker-1 --kubeconfig worker-1.yaml --manager-context prod --dry-run
     """
-    if context is None and kubeconfig is None:
+    if joining.context is None and joining.kubeconfig is None:
         raise typer.BadParameter("say which cluster joins: give --context or --kubeconfig of the worker")
     from multikueue.registration.plan import Registration
 
     registration = Registration(
         cluster=name,
-        namespace=namespace,
+        namespace=at.namespace,
         origin=origin,
-        may_run_pods=run_pods,
-        frameworks=tuple(framework or ()),
-        may_view_pods=view_pods,
-        run_kinds=tuple(run_kind or ()),
-        run_in=tuple(run_in or ()),
+        may_run_pods=rights.run_pods,
+        frameworks=tuple(rights.framework or ()),
+        may_view_pods=rights.view_pods,
+        run_kinds=tuple(rights.run_kind or ()),
+        run_in=tuple(rights.run_in or ()),
     )
-    wanted_validity = DEFAULT_VALIDITY if validity is None else validity
-    at_worker, at_manager = ContextChoice(kubeconfig, context, name), ContextChoice(manager_kubeconfig, manager_context)
+    wanted_validity = DEFAULT_VALIDITY if joining.validity is None else joining.validity
+    at_worker, at_manager = ContextChoice(joining.kubeconfig, joining.context, name), at.target
 
     async def work() -> Joined | None:
         from multikueue.cli.commands.clusters import inspection
@@ -189,9 +201,11 @@ def register(
             registration=registration,
             here=here,
             endpoint=replace(
-                here, server=server or here.server, tls_server_name=tls_server_name or here.tls_server_name
+                here,
+                server=joining.server or here.server,
+                tls_server_name=joining.tls_server_name or here.tls_server_name,
             ),
-            credential=credential,
+            credential=joining.credential,
             validity=wanted_validity,
             config=config_name,
         )
@@ -205,7 +219,7 @@ def register(
 
     joined = run_async(work)
     if joined is None:
-        _print_plan(registration, should_name_user=credential is CredentialKind.CERTIFICATE, output=output)
+        _print_plan(registration, should_name_user=joining.credential is CredentialKind.CERTIFICATE, output=output)
     else:
         _print_joined(name, joined, wanted_validity, output)
 

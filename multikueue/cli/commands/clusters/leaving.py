@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from multikueue.cli.access.connection import (
     ContextChoice,
-    ManagerContext,
-    ManagerKubeconfig,
-    Namespace,
-    SettingsFile,
     run_async,
 )
 from multikueue.cli.commands.clusters.sides import (
     Name,
     Origin,
+    RegistrarOptions,
     WorkerContext,
     WorkerKubeconfig,
     side,
 )
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.output import note
 from multikueue.registration.choices import OUR_NAME
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["remove_cluster"]
 
 
+@bundled
 def remove_cluster(
     name: Name,
     context: WorkerContext = None,
     kubeconfig: WorkerKubeconfig = None,
     force: Annotated[bool, typer.Option("--force", help="Even if workloads run there or wait there.")] = False,
     origin: Origin = OUR_NAME,
-    namespace: Namespace = "kueue-system",
-    _config: SettingsFile = None,
-    manager_context: ManagerContext = None,
-    manager_kubeconfig: ManagerKubeconfig = None,
+    *,
+    at: RegistrarOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would become of what.")] = False,
 ) -> None:
     """Take a worker cluster out of the manager.
@@ -55,9 +49,9 @@ def remove_cluster(
     """
     from multikueue.registration.plan import Registration
 
-    registration = Registration(cluster=name, namespace=namespace, origin=origin)
+    registration = Registration(cluster=name, namespace=at.namespace, origin=origin)
     at_worker = ContextChoice(kubeconfig, context, name) if context is not None or kubeconfig is not None else None
-    at_manager = ContextChoice(manager_kubeconfig, manager_context)
+    at_manager = at.target
 
     async def work() -> None:
         from multikueue.cli.commands.clusters import inspection

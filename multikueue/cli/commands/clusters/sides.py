@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,10 @@ from multikueue.cli.access.completion import clusters
 from multikueue.cli.access.connection import (
     ORIGIN,
     ContextChoice,
+    ManagerContext,
+    ManagerKubeconfig,
+    Namespace,
+    SettingsFile,
 )
 from multikueue.cli.access.contexts import contexts
 from multikueue.cli.terminal.exit import ExitCode
@@ -28,6 +33,7 @@ __all__ = [
     "Name",
     "OptionalName",
     "Origin",
+    "RegistrarOptions",
     "WorkerContext",
     "WorkerKubeconfig",
     "connect_with",
@@ -76,6 +82,20 @@ Origin = Annotated[
         rich_help_panel=WORKER,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class RegistrarOptions:
+    """The options that lead to the manager cluster of a registration, and to its Secrets there."""
+
+    namespace: Namespace = "kueue-system"
+    _config: SettingsFile = None
+    manager_context: ManagerContext = None
+    manager_kubeconfig: ManagerKubeconfig = None
+
+    @property
+    def target(self) -> ContextChoice:
+        return ContextChoice(self.manager_kubeconfig, self.manager_context)
 
 
 @asynccontextmanager

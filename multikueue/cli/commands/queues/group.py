@@ -12,6 +12,7 @@ from multikueue.cli.access.connection import (
     Context,
     ContextChoice,
     Kubeconfig,
+    ManagerOptions,
     SettingsFile,
     fetch_pairs,
     now,
@@ -20,6 +21,7 @@ from multikueue.cli.access.connection import (
 from multikueue.cli.access.groups import group
 from multikueue.cli.commands.queues import stopping
 from multikueue.cli.commands.queues.naming import FoundQueue, InQueueNamespace, NamedQueue, find
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.output import (
     Column,
@@ -53,6 +55,7 @@ LINE = (Column("PLACE"), Column("WORKLOAD"), Column("JOB"), Column("PRIORITY"), 
 
 
 @app.command("list")
+@bundled
 def list_queues(
     namespace: InQueueNamespace = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
@@ -63,9 +66,8 @@ def list_queues(
     output: Output = Format.TABLE,
     sort_by: SortBy = "",
     no_headers: NoHeaders = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
+    *,
+    manager: ManagerOptions,
 ) -> None:
     """List queues with how many wait in them and have quota.
 
@@ -77,7 +79,7 @@ def list_queues(
     from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
 
     kind = CLUSTER_QUEUES if cluster_queues else LOCAL_QUEUES
-    target = ContextChoice(kubeconfig, context)
+    target = manager.target
     if watch:
         if is_document(output):
             raise typer.BadParameter("--watch shows rows: choose table or wide")

@@ -10,15 +10,16 @@ import msgspec
 import typer
 
 from multikueue.cli.access.connection import (
-    Context,
-    ContextChoice,
-    Kubeconfig,
-    SettingsFile,
+    ManagerOptions,
     fetch_pairs,
     now,
     run_async,
 )
-from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
+from multikueue.cli.access.worker_access import (
+    WorkerAccess,
+    WorkerOptions,
+)
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.formats import Form, Format, Output
 from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Named
@@ -59,17 +60,15 @@ class LocatedEvent(msgspec.Struct, frozen=True):
     item: dict[str, Any]
 
 
+@bundled
 def events(
     name: Named,
     namespace: InNamespace = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each one that comes.")] = False,
     output: Output = Format.TABLE,
-    worker_context: WorkerContext = None,
-    worker_kubeconfig: WorkerKubeconfig = None,
-    secrets_namespace: SecretsNamespace = "kueue-system",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
+    *,
+    workers: WorkerOptions,
+    manager: ManagerOptions,
 ) -> None:
     """List the events of a job, of all clusters, by time.
 
@@ -83,10 +82,7 @@ def events(
     """
     if watch and output not in (Format.TABLE, Format.WIDE):
         raise typer.BadParameter("--watch shows a table: choose table or wide")
-    target = ContextChoice(kubeconfig, context)
-    reach = WorkerAccess(
-        manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
-    )
+    reach = workers.access(manager.target)
     run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
 
 

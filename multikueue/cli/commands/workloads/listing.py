@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,14 +12,13 @@ import typer
 
 from multikueue.cli.access.completion import clusters, queues, workloads
 from multikueue.cli.access.connection import (
-    Context,
     ContextChoice,
-    Kubeconfig,
-    SettingsFile,
+    ManagerOptions,
     fetch_pairs,
     now,
     run_async,
 )
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.nearest import there_are
@@ -94,6 +94,36 @@ def _states() -> list[str]:
     return list(description.STATES)
 
 
+@dataclass(frozen=True)
+class SelectionOptions:
+    """The options that say which workloads are meant."""
+
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", help="Only those with these labels.", show_default=False)
+    ] = ""
+    queue: Annotated[
+        str,
+        typer.Option("--queue", "-q", help="Only those of this LocalQueue.", show_default=False, autocompletion=queues),
+    ] = ""
+    status: Annotated[
+        str,
+        typer.Option(
+            help="Only those in this state, such as Pending, Admitted or Failed.",
+            show_default=False,
+            callback=_status,
+            autocompletion=_states,
+        ),
+    ] = ""
+    cluster: Annotated[
+        str,
+        typer.Option(help="Only those that are on this cluster or may get there.", autocompletion=clusters),
+    ] = ""
+
+    def of(self, names: tuple[str, ...]) -> Selection:
+        return Selection(names=names, queue=self.queue, status=self.status, cluster=self.cluster)
+
+
+@bundled
 def list_workloads(
     named: Annotated[
         list[str] | None,
@@ -106,33 +136,13 @@ def list_workloads(
     ] = None,
     namespace: InNamespace = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
-    selector: Annotated[
-        str, typer.Option("--selector", "-l", help="Only those with these labels.", show_default=False)
-    ] = "",
-    queue: Annotated[
-        str,
-        typer.Option("--queue", "-q", help="Only those of this LocalQueue.", show_default=False, autocompletion=queues),
-    ] = "",
-    status: Annotated[
-        str,
-        typer.Option(
-            help="Only those in this state, such as Pending, Admitted or Failed.",
-            show_default=False,
-            callback=_status,
-            autocompletion=_states,
-        ),
-    ] = "",
-    cluster: Annotated[
-        str,
-        typer.Option(help="Only those that are on this cluster or may get there.", autocompletion=clusters),
-    ] = "",
+    *,
+    wanted: SelectionOptions,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each change.")] = False,
     output: Output = Format.TABLE,
     sort_by: SortBy = "",
     no_headers: NoHeaders = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
+    manager: ManagerOptions,
 ) -> None:
     """List workloads with their state and their cluster.
 
@@ -145,8 +155,8 @@ def list_workloads(
     """
     if watch and is_document(output):
         raise typer.BadParameter("--watch shows rows: choose table, wide or name")
-    target = ContextChoice(kubeconfig, context)
-    choice = Selection(names=tuple(named or ()), queue=queue, status=status, cluster=cluster)
+    target = manager.target
+    selector, choice = wanted.selector, wanted.of(tuple(named or ()))
     if watch:
         run_async(
             lambda: watch_workloads(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +13,9 @@ import msgspec
 import typer
 
 from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, run_async, settings_option
-from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
+from multikueue.cli.access.worker_access import WorkerAccess, WorkerOptions
 from multikueue.cli.commands.workloads.pods import no_pods
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.durations import parse_duration
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
@@ -55,35 +57,59 @@ class _Wish(msgspec.Struct, frozen=True, kw_only=True):
         return [default] if default in names else [each.name for each in spec.containers[:1]]
 
 
+@dataclass(frozen=True)
+class LogOptions:
+    """The options that say which part of the logs is meant."""
+
+    tail: Annotated[int, typer.Option("--tail", help="Only so many last lines of each container; -1: all.")] = -1
+    container: Annotated[
+        str, typer.Option("--container", "-c", help="Only this container. (default: as kubectl)", show_default=False)
+    ] = ""
+    all_containers: Annotated[bool, typer.Option("--all-containers", help="All containers of each pod.")] = False
+    pod: Annotated[str, typer.Option("--pod", help="Only this pod. (default: all)", show_default=False)] = ""
+    previous: Annotated[bool, typer.Option("--previous", "-p", help="Of the run of the container before this one.")] = (
+        False
+    )
+    since: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=parse_duration, metavar="DURATION", help="Only what is newer, such as 5m.", show_default=False
+        ),
+    ] = None
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False
+    prefix: Annotated[
+        bool, typer.Option("--prefix", help="With pod and container before each line, also if there is only one.")
+    ] = False
+    max_log_requests: Annotated[int, typer.Option(min=1, help="The most containers to follow at once.")] = 50
+
+    def wish(self, *, is_following: bool) -> _Wish:
+        query = {
+            "follow": "true" if is_following else "",
+            "tailLines": str(self.tail) if self.tail >= 0 else "",
+            "previous": "true" if self.previous else "",
+            "sinceSeconds": str(max(1, int(self.since.total_seconds()))) if self.since is not None else "",
+            "timestamps": "true" if self.timestamps else "",
+        }
+        return _Wish(
+            pod=self.pod,
+            container=self.container,
+            all_containers=self.all_containers,
+            prefix=self.prefix,
+            most=self.max_log_requests,
+            query={key: value for key, value in query.items() if value},
+        )
+
+
+@bundled
 def logs(
     name: Named,
     namespace: InNamespace = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on until the job is over; wait for a cluster, and for pods.")
     ] = False,
-    tail: Annotated[int, typer.Option("--tail", help="Only so many last lines of each container; -1: all.")] = -1,
-    container: Annotated[
-        str, typer.Option("--container", "-c", help="Only this container. (default: as kubectl)", show_default=False)
-    ] = "",
-    all_containers: Annotated[bool, typer.Option("--all-containers", help="All containers of each pod.")] = False,
-    pod: Annotated[str, typer.Option("--pod", help="Only this pod. (default: all)", show_default=False)] = "",
-    previous: Annotated[
-        bool, typer.Option("--previous", "-p", help="Of the run of the container before this one.")
-    ] = False,
-    since: Annotated[
-        timedelta | None,
-        typer.Option(
-            parser=parse_duration, metavar="DURATION", help="Only what is newer, such as 5m.", show_default=False
-        ),
-    ] = None,
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False,
-    prefix: Annotated[
-        bool, typer.Option("--prefix", help="With pod and container before each line, also if there is only one.")
-    ] = False,
-    max_log_requests: Annotated[int, typer.Option(min=1, help="The most containers to follow at once.")] = 50,
-    worker_context: WorkerContext = None,
-    worker_kubeconfig: WorkerKubeconfig = None,
-    secrets_namespace: SecretsNamespace = "kueue-system",
+    *,
+    lines: LogOptions,
+    workers: WorkerOptions,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     _config: Annotated[Path | None, settings_option("--config")] = None,
@@ -98,27 +124,9 @@ def logs(
       multikueue logs -n team-a my-job
       multikueue workloads logs jobset/train -f --tail 10 --all-containers
     """
-    if container and all_containers:
+    if lines.container and lines.all_containers:
         raise typer.BadParameter("give either --container or --all-containers")
-    query = {
-        "follow": "true" if follow else "",
-        "tailLines": str(tail) if tail >= 0 else "",
-        "previous": "true" if previous else "",
-        "sinceSeconds": str(max(1, int(since.total_seconds()))) if since is not None else "",
-        "timestamps": "true" if timestamps else "",
-    }
-    wish = _Wish(
-        pod=pod,
-        container=container,
-        all_containers=all_containers,
-        prefix=prefix,
-        most=max_log_requests,
-        query={key: value for key, value in query.items() if value},
-    )
-    target = ContextChoice(kubeconfig, context)
-    reach = WorkerAccess(
-        manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
-    )
+    reach, wish = workers.access(ContextChoice(kubeconfig, context)), lines.wish(is_following=follow)
     run_async(lambda: _follow(name, namespace, reach, wish) if follow else _print_all(name, namespace, reach, wish))
 
 

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, now, run_async
-from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
+from multikueue.cli.access.connection import (
+    ManagerOptions,
+    now,
+    run_async,
+)
+from multikueue.cli.access.worker_access import (
+    WorkerAccess,
+    WorkerOptions,
+)
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, note, print_items
 from multikueue.cli.workload.lookup import InNamespace, Named
@@ -36,17 +44,15 @@ COLUMNS = (
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on and show each change, also on the next cluster.")]
 
 
+@bundled
 def pods(
     name: Named,
     namespace: InNamespace = None,
     watch: Watch = False,
     output: Output = Format.TABLE,
-    worker_context: WorkerContext = None,
-    worker_kubeconfig: WorkerKubeconfig = None,
-    secrets_namespace: SecretsNamespace = "kueue-system",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
+    *,
+    workers: WorkerOptions,
+    manager: ManagerOptions,
 ) -> None:
     """List the pods of a job, wherever it runs.
 
@@ -57,10 +63,7 @@ def pods(
     """
     if watch and is_document(output):
         raise typer.BadParameter("--watch shows a table: choose table, wide or name")
-    target = ContextChoice(kubeconfig, context)
-    reach = WorkerAccess(
-        manager=target, namespace=secrets_namespace, context=worker_context, kubeconfig=worker_kubeconfig
-    )
+    reach = workers.access(manager.target)
     run_async(lambda: _watch(name, namespace, reach, output) if watch else _list(name, namespace, reach, output))
 
 

@@ -37,7 +37,7 @@ from multikueue.controllers.workers.connection.queue_watches import QueueWatches
 from multikueue.controllers.workers.connection.watches import Watches
 from multikueue.errors import ClusterUnreachable, MultiKueueError, Throttled
 from multikueue.kube.auth.identity import loop_time
-from multikueue.kube.client import Call, Client
+from multikueue.kube.client import Call, Client, Listeners
 from multikueue.kube.transport.loop_share import LoopShare
 from multikueue.runtime import AdaptiveLimit, Backoff, WorkQueue, run_controller, supervise
 from multikueue.settings import Dispatch
@@ -184,8 +184,7 @@ class Connection:
             limit=limit,
             call_timeout=self.settings.call_timeout.total_seconds(),
             may_write=self.context.mandate.is_valid,
-            on_call=on_call or self.context.metrics.called,
-            on_undecodable=log_unreadable,
+            listeners=Listeners(on_call or self.context.metrics.called, log_unreadable),
             transport=self.context.transport,
             share=self._share,
         )

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from multikueue.api.kind import Kind
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.kube.reflector import Reflector
+from multikueue.kube.reflector import Pace, Reflector
 from multikueue.runtime import Backoff
 from multikueue.store.caches.cache import Cache
 
@@ -30,7 +30,8 @@ async def reflect(
 ) -> None:
     """Keep each cache equal to its collection while the task group runs. Returns once all are filled."""
     reflectors = [
-        Reflector(client, kind, cache, on_state=_ignore, jitter=rng.random, idle=_IDLE) for kind, cache in caches
+        Reflector(client, kind, cache, on_state=_ignore, pace=Pace(idle=_IDLE, jitter=rng.random))
+        for kind, cache in caches
     ]
     for reflector in reflectors:
         tasks.start_soon(reflector.run)

@@ -29,7 +29,7 @@ from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import prebuilt_name
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
 from multikueue.jobs.reconciler.decide import resolve_priority
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.requests.devices import DeviceRules
 from multikueue.runtime import WorkQueue
 from multikueue.store.caches.cache import ByName, Cache
@@ -78,7 +78,7 @@ class Seen:
         figures: timedelta | None,
     ) -> None:
         self.engine = Engine(
-            compatibility=Compatibility.of(PLAYED), devices=DEVICES, has_elastic_jobs=True, has_copies=True
+            EngineRules(compatibility=Compatibility.of(PLAYED), devices=DEVICES, has_elastic_jobs=True, has_copies=True)
         )
         self._expected: dict[ObjectKey, WorkloadStatus] = {}
         self._queue, self._now, self._is_held_back, self._figures = queue, now, is_held_back, figures
