@@ -359,7 +359,7 @@ LASTING = pytest.mark.parametrize(("release", "goes_on"), [("0.19", False), ("0.
 
 @LASTING
 def test_a_search_goes_on_though_quota_moves_meanwhile(release: Release, goes_on: bool) -> None:
-    """Before each cycle something small ends, so that the search would begin anew each time."""
+    """Before each cycle something small ends, so that the search would start over each time."""
     engine = Engine(EngineRules(compatibility=Compatibility.of(release)))
     queue = cluster_queue("cq").quota("default", cpu="4100m").quota("spot", cpu=4)
     play = Play(flavor("spot").taint("special").build(), queue.build(), local_queue("lq").build(), engine=engine)
