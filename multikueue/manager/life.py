@@ -140,8 +140,8 @@ class Manager:
         tasks.start_soon(self._serve_visibility, server, context)
 
     def _queues(self) -> WorkQueues:
-        dispatch = self.settings.dispatch
-        retries = Backoff(first=dispatch.retry_first, cap=dispatch.retry_cap)
+        timings = self.in_force.timings
+        retries = Backoff(first=timings.retry_first, cap=timings.retry_cap)
         return WorkQueues(
             workloads=WorkQueue(retries=retries, tenant=tenant), jobs=WorkQueue(retries=retries, tenant=tenant)
         )

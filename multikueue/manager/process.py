@@ -111,7 +111,7 @@ async def manage(
 ) -> None:
     """Run one life of a manager after the other until stopped. `begun` is called once the manager cluster answers."""
     settings = in_force.settings
-    timeout = settings.dispatch.call_timeout.total_seconds()
+    timeout = in_force.timings.call_timeout.total_seconds()
     metrics = Metrics(has_local_queues=settings.metrics.enable_local_queues, told=KUEUES_METRICS[settings.roles])
     recorder = Recorder(environment.clock.now, metrics)
     async with (

@@ -10,6 +10,7 @@ import anyio
 import msgspec
 from pydantic import BaseModel
 
+from multikueue.settings.timings import Timings
 from multikueue.settings.tree import CapacityFollow, Dispatch, Integrations, Leaf, Quota, Retention, Settings, leaves
 
 __all__ = ["InForce", "SettingsChange"]
@@ -24,9 +25,11 @@ class SettingsChange(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class InForce:
-    """The one cell with the settings in force. Whoever must follow changes reads through it at each use."""
+    """The one cell with the settings in force, and with the times of this process, which do not change. Whoever must follow
+    changes reads through it at each use."""
 
     settings: Settings
+    timings: Timings = Timings()  # noqa: RUF009  # frozen
     _changed: anyio.Event = field(default_factory=anyio.Event, init=False)
 
     @property

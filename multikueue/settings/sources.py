@@ -19,6 +19,7 @@ from multikueue.errors import ConfigurationError
 from multikueue.settings import kueue
 from multikueue.settings.kueue import Ignored
 from multikueue.settings.problems import expectation, instead_of, shown, spelled
+from multikueue.settings.timings import Timings
 from multikueue.settings.tree import GONE, Dispatch, Settings, leaves
 
 __all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read"]
@@ -108,11 +109,11 @@ def read(config: Path | None = None, **flags: object) -> Loaded:
 
 def _too_short(dispatch: Dispatch, sources: tuple[Source, ...]) -> Iterator[Ignored]:
     """A time after which a worker is lost, where the worker is not even isolated by then."""
-    if dispatch.worker_lost_timeout >= dispatch.isolate_after:
+    isolated = Timings().isolate_after
+    if dispatch.worker_lost_timeout >= isolated:
         return
     where = next(each for each in sources if each.find(_LOST) is not NOTHING)
-    after = f"{dispatch.isolate_after.total_seconds():g}s"
-    why = f"a worker is isolated before it is lost, and that takes dispatch.isolate_after, {after}"
+    why = f"a worker is isolated before it is lost, and that takes {isolated.total_seconds():g}s"
     yield Ignored(where.label(_LOST), f"{dispatch.worker_lost_timeout.total_seconds():g}s", why, where.origin(_LOST))
 
 

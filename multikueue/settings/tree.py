@@ -287,9 +287,6 @@ class Dispatch(_Group):
     `Running` in `kubectl get jobs`, as nobody else writes the status of a Job with `managedBy`. It costs one write for each
     Job that waits for longer."""
 
-    strategy_timeout: Wait = timedelta(seconds=1)
-    """How long a strategy that is not ours may think about one workload, and the wait after its first failure."""
-
     worker_lost_timeout: Live[Span] = timedelta(minutes=15)
     """How long a workload waits for the worker it runs on to come back before it is queued again. Shorter restarts
     sooner after a loss; longer survives longer network trouble without running anything twice."""
@@ -301,43 +298,12 @@ class Dispatch(_Group):
     """Least time between two signs of life asked from a worker; all workers together are asked 16 times a second at most.
     Shorter notices loss sooner, for one small call each."""
 
-    heartbeat_timeout: Wait = timedelta(seconds=2)
-    """How long a worker may take to give a sign of life before it counts as missed."""
-
-    suspect_after: Span = timedelta(seconds=2)
-    """How long a worker may fail before it is suspect: it gets no new copies, those it has stay."""
-
-    isolate_after: Span = timedelta(seconds=5)
-    """How long a worker may fail before it is isolated: calls to it fail at once until it gives a sign of life."""
-
     concurrency: Annotated[int, Field(ge=1)] = 64
     """How many workloads are looked at at once; more hides more latency and costs memory only."""
 
     concurrency_per_cluster: Annotated[int, Field(ge=1)] = 64
     """How many calls may be under way to one worker at most; it begins with 12, gets more while answers come in time, so that
     distance costs no rate, and less when they come late or the worker has too many. Each worker has its own."""
-
-    call_timeout: Wait = timedelta(seconds=10)
-    """How long one API call may take."""
-
-    loop_share: Annotated[float, Field(gt=0, le=1)] = 0.05
-    """The part of this process's time that reading of one worker may take at the cost of others. A worker that sends more is
-    read in turns with its like, from what others leave over: all of it, or a third while they have something to do."""
-
-    loop_patience: Wait = timedelta(minutes=5)
-    """How long a worker may send more than its share lets us read, without a break, until it is isolated for a minute."""
-
-    retry_first: Wait = timedelta(milliseconds=200)
-    """Wait after the first failure of a workload; doubles with each further one."""
-
-    retry_cap: Wait = timedelta(minutes=5)
-    """Longest wait after a failure of a workload, so also the longest it lags when a cause goes away unseen."""
-
-    reconnect_first: Wait = timedelta(seconds=1)
-    """Longest wait before the first new attempt to connect to a worker; doubles with each further one."""
-
-    reconnect_cap: Wait = timedelta(seconds=30)
-    """Longest wait between two attempts to connect, so also the longest a worker that is back goes unnoticed."""
 
     kubeconfig_directory: Live[Path | None] = None
     """Where kubeconfigs of locationType Path must be, links followed; others are refused. Without it: anywhere."""
@@ -349,13 +315,6 @@ class Dispatch(_Group):
 
     cluster_profile: ClusterProfiles = ClusterProfiles()
     """Workers by ClusterProfile."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Dispatch:
-        _require_order(self, "suspect_after", "isolate_after")
-        _require_order(self, "retry_first", "retry_cap")
-        _require_order(self, "reconnect_first", "reconnect_cap")
-        return self
 
 
 class Transformation(_Group):
@@ -945,7 +904,22 @@ class Leaf(msgspec.Struct, frozen=True):
         return value
 
 
+_FIXED: Final = {
+    "call_timeout": "10s",
+    "heartbeat_timeout": "2s",
+    "isolate_after": "5s",
+    "loop_patience": "5m",
+    "loop_share": "0.05",
+    "reconnect_cap": "30s",
+    "reconnect_first": "1s",
+    "retry_cap": "5m",
+    "retry_first": "200ms",
+    "strategy_timeout": "1s",
+    "suspect_after": "2s",
+}
+
 GONE: Mapping[str, str] = {
+    **{f"dispatch.{name}": f"it is always {value}" for name, value in _FIXED.items()},
     "integrations.annotated": "name the kinds in integrations.declared",
     "quota.concurrent_admission": "Kueue rejects its feature beside a check of MultiKueue",
 }

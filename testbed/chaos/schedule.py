@@ -17,8 +17,8 @@ GAP_SECONDS = 5.0
 """What was faulty is whole for so long before its next fault."""
 
 LONGEST_LAG = 0.4
-"""Seconds. A slow link still counts as one over which a worker can be reached, so an answer must come within
-`dispatch.heartbeat_timeout`, on a new connection, too."""
+"""Seconds. A slow link still counts as one over which a worker can be reached, so an answer must come within the two
+seconds of a heartbeat (`Timings.heartbeat_timeout`), on a new connection, too."""
 
 FARTHEST_CLOCK = 600.0
 """Seconds by which a replica's clock is wrong at most."""

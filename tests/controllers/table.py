@@ -33,6 +33,7 @@ from multikueue.settings import (
     Retention,
     Role,
     Settings,
+    Timings,
 )
 from multikueue.testing import NOW
 from multikueue.workload.handlers.retrying import SHORTEST_ATTEMPT
@@ -56,10 +57,11 @@ class Table:
         rules: Quota = Quota(),  # noqa: B008  # frozen
         retention: Retention = Retention(),  # noqa: B008  # frozen
         integrations: Integrations = Integrations(),  # noqa: B008  # frozen
+        timings: Timings = Timings(),  # noqa: B008  # frozen
         **dispatch: Any,
     ) -> None:
         """`quota` is the queue's CPUs, `rules` those by which it is given; `dispatch` are settings of that group."""
-        self.time = NOW
+        self.time, self.timings = NOW, timings
         dispatching = Dispatch(origin=ORIGIN, **dispatch)
         self.settings = Settings(
             roles=roles, dispatch=dispatching, quota=rules, retention=retention, integrations=integrations
@@ -86,7 +88,7 @@ class Table:
 
     def start(self) -> None:
         """A new manager process over the clusters as they are."""
-        process = Manager(InForce(self.settings), self.manager, clock=self, recorder=Recorder(self.now))
+        process = Manager(InForce(self.settings, self.timings), self.manager, clock=self, recorder=Recorder(self.now))
         self.parts = process.assemble()
         self.world, self.runnables, self.recorder = self.parts.context, self.parts.runnables, process.recorder
         self.observer, self.store, self.queues = self.parts.observer, self.world.store, self.world.queues

@@ -65,11 +65,6 @@ def test_settings_that_must_be_in_order_are_live_together_or_not_at_all() -> Non
     """What is in force is then in order too, although only a part of the new tree is taken."""
     live = {leaf.name: leaf.is_live for leaf in leaves()}
     for group, pairs in {
-        "dispatch": [
-            ("suspect_after", "isolate_after"),
-            ("retry_first", "retry_cap"),
-            ("reconnect_first", "reconnect_cap"),
-        ],
         "quota": [("requeue_first", "requeue_cap")],
         "leader_election": [("renew_deadline", "lease_duration"), ("retry_period", "renew_deadline")],
     }.items():

@@ -153,7 +153,9 @@ def test_the_tree_is_frozen() -> None:
             "dispatch.gc_interval: expected a duration of 0 or more, got '-1s'",
             id="a negative duration",
         ),
-        pytest.param("dispatch: {call_timeout: 0}", "expected a duration longer than 0, got 0", id="no time at all"),
+        pytest.param(
+            "dispatch: {heartbeat_interval: 0}", "expected a duration longer than 0, got 0", id="no time at all"
+        ),
         pytest.param("dispatch: {gc_interval: 99999999999999h}", "expected a duration of less than", id="for ever"),
         pytest.param("dispatch: {origin: -a}", "dispatch.origin: expected a label value", id="no label value"),
         pytest.param(
@@ -161,10 +163,7 @@ def test_the_tree_is_frozen() -> None:
         ),
         pytest.param("webhook: 7", "webhook: expected a group of settings, got 7", id="no group"),
         pytest.param(
-            "dispatch: {retry_first: 1h}", "expected retry_first not to be longer than retry_cap", id="out of order"
-        ),
-        pytest.param(
-            "dispatch: {isolate_after: 1s}", "expected suspect_after not to be longer than isolate_after", id="no order"
+            "quota: {requeue_first: 2h}", "expected requeue_first not to be longer than requeue_cap", id="out of order"
         ),
         pytest.param(
             "leader_election: {renew_deadline: 15s}",
@@ -319,13 +318,9 @@ def test_settings_and_what_kubernetes_puts_into_each_pod_are_not_told(
     assert read().ignored == ()
 
 
-@pytest.mark.parametrize(
-    ("lost", "isolate", "is_told"), [("3s", "5s", True), ("5s", "5s", False), ("15m", "5s", False), ("1m", "2m", True)]
-)
-def test_a_worker_that_would_be_lost_before_it_is_isolated_is_told(
-    tmp_path: Path, lost: str, isolate: str, is_told: bool
-) -> None:
-    config = file(tmp_path, f"dispatch: {{worker_lost_timeout: {lost}, isolate_after: {isolate}}}\n")
+@pytest.mark.parametrize(("lost", "is_told"), [("0s", True), ("4999ms", True), ("5s", False), ("15m", False)])
+def test_a_worker_that_would_be_lost_before_it_is_isolated_is_told(tmp_path: Path, lost: str, is_told: bool) -> None:
+    config = file(tmp_path, f"dispatch: {{worker_lost_timeout: {lost}}}\n")
     told = [str(each) for each in read(config).ignored]
     assert len(told) == is_told
     assert not told or "dispatch.worker_lost_timeout" in told[0]
@@ -335,4 +330,4 @@ def test_that_is_told_of_the_names_of_kueues_file_too(tmp_path: Path) -> None:
     head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
     (told,) = read(file(tmp_path, f"{head}multiKueue: {{workerLostTimeout: 1s}}\n")).ignored
     assert "multiKueue.workerLostTimeout" in told.field
-    assert told.why == "a worker is isolated before it is lost, and that takes dispatch.isolate_after, 5s"
+    assert told.why == "a worker is isolated before it is lost, and that takes 5s"

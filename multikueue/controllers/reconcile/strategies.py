@@ -315,7 +315,7 @@ class Strategies:
             self.wake(key)
 
         self._running[key] = by
-        pool = self._pools.setdefault(by.name, DeadlinePool(self.settings.dispatch.strategy_timeout))
+        pool = self._pools.setdefault(by.name, DeadlinePool(self.settings.timings.strategy_timeout))
         pool.run(lambda: call_strategy(by.strategy, copied.workload, copied.fleet), on_done)
 
     def _result_of(
@@ -330,15 +330,14 @@ class Strategies:
             return NominationResult(request=request, by=by, nomination=outcome, again_at=again_at(outcome, now))
         failures = (last.failures if last is not None and last.by is by else 0) + 1
         wait = self._backoff().delay(failures)
-        problem = excerpt(_words(outcome, by, self.settings.dispatch.strategy_timeout))
+        problem = excerpt(_words(outcome, by, self.settings.timings.strategy_timeout))
         self.failed(by.name)
         log.warning("strategy.failed", strategy=by.name, why=problem, again_after=wait.total_seconds())
         return NominationResult(request=request, by=by, problem=problem, failures=failures, again_at=now + wait)
 
     def _backoff(self) -> Backoff:
-        dispatch = self.settings.dispatch
-        first = min(dispatch.strategy_timeout, dispatch.retry_cap)
-        return Backoff(first=first, cap=dispatch.retry_cap, jitter=0)
+        timings = self.settings.timings
+        return Backoff(first=timings.strategy_timeout, cap=timings.retry_cap, jitter=0)
 
 
 def verify(loaded: Loaded) -> None:

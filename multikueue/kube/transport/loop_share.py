@@ -15,7 +15,15 @@ from math import inf
 
 import anyio.lowlevel
 
-__all__ = ["BARRED_FOR", "BURST", "SLICE", "UNMETERED", "Leftovers", "LoopShare"]
+__all__ = ["BARRED_FOR", "BURST", "PART", "PATIENCE", "SLICE", "UNMETERED", "Leftovers", "LoopShare"]
+
+PART = 0.05
+"""The part of the event loop's time that reading of one worker may take at the cost of others: as many as twenty may send all
+that they may. A worker that sends more loses nothing while others have nothing to do."""
+
+PATIENCE = 300.0
+"""Seconds for which a worker may send more than its share lets us read, without a break, until it is barred: longer than a
+list after a restart, or a burst, lasts."""
 
 SLICE = 0.002
 """Seconds of work after which a reader lets others have a turn."""

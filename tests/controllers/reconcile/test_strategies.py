@@ -23,7 +23,7 @@ from multikueue.controllers.reconcile.strategies import Strategies, _known, veri
 from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.errors import ConfigurationError
 from multikueue.quota.engine import Engine
-from multikueue.settings import Dispatch, InForce, Loaded, Settings, StrategyChoice
+from multikueue.settings import Dispatch, InForce, Loaded, Settings, StrategyChoice, Timings
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
 from tests.builders import NOW, admission_check, workload
@@ -35,6 +35,7 @@ pytestmark = pytest.mark.anyio
 STRATEGY, OPTIONS = "multikueue.dev/strategy", "multikueue.dev/strategy-options"
 ONE_BY_ONE = {"name": "incremental", "options": {"step": 1, "round_length": "1m"}}
 MINUTE = timedelta(minutes=1)
+MS = timedelta(milliseconds=1)
 
 RAISES = '''
 @dataclass(frozen=True)
@@ -506,7 +507,7 @@ async def test_one_of_somebody_elses_is_asked_aside_and_its_answer_counts() -> N
     ],
 )
 async def test_a_strategy_that_fails_hurts_its_own_workload_only(strategy: str, problem: str) -> None:
-    world = table(workload_strategies={strategy: {}}, strategy_timeout="50ms")
+    world = table(workload_strategies={strategy: {}}, timings=Timings(strategy_timeout=50 * MS))
     world.submit("blocked")
     of_job(world, strategy, "blocked")
     world.submit("other")
@@ -518,7 +519,7 @@ async def test_a_strategy_that_fails_hurts_its_own_workload_only(strategy: str, 
 
 
 async def test_failures_are_retried_with_a_wait_that_doubles() -> None:
-    world = table(strategy={"name": "raises"}, strategy_timeout="1s", retry_cap="3s")
+    world = table(strategy={"name": "raises"}, timings=Timings(retry_cap=timedelta(seconds=3)))
     world.submit()
     await settle(world)
     waits = []
@@ -533,7 +534,7 @@ async def test_failures_are_retried_with_a_wait_that_doubles() -> None:
 
 
 async def test_a_strategy_that_lost_all_its_threads_is_told_so_and_others_go_on() -> None:
-    world = table(workload_strategies={"blocker": {}}, strategy_timeout="50ms")
+    world = table(workload_strategies={"blocker": {}}, timings=Timings(strategy_timeout=50 * MS))
     names = [f"blocked-{number}" for number in range(6)]
     for name in names:
         world.submit(name)
@@ -549,7 +550,7 @@ async def test_a_strategy_that_lost_all_its_threads_is_told_so_and_others_go_on(
 
 
 async def test_what_a_strategy_says_after_another_one_was_chosen_is_not_heard() -> None:
-    world = table(workload_strategies={"blocker": {}}, strategy_timeout="100ms")
+    world = table(workload_strategies={"blocker": {}}, timings=Timings(strategy_timeout=100 * MS))
     world.submit("blocked")
     of_job(world, "blocker", "blocked")
     await loaded(world)
@@ -566,7 +567,7 @@ async def test_what_a_strategy_says_after_another_one_was_chosen_is_not_heard() 
 
 
 async def test_a_workload_that_goes_while_its_strategy_thinks_leaves_nothing_behind() -> None:
-    world = table(strategy={"name": "blocker"}, strategy_timeout="50ms")
+    world = table(strategy={"name": "blocker"}, timings=Timings(strategy_timeout=50 * MS))
     world.submit("blocked")
     await world.settle()
     key = world.key("blocked")

@@ -38,7 +38,7 @@ users: [{name: c, user: {token: t}}]
 INSECURE = KUBECONFIG.replace(b"server:", b"insecure-skip-tls-verify: true, server:")
 SECURE = {"insecure_kubeconfigs": False}
 W1 = ObjectKey("", "w1")
-QUICK = Dispatch(suspect_after=timedelta(0), isolate_after=timedelta(milliseconds=20))
+DISPATCH = Dispatch()
 
 
 def secret(world: Table, **data: bytes) -> None:
@@ -50,7 +50,7 @@ def secret(world: Table, **data: bytes) -> None:
 async def condition(world: Table, *, spec: dict[str, Any] | None = None) -> tuple[str, str, str]:
     if spec is not None:
         world.manager.change(kinds.MULTIKUEUE_CLUSTERS, W1, {"spec": spec})
-    await Clusters(world.world, QUICK, "kueue-system").reconcile("w1")
+    await Clusters(world.world, DISPATCH, "kueue-system").reconcile("w1")
     (active,) = (world.manager.find(kinds.MULTIKUEUE_CLUSTERS, W1) or {})["status"]["conditions"]
     return active["status"], active["reason"], active["message"]
 
@@ -118,7 +118,7 @@ async def test_a_recorded_loss_goes_on_counting_in_a_new_process() -> None:
 
 def connection(world: Table) -> Connection:
     worker = world.store.worker("w1")
-    return Connection(world.world, QUICK, worker, Access(b"", Credentials(server="https://x")), anyio.Event())
+    return Connection(world.world, DISPATCH, worker, Access(b"", Credentials(server="https://x")), anyio.Event())
 
 
 # New credentials that are not in use.
@@ -139,7 +139,7 @@ async def shown(
     share: LoopShare = UNMETERED,
 ) -> tuple[str, str, str]:
     """The condition after a look at a worker with that problem."""
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     running = connection(world)
     running._share = share
     running.offered.problem, running.is_tried = problem, True
@@ -189,7 +189,7 @@ EXPIRY = {
 async def test_a_credential_that_ends_soon_is_told_in_time(left: timedelta, connected: bool, message: str) -> None:
     world = table()
     end = world.time + left
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     running = connection(world)
     running.expiry.validity, running.is_tried = Validity(end - 30 * DAY, end), True
     if connected:
@@ -228,7 +228,7 @@ async def test_a_loss_is_told_again_when_new_credentials_that_do_not_work_come()
 async def test_a_connection_that_was_not_tried_yet_says_nothing() -> None:
     world = table()
     await condition(world)
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     clusters._connections["w1"] = connection(world)
     secret(world, kubeconfig=b"")
     world.manager.calls.clear()
@@ -240,7 +240,7 @@ async def test_a_source_that_is_refused_ends_the_connection_and_keeps_what_is_kn
     world = table()
     world.submit()
     await world.settle()
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     running = connection(world)
     clusters._connections["w1"] = running
     held = len(running.worker.workloads)
@@ -255,7 +255,7 @@ async def test_a_connection_that_could_not_follow_the_one_before_makes_way_for_t
     world = table()
     world.submit()
     await world.settle()
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     stuck, first = connection(world), Access(b"first", Credentials(server="https://first"))
     stuck.before = first
     clusters._connections["w1"] = stuck
@@ -281,7 +281,7 @@ async def test_a_kubeconfig_by_any_path_is_warned_of_once(
     world = table(rules=Quota(compatibility=release), **settings)
     source = {"kubeConfig": {"location": "/none", "locationType": "Path"}}
     world.manager.change(kinds.MULTIKUEUE_CLUSTERS, W1, {"spec": {"clusterSource": source}})
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     for _ in range(2):
         await clusters.reconcile("w1")
     assert [reason for reason, _ in world.said()].count("DeprecatedPathUsage") == told
@@ -289,7 +289,7 @@ async def test_a_kubeconfig_by_any_path_is_warned_of_once(
 
 async def test_insecure_kubeconfigs_end_with_the_setting_that_allowed_them() -> None:
     world = table(insecure_kubeconfigs=True)
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     secret(world, kubeconfig=INSECURE)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(clusters.run)
@@ -306,7 +306,7 @@ async def test_insecure_kubeconfigs_end_with_the_setting_that_allowed_them() -> 
 
 async def test_a_connection_that_serves_is_offered_what_is_new() -> None:
     world = table()
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     running = connection(world)
     clusters._connections["w1"] = running
     secret(world, kubeconfig=KUBECONFIG)
@@ -317,7 +317,7 @@ async def test_a_connection_that_serves_is_offered_what_is_new() -> None:
 
 async def test_a_connection_starts_over_when_other_namespaces_are_offered() -> None:
     world = table()
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     secret(world, kubeconfig=KUBECONFIG)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(clusters.run)
@@ -351,7 +351,7 @@ async def test_a_changed_file_has_the_clusters_that_name_it_looked_at_again() ->
     for name in ("w1", "w2"):
         source = {"kubeConfig": {"location": "/k", "locationType": "Path"}}
         world.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name), {"spec": {"clusterSource": source}})
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     assert list(clusters._files()) == ["/k"]
     world.queues.clusters = type(world.queues.clusters)()
     clusters._file_changed("/k")
@@ -363,7 +363,7 @@ async def test_a_changed_file_has_the_clusters_that_name_it_looked_at_again() ->
 
 async def taken_away(world: Table) -> Clusters:
     """w1 has no object any more, and no configuration names it."""
-    clusters = Clusters(world.world, QUICK, "kueue-system")
+    clusters = Clusters(world.world, DISPATCH, "kueue-system")
     clusters._connections["w1"] = connection(world)
     world.manager.change(kinds.MULTIKUEUE_CONFIGS, ObjectKey("", "mk"), {"spec": {"clusters": ["w2", "w3"]}})
     world.manager.drop(kinds.MULTIKUEUE_CLUSTERS, W1)

@@ -38,9 +38,9 @@ from multikueue.controllers.workers.connection.watches import Watches
 from multikueue.errors import ClusterUnreachable, MultiKueueError, Throttled
 from multikueue.kube.auth.identity import loop_time
 from multikueue.kube.client import Call, Client, Listeners
-from multikueue.kube.transport.loop_share import LoopShare
+from multikueue.kube.transport.loop_share import PART, PATIENCE, LoopShare
 from multikueue.runtime import AdaptiveLimit, Backoff, WorkQueue, run_controller, supervise
-from multikueue.settings import Dispatch
+from multikueue.settings import Dispatch, Timings
 from multikueue.store.workers.watch_scope import EVERYWHERE
 from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
@@ -100,11 +100,10 @@ class Connection:
         self.expiry = CredentialExpiry(self.context, self.worker, self.offered)
         self.expiry.look_at(self.access.credentials)
         self._limit = AdaptiveLimit(self.settings.concurrency_per_cluster)
-        patience = self.settings.loop_patience.total_seconds()
-        self._share = LoopShare(self.context.leftovers, part=self.settings.loop_share, patience=patience)
+        self._share = LoopShare(self.context.leftovers, part=PART, patience=PATIENCE)
         self._identity = ClusterIdentity(self.context, self.worker)
         self._health = Health(
-            self.worker, self.settings, self.context.now, self._was_tried, self.contact, settled=self._settled
+            self.worker, self._timings, self.context.now, self._was_tried, self.contact, settled=self._settled
         )
         self._watches = Watches(self.context, self.worker, self.namespaces, self._health, self._identity.vouch)
         self._heartbeat = Heartbeat(
@@ -114,6 +113,10 @@ class Connection:
     @property
     def name(self) -> str:
         return self.worker.name
+
+    @property
+    def _timings(self) -> Timings:
+        return self.context.settings.timings
 
     @property
     def reason(self) -> str:
@@ -160,7 +163,7 @@ class Connection:
             await supervise(f"cluster {self.name}", self._live, backoff=self._retries())
 
     def _retries(self) -> Backoff:
-        return Backoff(first=self.settings.reconnect_first, cap=self.settings.reconnect_cap, jitter=1)
+        return Backoff(first=self._timings.reconnect_first, cap=self._timings.reconnect_cap, jitter=1)
 
     def _called(self, call: Call) -> None:
         """Learns from a write of the outbox how many may be under way: reads take as long as what they bring."""
@@ -182,7 +185,7 @@ class Connection:
             cluster=self.name,
             user_agent=self.context.user_agent,
             limit=limit,
-            call_timeout=self.settings.call_timeout.total_seconds(),
+            call_timeout=self._timings.call_timeout.total_seconds(),
             may_write=self.context.mandate.is_valid,
             listeners=Listeners(on_call or self.context.metrics.called, log_unreadable),
             transport=self.context.transport,
@@ -206,7 +209,7 @@ class Connection:
         most = self.settings.concurrency_per_cluster + SPARE_CALLS
         async with self._client(self.access, limit=most, on_call=self._called) as client:
             await self._succeed(client)
-            retries = Backoff(first=self.settings.retry_first, cap=self.settings.retry_cap)
+            retries = Backoff(first=self._timings.retry_first, cap=self._timings.retry_cap)
             outbox: WorkQueue[ObjectKey] = WorkQueue(retries=retries, tenant=tenant)
             queues = self.context.queues
             queues.outboxes[self.name], queues.limits[self.name] = outbox, self._limit
@@ -316,7 +319,7 @@ class Connection:
                 await anyio.sleep(wait.total_seconds())
 
     async def _prove(self, trial: Client, new: Access, old: Access) -> str:
-        timeout = self.settings.heartbeat_timeout.total_seconds()
+        timeout = self._timings.heartbeat_timeout.total_seconds()
         return await prove(trial, new, old, self.context, self._identity, namespaces=self.namespaces, timeout=timeout)
 
     def _is_lost(self) -> bool:

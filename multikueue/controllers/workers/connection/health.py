@@ -9,7 +9,7 @@ from datetime import datetime
 import anyio
 import anyio.abc
 
-from multikueue.settings import Dispatch
+from multikueue.settings import Timings
 from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 
@@ -32,7 +32,7 @@ class Health:
     trouble, `settled` for each that leaves none; `contact` is set once there is none at all."""
 
     worker: WorkerView
-    settings: Dispatch
+    timings: Timings
     now: Callable[[], datetime]
     failed: Callable[[], None]
     contact: anyio.Event
@@ -87,9 +87,9 @@ class Health:
     async def _degrade(self, scope: anyio.CancelScope) -> None:
         with scope:
             began = self.now()
-            await anyio.sleep(self.settings.suspect_after.total_seconds())
+            await anyio.sleep(self.timings.suspect_after.total_seconds())
             self._tell(self.worker.suspected(began))
-            await anyio.sleep((self.settings.isolate_after - self.settings.suspect_after).total_seconds())
+            await anyio.sleep((self.timings.isolate_after - self.timings.suspect_after).total_seconds())
             self._tell(self.worker.isolated())
 
     def _tell(self, is_news: bool) -> None:

@@ -65,7 +65,7 @@ class Heartbeat:
         while True:
             asked = self.context.now()
             try:
-                await client.probe(self.settings.heartbeat_timeout.total_seconds())
+                await client.probe(self.context.settings.timings.heartbeat_timeout.total_seconds())
                 await identify()
             except MultiKueueError as error:
                 breaker.hold()
@@ -73,7 +73,7 @@ class Heartbeat:
                 if isinstance(error, Unauthorized):
                     self.refused()
                 # A stopped process reads no answer: not more than the time that an answer may take counts.
-                self.failed(min(self.context.now(), asked + self.settings.heartbeat_timeout))
+                self.failed(min(self.context.now(), asked + self.context.settings.timings.heartbeat_timeout))
                 self.health.report(HEARTBEAT, str(error))
             else:
                 breaker.trust()

@@ -182,7 +182,7 @@ class Outbox:
         if local is None or job is None:
             return
         before, now = self.worker.expectations.asked(key), self.context.now()
-        until = now + self.context.settings.dispatch.call_timeout + CARRIED_OUT
+        until = now + self.context.settings.timings.call_timeout + CARRIED_OUT
         is_first = before is None or before.attempt != action.attempt or before.since is None
         asked = Asked(action.attempt, until, now if is_first or before is None else before.since)
         self.worker.ask_for_job(key, asked)

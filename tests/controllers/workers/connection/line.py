@@ -16,7 +16,7 @@ from multikueue.controllers.workers.connection.kubeconfigs import Access
 from multikueue.dispatch.remote import Asked, Reach
 from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.tokens import FixedToken
-from multikueue.settings import Dispatch
+from multikueue.settings import Dispatch, Timings
 from multikueue.store.workers.watch_scope import EVERYWHERE
 from multikueue.store.workers.worker import NEVER, WorkerView
 from multikueue.testing import NOW
@@ -24,8 +24,8 @@ from tests.controllers.table import Table, table
 from tests.controllers.workers.worker_server import WorkerServer
 from tests.store.known import not_seen_yet
 
-QUICK = Dispatch(
-    heartbeat_interval=timedelta(milliseconds=10),
+QUICK = Dispatch(heartbeat_interval=timedelta(milliseconds=10))
+TIMINGS = Timings(
     heartbeat_timeout=timedelta(milliseconds=300),
     call_timeout=timedelta(milliseconds=500),
     suspect_after=timedelta(0),
@@ -102,7 +102,7 @@ async def connecting(
     **dispatch: Any,
 ) -> AsyncIterator[Line]:
     """`dispatch` are settings of that group."""
-    world = table(**dispatch)
+    world = table(timings=TIMINGS, **dispatch)
     worker = world.store.worker("w1")
     not_seen_yet(worker)
     made = Connection(world.world, QUICK, worker, access(server, "one"), anyio.Event(), namespaces, before=before)

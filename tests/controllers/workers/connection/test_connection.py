@@ -18,7 +18,7 @@ from multikueue.settings import Integrations
 from tests.controllers.workers.connection.line import (
     ASKED,
     KEY,
-    QUICK,
+    TIMINGS,
     Line,
     access,
     beats,
@@ -99,7 +99,7 @@ async def test_a_server_that_hangs_is_not_used_and_the_next_offer_does_not_wait_
         other.hangs = True
         line.connection.offer(access(other, "one"))
         await line.until(lambda: other.asked)
-        with anyio.fail_after(QUICK.heartbeat_timeout.total_seconds() * 0.9):
+        with anyio.fail_after(TIMINGS.heartbeat_timeout.total_seconds() * 0.9):
             line.connection.offer(access(server, "two"))
             await line.changes_to(server, "two")
         assert line.states == []

@@ -9,18 +9,18 @@ import pytest
 
 from multikueue.controllers.workers.connection.health import HEARTBEAT, Health
 from multikueue.dispatch.remote import Reach
-from multikueue.settings import Dispatch
+from multikueue.settings import Timings
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW
-from tests.controllers.workers.connection.line import QUICK
+from tests.controllers.workers.connection.line import TIMINGS
 
 pytestmark = pytest.mark.anyio
 
 
-def health(settings: Dispatch = QUICK) -> tuple[Health, WorkerView, list[str]]:
+def health(timings: Timings = TIMINGS) -> tuple[Health, WorkerView, list[str]]:
     """With what it failed of."""
     worker, failures = WorkerView("w1"), list[str]()
-    return Health(worker, settings, lambda: NOW, lambda: failures.append(worker.why), anyio.Event()), worker, failures
+    return Health(worker, timings, lambda: NOW, lambda: failures.append(worker.why), anyio.Event()), worker, failures
 
 
 async def test_trouble_is_suspect_then_isolated_and_over_at_once() -> None:
@@ -42,7 +42,7 @@ async def test_trouble_is_suspect_then_isolated_and_over_at_once() -> None:
 
 
 async def test_a_moment_of_trouble_is_not_shown() -> None:
-    patient = Dispatch(suspect_after=timedelta(seconds=30), isolate_after=timedelta(seconds=60))
+    patient = Timings(suspect_after=timedelta(seconds=30), isolate_after=timedelta(seconds=60))
     state, worker, _ = health(patient)
     async with anyio.create_task_group() as tasks:
         state.begin(tasks, {})

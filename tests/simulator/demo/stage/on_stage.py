@@ -10,7 +10,7 @@ import anyio
 from multikueue.settings import InForce
 from multikueue_simulator.demo.scripts.values import Play
 from multikueue_simulator.demo.stage.director import Director
-from multikueue_simulator.demo.stage.options import Options, settings_of
+from multikueue_simulator.demo.stage.options import Options, settings_of, timings_of
 from multikueue_simulator.demo.stage.scene import scene
 from multikueue_simulator.demo.stage.stage import Stage, board_of
 from multikueue_simulator.time import VirtualClock, run
@@ -27,7 +27,9 @@ def on_stage(
         random.seed(1)
         options = Options(act=act, strategy=strategy)
         world = scene(play, clock=VirtualClock(), seed=1, strategy=strategy)
-        manager = world.add_manager("manager-0", InForce(settings_of(options, play, webhook=False)))
+        manager = world.add_manager(
+            "manager-0", InForce(settings_of(options, play, webhook=False), timings_of(options))
+        )
         board = board_of(play)
         async with anyio.create_task_group() as tasks:
             director = Director(world=world, board=board, manager=manager, tasks=tasks, speed=1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from multikueue_simulator.demo.stage.options import Options, play_of, settings_of
+from multikueue_simulator.demo.stage.options import Options, play_of, settings_of, timings_of
 
 
 def test_an_act_is_played_instead_of_the_story() -> None:
@@ -20,6 +20,9 @@ def test_an_act_brings_its_own_settings() -> None:
 
 
 def test_waits_are_in_step_with_the_speed_and_answers_are_not() -> None:
-    fast, slow = (settings_of(Options(speed=speed), play_of(Options())).dispatch for speed in (2.0, 1.0))
+    options = [Options(speed=speed) for speed in (2.0, 1.0)]
+    fast, slow = (settings_of(each, play_of(each)).dispatch for each in options)
     assert 2 * fast.worker_lost_timeout == slow.worker_lost_timeout == timedelta(seconds=4)
-    assert fast.call_timeout == slow.call_timeout
+    fast_times, slow_times = map(timings_of, options)
+    assert 2 * fast_times.reconnect_cap == slow_times.reconnect_cap
+    assert fast_times.call_timeout == slow_times.call_timeout

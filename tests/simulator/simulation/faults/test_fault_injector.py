@@ -17,7 +17,7 @@ from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector, attempted
 from multikueue_simulator.simulation.plan import plan as plans
 from multikueue_simulator.simulation.plan.plan import Event, JobPlan, Plan
-from multikueue_simulator.simulation.runs.life import settings_of
+from multikueue_simulator.simulation.runs.life import settings_of, timings_of
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, Layout, Share, World
@@ -116,7 +116,7 @@ def staged(test: Callable[[Scene], Coroutine[Any, Any, None]], plan: Plan = PLAN
             injector = FaultInjector(world, plan, tasks)
             for job in plan.jobs:
                 injector.submit(job)
-            world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0]))).begin(tasks)
+            world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0]), timings_of(plan))).begin(tasks)
             await anyio.sleep(5)
             await test(Scene(world, injector))
             tasks.cancel_scope.cancel()

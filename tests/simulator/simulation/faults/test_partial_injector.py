@@ -32,7 +32,7 @@ from multikueue_simulator.simulation.plan.partial import (
     TakenOver,
 )
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan
-from multikueue_simulator.simulation.runs.life import settings_of
+from multikueue_simulator.simulation.runs.life import settings_of, timings_of
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.transport import over
@@ -72,7 +72,7 @@ def staged(test: Callable[[Scene], Coroutine[Any, Any, None]], plan: Plan = PLAN
             injector = FaultInjector(world, plan, tasks)
             for job in plan.jobs:
                 injector.submit(job)
-            manager = world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])))
+            manager = world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0]), timings_of(plan)))
             manager.begin(tasks)
             await anyio.sleep(5)
             async with _client(world, MANAGER) as home, _client(world, "w1") as there:

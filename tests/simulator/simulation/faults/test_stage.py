@@ -16,7 +16,7 @@ from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.partial_injector import Logs, PartialInjector
 from multikueue_simulator.simulation.faults.stage import Stage
 from multikueue_simulator.simulation.plan.plan import Break, Crash, Cut, DeleteJob, Event, Freeze, JobPlan, Plan, Stop
-from multikueue_simulator.simulation.runs.life import settings_of
+from multikueue_simulator.simulation.runs.life import settings_of, timings_of
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world.world import World
 
@@ -62,7 +62,9 @@ def played(
                     PartialInjector(world, injector, Logs()),
                     lambda text: told.append((round(anyio.current_time(), 1), text)),
                 )
-                world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])), ended=stage.ended)
+                world.add_manager(
+                    "manager-0", InForce(settings_of(plan, plan.replicas[0]), timings_of(plan)), ended=stage.ended
+                )
                 stage.begin()
                 await test(Play(world, stage, told))
                 tasks.cancel_scope.cancel()

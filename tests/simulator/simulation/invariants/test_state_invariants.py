@@ -20,7 +20,7 @@ from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.odd_objects import ROGUE
 from multikueue_simulator.simulation.invariants.state_invariants import StateInvariants
 from multikueue_simulator.simulation.plan.plan import JobPlan, Plan, Timing
-from multikueue_simulator.simulation.runs.life import settings_of
+from multikueue_simulator.simulation.runs.life import settings_of, timings_of
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, Layout, Share, World
@@ -51,7 +51,9 @@ class Watch:
             lambda invariant, _at, _text: self.broken.append(invariant),
         )
         self.tasks = tasks
-        self.manager = self.world.add_manager("manager-0", InForce(settings_of(plan, plan.replicas[0])))
+        self.manager = self.world.add_manager(
+            "manager-0", InForce(settings_of(plan, plan.replicas[0]), timings_of(plan))
+        )
 
     async def look(self, seconds: float) -> None:
         for _ in range(int(seconds / 2)):

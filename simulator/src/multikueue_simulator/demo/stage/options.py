@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from multikueue.settings import Cluster, Dispatch, Quota, Settings, StrategyChoice, Webhook
+from multikueue.settings import Cluster, Dispatch, Quota, Settings, StrategyChoice, Timings, Webhook
 from multikueue.settings.tree import Integrations
 from multikueue_simulator.demo.scripts.acts import ACTS
 from multikueue_simulator.demo.scripts.story import story
 from multikueue_simulator.demo.scripts.values import Play
 
-__all__ = ["HOST", "Options", "play_of", "settings_of"]
+__all__ = ["HOST", "Options", "play_of", "settings_of", "timings_of"]
 
 HOST = "127.0.0.1"
 
@@ -45,7 +45,6 @@ def settings_of(options: Options, play: Play, *, webhook: bool = True) -> Settin
     def seconds(number: float) -> timedelta:
         return timedelta(seconds=number / options.speed)
 
-    # The machine does not answer faster at a higher speed, so the timeouts of answers are not scaled.
     return Settings(
         cluster=Cluster(namespace=play.layout.secrets),
         webhook=Webhook(enabled=True, host=HOST, port=0, url=f"https://{HOST}/") if webhook else Webhook(),
@@ -53,11 +52,17 @@ def settings_of(options: Options, play: Play, *, webhook: bool = True) -> Settin
             strategy=StrategyChoice(name=play.strategy or options.strategy),
             worker_lost_timeout=seconds(4),
             heartbeat_interval=seconds(1),
-            heartbeat_timeout=timedelta(seconds=1),
-            call_timeout=timedelta(seconds=2),
-            reconnect_first=seconds(0.2),
-            reconnect_cap=seconds(1),
         ),
         quota=Quota(requeue_first=seconds(0.5), requeue_cap=seconds(5), fair_sharing=play.fair_sharing),
         integrations=Integrations(elastic_jobs=play.elastic),
+    )
+
+
+def timings_of(options: Options) -> Timings:
+    """The times of the manager. The machine does not answer faster at a higher speed: only the pauses are scaled."""
+    return Timings(
+        heartbeat_timeout=timedelta(seconds=1),
+        call_timeout=timedelta(seconds=2),
+        reconnect_first=timedelta(seconds=0.2 / options.speed),
+        reconnect_cap=timedelta(seconds=1 / options.speed),
     )

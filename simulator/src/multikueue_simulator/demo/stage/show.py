@@ -22,7 +22,7 @@ from multikueue_simulator.demo.screen.picture import picture, summary
 from multikueue_simulator.demo.screen.versus import NAMES, comparison, side_by_side
 from multikueue_simulator.demo.stage.director import Director
 from multikueue_simulator.demo.stage.hands import Hands
-from multikueue_simulator.demo.stage.options import Options, play_of, settings_of
+from multikueue_simulator.demo.stage.options import Options, play_of, settings_of, timings_of
 from multikueue_simulator.demo.stage.scene import scene
 from multikueue_simulator.demo.stage.served import Served, serve
 from multikueue_simulator.demo.stage.stage import Stage, board_of
@@ -48,7 +48,7 @@ async def play(options: Options, console: Console) -> bool:
     registry.load(options.strategy, {})
     chosen = play_of(options)
     world = scene(chosen, clock=SystemClock(), seed=options.seed, strategy=options.strategy)
-    manager = world.add_manager(NAME, InForce(settings_of(options, chosen)))
+    manager = world.add_manager(NAME, InForce(settings_of(options, chosen), timings_of(options)))
     async with _open(world), serve(world) as served, anyio.create_task_group() as tasks:
         board = board_of(chosen)
         director = Director(world=world, board=board, manager=manager, tasks=tasks, speed=options.speed, served=served)

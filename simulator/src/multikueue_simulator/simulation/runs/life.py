@@ -26,6 +26,7 @@ from multikueue.settings import (
     Quota,
     Settings,
     StrategyChoice,
+    Timings,
 )
 from multikueue_simulator.simulation.faults.adversary_injector import AdversaryInjector
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
@@ -40,7 +41,7 @@ from multikueue_simulator.simulation.runs.recorder import Changes, Phases, RunRe
 from multikueue_simulator.time import NothingLeft, VirtualClock, run
 from multikueue_simulator.world.world import World
 
-__all__ = ["Outcome", "live", "settings_of"]
+__all__ = ["Outcome", "live", "settings_of", "timings_of"]
 
 SETTLING = 1200.0
 """The maximum time in seconds of the world from the last fault until all is settled."""
@@ -150,7 +151,7 @@ def _hire(
 
     for replica in plan.replicas:
         clock = VirtualClock(skew=timedelta(seconds=replica.skew))
-        in_force = InForce(settings_of(plan, replica))
+        in_force = InForce(settings_of(plan, replica), timings_of(plan))
         world.add_manager(replica.name, in_force, clock=clock, observer=recorder, ended=ended, on_decision=phases)
     for source in world.managers:
         for site in world.sites:
@@ -208,11 +209,6 @@ def settings_of(plan: Plan, replica: Replica) -> Settings:
             worker_lost_timeout=seconds(timing.lost),
             gc_interval=seconds(timing.sweep),
             heartbeat_interval=seconds(timing.heartbeat),
-            heartbeat_timeout=seconds(min(2.0, timing.heartbeat)),
-            call_timeout=seconds(timing.call),
-            retry_cap=seconds(10),
-            reconnect_first=seconds(0.5),
-            reconnect_cap=seconds(5),
             concurrency=8,
             concurrency_per_cluster=4,
             tell_suspended_after=seconds(10) if plan.seed // len(RELEASES) % 2 else None,
@@ -228,6 +224,21 @@ def settings_of(plan: Plan, replica: Replica) -> Settings:
             renew_deadline=seconds(timing.lease * 0.65),
             retry_period=seconds(timing.lease / 3.5),
         ),
+    )
+
+
+def timings_of(plan: Plan) -> Timings:
+    """Times of the plan's managers, short enough for a life of minutes."""
+
+    def seconds(number: float) -> timedelta:
+        return timedelta(seconds=number)
+
+    return Timings(
+        heartbeat_timeout=seconds(min(2.0, plan.timing.heartbeat)),
+        call_timeout=seconds(plan.timing.call),
+        retry_cap=seconds(10),
+        reconnect_first=seconds(0.5),
+        reconnect_cap=seconds(5),
     )
 
 
