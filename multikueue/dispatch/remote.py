@@ -186,9 +186,10 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     def has(self, type_: str) -> bool:
         return self.workload is not None and self.workload.has(type_)
 
-    def has_taken(self, by: str) -> bool:
-        """Whether the worker took the copy, by that condition, and has not evicted it since."""
-        return self.has(by) and (not self.has(EVICTED) or self.has(FINISHED))
+    @property
+    def has_taken(self) -> bool:
+        """Whether the worker admitted the copy, and has not evicted it since."""
+        return self.has(ADMITTED) and (not self.has(EVICTED) or self.has(FINISHED))
 
     @property
     def is_held(self) -> bool:

@@ -18,7 +18,6 @@ import anyio.to_thread
 import msgspec
 
 from multikueue.api.kueue.queues import LabelSelector, LabelSelectorRequirement
-from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.leader_election.leadership import Leadership, NoElection
 from multikueue.controllers.leader_election.standby import Enqueuer, look_at_all
@@ -159,7 +158,6 @@ class Manager:
             should_wait_for_pods=self.settings.quota.pods_ready.enabled,
             has_elastic_jobs=elastic,
             managed_namespaces=_managed_namespaces(self.settings),
-            wins_by=lambda: ADMITTED if self.in_force.dispatch.wait_for_admitted else QUOTA_RESERVED,
         )
         return ReconcileContext(
             store=store,

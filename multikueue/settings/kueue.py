@@ -740,11 +740,14 @@ FIELDS: tuple[Field, ...] = (
         fine=(True,),
     ),
     _means("featureGates.MultiKueue", "integrations.kueue_holds_pods"),
-    _means("featureGates.MultiKueueWaitForWorkloadAdmitted", "dispatch.wait_for_admitted", until="0.16", fine=(True,)),
-    _means(
+    _ignored(
+        "featureGates.MultiKueueWaitForWorkloadAdmitted",
+        "a worker wins once it has admitted the work, as in Kueue since 0.18",
+        fine=(True,),
+    ),
+    _ignored(
         "featureGates.MultiKueueRedoAdmissionOnEvictionInWorker",
-        "dispatch.redo_admission",
-        until="0.16",
+        "work that its worker evicts is dispatched anew, as in Kueue since 0.18",
         fine=(True,),
     ),
     _means("featureGates.MultiKueueOrchestratedPreemption", "dispatch.orchestrated_preemption", since="0.17"),

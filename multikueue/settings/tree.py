@@ -266,14 +266,6 @@ class Dispatch(_Group):
     queues again after its back-off, and others may go first; but its copies lose their places in the queues of workers that
     are only busy. What fits no worker does not wait for this. `null`: for ever, as with Kueue's own MultiKueue."""
 
-    wait_for_admitted: Live[bool] = True
-    """Whether a worker wins once all its admission checks are ready. `false`: as soon as it has reserved quota, Kueue's feature
-    gate MultiKueueWaitForWorkloadAdmitted, that is locked to true since 0.18."""
-
-    redo_admission: Live[bool] = True
-    """Whether work that its worker evicts is dispatched again at once. `false`: its worker may admit it again within
-    `worker_lost_timeout`, Kueue's feature gate MultiKueueRedoAdmissionOnEvictionInWorker, that is locked to true since 0.18."""
-
     orchestrated_preemption: Live[bool] = False
     """Whether workers may preempt for a workload one at a time only (KEP 8303): its copies get a gate. It takes workers with
     Kueue 0.17 or newer, and its feature gate MultiKueueOrchestratedPreemption on there; others preempt as they like."""
@@ -920,6 +912,8 @@ _FIXED: Final = {
 
 GONE: Mapping[str, str] = {
     **{f"dispatch.{name}": f"it is always {value}" for name, value in _FIXED.items()},
+    "dispatch.redo_admission": "work that its worker evicts is always dispatched anew, as in Kueue since 0.18",
+    "dispatch.wait_for_admitted": "a worker always wins once it has admitted the work, as in Kueue since 0.18",
     "integrations.annotated": "name the kinds in integrations.declared",
     "quota.concurrent_admission": "Kueue rejects its feature beside a check of MultiKueue",
 }

@@ -114,10 +114,8 @@ class State:
 
     `namespace` is ours, the default for names of Placements. `adapters` are the kinds of jobs in use. `should_wait_for_pods`: a
     workload depends on whether the pods of its job are ready. `has_elastic_jobs`: jobs may change their size while they run;
-    without it, slices are ignored. Only `placements` and `runtimes` know the
-    followers of a Placement and the jobs that name a runtime, so these two add keys to `queues` themselves. `wins_by`: the
-    condition of its copy by which a worker wins, as the settings say now. `managed_namespaces`: those whose jobs are taken in;
-    without it, all.
+    without it, slices are ignored. `managed_namespaces`: those whose jobs are taken in; without it, all. Only `placements` and
+    `runtimes` know the followers of a Placement and the jobs that name a runtime, so these two add keys to `queues` themselves.
     """
 
     def __init__(
@@ -129,11 +127,9 @@ class State:
         adapters: Adapters,
         should_wait_for_pods: bool,
         has_elastic_jobs: bool,
-        wins_by: Callable[[], str],
         managed_namespaces: LabelSelector | None = None,
     ) -> None:
         self.managed_namespaces = managed_namespaces
-        self.wins_by = wins_by
         self.now, self.namespace, self.adapters = now, namespace, adapters
         self.should_wait_for_pods = should_wait_for_pods
         self.workers: dict[str, WorkerView] = {}

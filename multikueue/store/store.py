@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.queues import LabelSelector
-from multikueue.api.kueue.workload import ADMITTED, FINISHED, Workload
+from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.remote import Asked
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
@@ -58,7 +58,6 @@ class Store(State):
         adapters: Adapters = BATCH_ONLY,
         should_wait_for_pods: bool = False,
         has_elastic_jobs: bool = False,
-        wins_by: Callable[[], str] = lambda: ADMITTED,
         managed_namespaces: LabelSelector | None = None,
     ) -> None:
         super().__init__(
@@ -68,7 +67,6 @@ class Store(State):
             adapters=adapters,
             should_wait_for_pods=should_wait_for_pods,
             has_elastic_jobs=has_elastic_jobs,
-            wins_by=wins_by,
             managed_namespaces=managed_namespaces,
         )
         self.engine, self._queues = engine, queues

@@ -315,8 +315,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _may_win(self, remote: Remote) -> bool:
         if not remote.is_reachable or remote.link.is_silent or remote.unfit is not None:
             return False
-        is_taken = remote.has_taken(self.rules.wins_by) and self.is_current(remote.workload)
-        return is_taken and self._is_nominated(remote)
+        return remote.has_taken and self.is_current(remote.workload) and self._is_nominated(remote)
 
     def _is_nominated(self, remote: Remote) -> bool:
         """Whether the worker is nominated now. A copy may be admitted just while it is withdrawn, which is too late:
@@ -324,7 +323,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return remote.cluster in self.named or len(self.named) == MAX_NOMINATED
 
     def _taken_at(self, remote: Remote) -> str:
-        condition = remote.condition(self.rules.wins_by)
+        condition = remote.condition(ADMITTED)
         since = condition and condition.last_transition_time
         return since.isoformat() if since else ""
 

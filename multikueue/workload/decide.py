@@ -46,7 +46,7 @@ from multikueue.workload.handlers.retrying import (
     winner_lost,
 )
 from multikueue.workload.handlers.waiting import undispatchable, unreserved, waiting
-from multikueue.workload.handlers.winning import admitted, readmitted, unrecorded, winner_unreachable
+from multikueue.workload.handlers.winning import admitted, unrecorded, winner_unreachable
 from multikueue.workload.life import rules
 from multikueue.workload.life.transitions import ADMISSION_CHECK, evict, synchronise_admitted
 from multikueue.workload.phases import Phase, phase_of
@@ -262,7 +262,6 @@ HANDLERS: dict[Phase, Callable[[Case], Outcome]] = {
     Phase.WINNER_UNREACHABLE: winner_unreachable,
     Phase.COMPLETING: completing,
     Phase.OUT_OF_SYNC: out_of_sync,
-    Phase.READMITTED: readmitted,
     Phase.EVICTED_REMOTELY: evicted_remotely,
     Phase.WINNER_GONE: winner_gone,
     Phase.ADMITTED: admitted,

@@ -8,7 +8,6 @@ from zlib import crc32
 import msgspec
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
-from multikueue.api.kueue.workload import ADMITTED
 from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
 
 __all__ = ["DecisionRules", "RequeueBackoff", "WaitForPodsReady"]
@@ -50,9 +49,7 @@ class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     - `is_dispatcher_only`: Kueue's own MultiKueue does the dispatch, and only the nomination is decided here.
     - `origin`: what our copies bear as their origin.
     - `lost_after`: how long a worker may be out of reach before what runs there counts as lost.
-    - `wins_by`: a worker wins by this condition of its copy.
     - `is_preemption_sequential`: workers may preempt for a workload one at a time only.
-    - `should_redo_admission`: a workload that its worker evicts is dispatched again at once.
     - `compatibility`: the release of Kueue whose messages and decisions are followed.
     - `wait_for_pods_ready`: how long pods may take; None: nothing waits for them.
     - `requeue`: the back-off after an eviction by a check that asked for a retry, or for late pods; None: none.
@@ -66,9 +63,7 @@ class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     is_dispatcher_only: bool = False
     origin: str = "multikueue"
     lost_after: timedelta = timedelta(minutes=15)
-    wins_by: str = ADMITTED
     is_preemption_sequential: bool = False
-    should_redo_admission: bool = True
     compatibility: Compatibility = NEWEST
     wait_for_pods_ready: WaitForPodsReady | None = None
     requeue: RequeueBackoff | None = None

@@ -7,7 +7,6 @@ same case: observe, derive, continue.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from enum import Enum
 
 from multikueue.api.kueue.workload import (
@@ -18,7 +17,6 @@ from multikueue.api.kueue.workload import (
     UNDISPATCHABLE_ANNOTATION,
     any_owner_of,
 )
-from multikueue.api.values.foreign import moment
 from multikueue.dispatch.remote import Remote
 from multikueue.workload.case import Case
 from multikueue.workload.fit import can_fit_nowhere
@@ -46,7 +44,6 @@ class Phase(Enum):
     WINNER_UNREACHABLE = "the winner is out of reach"
     OUT_OF_SYNC = "the winner ended for a reason that is no result"
     COMPLETING = "the winner has finished"
-    READMITTED = "the winner evicted it, and may admit it again"
     EVICTED_REMOTELY = "the winner evicted it"
     WINNER_GONE = "the winner's copy or job is gone"
     ADMITTED = "admitted by the winner"
@@ -95,42 +92,10 @@ def _has_begun(case: Case) -> bool:
     return case.winner is not None and (case.is_current(case.won.job) or case.won.is_asked_for(case.attempt))
 
 
-def readmitted_until(case: Case) -> datetime | None:
-    """Until when the winner may admit again what it evicted; None: it does not, or it is not waited for."""
-    evicted = case.won.condition(EVICTED)
-    since = evicted.last_transition_time if evicted is not None and evicted.status == "True" else None
-    waits = case.has_won and not case.rules.should_redo_admission and case.is_current(case.won.workload)
-    if since is None or not waits or _is_deactivated(case, case.won):
-        return None
-    return _by_our_clock(case, since) + case.rules.lost_after
-
-
-def _by_our_clock(case: Case, at: datetime) -> datetime:
-    """A time that the winner's clock gave its copy, within what is possible by ours: as long after the copy was made,
-    which was between the reservation and the win."""
-    created = moment(case.won.workload.metadata.creation_timestamp) if case.won.workload else None
-    reserved, check = case.local.condition(QUOTA_RESERVED), case.check_state
-    earliest = reserved.last_transition_time if reserved is not None else None
-    latest = check.last_transition_time if check is not None and check.state == "Ready" else None
-    if created is None or latest is None:
-        return at
-    age = at - created
-    return min(max(at, earliest + age) if earliest is not None else at, latest + age)
-
-
-def _may_be_readmitted(case: Case) -> bool:
-    until = readmitted_until(case)
-    return until is not None and case.now < until
-
-
 def _is_winner_gone(case: Case) -> bool:
     """Ready promises a copy and a job on the winner; only while Pending may the job be missing."""
     if case.has_won:
-        return not (
-            case.is_current(case.won.workload)
-            and case.is_current(case.won.job)
-            and case.won.has_taken(case.rules.wins_by)
-        )
+        return not (case.is_current(case.won.workload) and case.is_current(case.won.job) and case.won.has_taken)
     return not case.is_current(case.won.workload)
 
 
@@ -158,7 +123,6 @@ PHASES: tuple[tuple[Phase, Predicate], ...] = (
     (Phase.WINNER_UNREACHABLE, lambda case: not case.won.is_reachable),
     (Phase.COMPLETING, lambda case: case.won.has_result),
     (Phase.OUT_OF_SYNC, lambda case: case.won.has(FINISHED)),
-    (Phase.READMITTED, _may_be_readmitted),
     (Phase.EVICTED_REMOTELY, lambda case: case.won.has(EVICTED)),
     (Phase.WINNER_GONE, _is_winner_gone),
     (Phase.ADMITTED, lambda _: True),

@@ -124,7 +124,6 @@ GONE = {
     "placed_for": "pod_set_info_of",
     "placing": "pod_set_info",
     "ration": "rate_limiter",
-    "redoes_admission": "should_redo_admission",
     "report_garbage": "report_undecodable",
     "rouse": "requeue_inadmissible",
     "rules_out": "is_ruled_out_by",

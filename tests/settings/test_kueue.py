@@ -142,8 +142,6 @@ def test_a_field_means_what_it_means_in_kueue(
 
 OF_OLD: dict[str, tuple[bool, str, Any, tree.Release]] = {
     "MultiKueueBatchJobWithManagedBy": (False, "integrations.jobs_without_managed_by", True, "0.16"),
-    "MultiKueueWaitForWorkloadAdmitted": (False, "dispatch.wait_for_admitted", False, "0.16"),
-    "MultiKueueRedoAdmissionOnEvictionInWorker": (False, "dispatch.redo_admission", False, "0.16"),
     "MultiKueueAllowInsecureKubeconfigs": (True, "dispatch.insecure_kubeconfigs", True, "0.18"),
 }
 
@@ -158,6 +156,17 @@ def test_a_gate_counts_up_to_the_release_that_locked_it(tmp_path: Path, gate: st
     assert leaf.of(found.settings) == (meant if counts else leaf.of(Settings()))
     assert [each.why for each in found.ignored] == ([] if counts else [f"Kueue {release} leaves no choice"])
     assert loaded(tmp_path, {"featureGates": {gate: not value}}, quota__compatibility=release).ignored == ()
+
+
+@pytest.mark.parametrize("release", kueue.RELEASES)
+@pytest.mark.parametrize("gate", ["MultiKueueWaitForWorkloadAdmitted", "MultiKueueRedoAdmissionOnEvictionInWorker"])
+def test_a_gate_that_went_is_told_as_ignored_where_it_asks_for_something_else(
+    tmp_path: Path, gate: str, release: tree.Release
+) -> None:
+    (told,) = loaded(tmp_path, {"featureGates": {gate: False}}, quota__compatibility=release).ignored
+    assert (told.field, told.value) == (f"featureGates.{gate}", "False")
+    assert told.why.endswith("as in Kueue since 0.18")
+    assert loaded(tmp_path, {"featureGates": {gate: True}}, quota__compatibility=release).ignored == ()
 
 
 @BOTH

@@ -161,9 +161,8 @@ def the_winner_is_not_sticky() -> Iterator[None]:
 
     def make(real: Any) -> Any:
         def winner(seen: Case) -> Remote | None:
-            by, attempt = seen.rules.wins_by, seen.attempt
-            admitted = [r for r in seen.remotes if r.is_reachable and r.has_taken(by) and seen.is_current(r.workload)]
-            return (min(admitted, key=seen._taken_at, default=None) if attempt else None) or real.func(seen)
+            admitted = [r for r in seen.remotes if r.is_reachable and r.has_taken and seen.is_current(r.workload)]
+            return (min(admitted, key=seen._taken_at, default=None) if seen.attempt else None) or real.func(seen)
 
         return property(winner)
 

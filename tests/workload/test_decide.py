@@ -107,7 +107,7 @@ OF_SLICES = {Phase.SLICE_TOO_EARLY, Phase.SLICE_PINNED, Phase.SLICE_PIN_LOST}
 
 
 def test_every_phase_is_in_the_table() -> None:
-    others = {Phase.UNDISPATCHABLE, Phase.UNREADABLE, Phase.FITS_NOWHERE, Phase.READMITTED, *OF_SLICES}
+    others = {Phase.UNDISPATCHABLE, Phase.UNREADABLE, Phase.FITS_NOWHERE, *OF_SLICES}
     assert {phase for phase, *_ in PHASES.values()} | others == set(Phase)
 
 

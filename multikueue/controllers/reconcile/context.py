@@ -11,7 +11,6 @@ import msgspec
 
 from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.followed import Followed
@@ -192,9 +191,7 @@ def _rules(settings: Settings, should_check_gates: bool, reasons: Reasons) -> De
         is_dispatcher_only="nominate" in settings.roles,
         origin=dispatch.origin,
         lost_after=dispatch.worker_lost_timeout,
-        wins_by=ADMITTED if dispatch.wait_for_admitted else QUOTA_RESERVED,
         is_preemption_sequential=dispatch.orchestrated_preemption,
-        should_redo_admission=dispatch.redo_admission,
         compatibility=Compatibility.of(quota.compatibility),
         wait_for_pods_ready=_wait_for_pods_ready(quota.pods_ready),
         requeue=RequeueBackoff(first=quota.requeue_first, cap=quota.requeue_cap),

@@ -133,17 +133,15 @@ def job_for_those_below(job: AnyJob, state: State) -> object:
 _DECISIVE = frozenset({ADMITTED, EVICTED, FINISHED, DEACTIVATION_TARGET, BLOCKED})
 
 
-def copy_for_a_decision(copy: Workload, state: State) -> object:
+def copy_for_a_decision(copy: Workload, _state: State) -> object:
     """The parts of a copy that a decision reads. A worker's Kueue writes more: finalizers, owners, and pending
     messages, of which only one counts: that it can never hold the copy."""
-    return _decisive(copy, _DECISIVE, state.wins_by())
+    return _decisive(copy, _DECISIVE)
 
 
-def _decisive(copy: Workload, types: frozenset[str], by: str = "") -> object:
+def _decisive(copy: Workload, types: frozenset[str]) -> object:
     states = tuple(
-        (c.type, c.status, c.reason)
-        for c in copy.status.conditions
-        if c.type in types or c.reason in NEVER_ADMITTED or (c.type == by and c.status == "True")
+        (c.type, c.status, c.reason) for c in copy.status.conditions if c.type in types or c.reason in NEVER_ADMITTED
     )
     meta = copy.metadata
     return states, is_suspected(copy), meta.deletion_timestamp is None, meta.uid, meta.annotations, bytes(copy.spec)

@@ -379,5 +379,5 @@ def workloads_it_may_win(change: Change[Any], state: State) -> Iterator[Key]:
     """The workloads without a winner that the worker has taken: it can win them only while it answers."""
     for copy in state.workers[change.worker].workloads:
         local = state.workloads.get(copy.key)
-        if local is not None and local.status.cluster_name is None and copy.has(state.wins_by()):
+        if local is not None and local.status.cluster_name is None and copy.has(ADMITTED):
             yield copy.key

@@ -21,7 +21,6 @@ from multikueue.workload.handlers.outcome import Outcome, unchanged, with_check
 from multikueue.workload.handlers.removal import job_removal, loser_removals
 from multikueue.workload.handlers.retrying import winner_gone
 from multikueue.workload.handlers.unreachable import may_hold_unseen, until_lost
-from multikueue.workload.phases import readmitted_until
 
 
 def admitted(case: Case) -> Outcome:
@@ -139,11 +138,6 @@ def _with_topology(case: Case) -> Admission | None:
         for a in admission.pod_set_assignments
     )
     return replace(admission, pod_set_assignments=assignments)
-
-
-def readmitted(case: Case) -> Outcome:
-    until = readmitted_until(case)
-    return unchanged(case, desired=loser_removals(case), after=until - case.now if until is not None else None)
 
 
 def winner_unreachable(case: Case) -> Outcome:

@@ -204,18 +204,13 @@ async def test_a_job_that_is_not_ours_is_refused_before_it_has_quota() -> None:
     assert world.status()["admissionChecks"][0]["state"] == "Rejected"
 
 
-async def test_a_worker_wins_by_its_quota_alone_as_soon_as_that_is_allowed() -> None:
+async def test_a_worker_does_not_win_by_its_quota_alone() -> None:
     world, core = beside()
     await core.submit()
     status = {"conditions": [core.made("QuotaReserved")]}
     world.workers["w1"].change(kinds.WORKLOADS, world.key(), {"status": status})
     await core.settle()
     assert world.runs_on() == []
-    dispatch = world.settings.dispatch.model_copy(update={"wait_for_admitted": False})
-    world.world.settings.take(world.settings.model_copy(update={"dispatch": dispatch}))
-    world.queues.workloads.add(world.key())
-    await core.settle()
-    assert (world.runs_on(), world.status()["clusterName"]) == (["w1"], "w1")
 
 
 async def test_a_new_process_goes_on_where_the_old_one_was() -> None:

@@ -92,7 +92,7 @@ def test_a_job_whose_time_is_up_on_its_worker_is_not_given_new_time() -> None:
     assert decision.events == ()
 
 
-def test_a_win_that_is_not_recorded_is_redone_in_any_case() -> None:
+def test_a_win_that_is_not_recorded_is_redone() -> None:
     local = reserved().nominated("w1")
     theirs = worker("w1", copy().evicted(), remote_job())
-    assert decided(local, theirs, should_redo_admission=False).phase is Phase.EVICTED_REMOTELY
+    assert decided(local, theirs).phase is Phase.EVICTED_REMOTELY

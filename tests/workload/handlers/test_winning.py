@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
-from multikueue.api.kueue.workload import QUOTA_RESERVED
 from multikueue.dispatch.copies.actions import CreateJob, DeleteJob, DeleteWorkload
 from multikueue.dispatch.remote import Remote
 from multikueue.testing import NOW
@@ -18,10 +16,8 @@ from multikueue.workload.phases import Phase
 from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import (
     ATTEMPT,
-    CHECK,
     EARLIER,
     LATE,
-    RESERVED,
     admitted_copy,
     away,
     but,
@@ -224,49 +220,3 @@ def test_a_stale_job_in_the_way_is_removed_first() -> None:
 
 def test_the_winner_is_never_replaced_for_drift() -> None:
     assert told(decided(won("w1"), worker("w1", admitted_copy().request(cpu=7), remote_job()))) == []
-
-
-def test_a_worker_may_win_by_reserving_quota_where_its_checks_are_not_waited_for() -> None:
-    local = reserved().nominated("w1", "w2")
-    remotes = (worker("w1", copy().reserved("remote")), worker("w2", copy()))
-    assert told(decided(local, *remotes)) == []
-    assert told(decided(local, *remotes, wins_by=QUOTA_RESERVED)) == ["CreateJob w1", "DeleteWorkload w2"]
-    running = (worker("w1", copy().reserved("remote"), remote_job()),)
-    assert decided(won("w1"), *running, wins_by=QUOTA_RESERVED).phase is Phase.ADMITTED
-    evicted = (worker("w1", copy().reserved("remote").evicted(), remote_job()),)
-    assert decided(won("w1"), *evicted, wins_by=QUOTA_RESERVED).phase is Phase.EVICTED_REMOTELY
-
-
-PATIENT = {
-    "just now": (copy().evicted(), {}, Phase.READMITTED),
-    "too long ago": (copy().evicted(), {"lost_after": timedelta()}, Phase.EVICTED_REMOTELY),
-    "for good": (copy().evicted("Deactivated"), {}, Phase.EVICTED_REMOTELY),
-    "and it has been admitted again": (admitted_copy(), {}, Phase.ADMITTED),
-}
-
-
-@pytest.mark.parametrize(("theirs", "more", "phase"), PATIENT.values(), ids=PATIENT)
-def test_a_worker_may_admit_again_what_it_evicted_where_nothing_is_redone(
-    theirs: WorkloadBuilder, more: dict[str, Any], phase: Phase
-) -> None:
-    decision = decided(won("w1"), worker("w1", theirs, remote_job()), should_redo_admission=False, **more)
-    assert (decision.phase, told(decision)) == (phase, [])
-    if phase is Phase.READMITTED:
-        assert (check_of(decision.status)[0], decision.again_after) == ("Ready", timedelta(minutes=15))
-
-
-@pytest.mark.parametrize("skew", [timedelta(minutes=each) for each in (-1440, -20, -10, 0, 10, 20, 1440)], ids=str)
-def test_a_worker_has_its_time_to_admit_again_whatever_its_clock(skew: timedelta) -> None:
-    """The copy was made when quota was reserved, by the clock of the worker, and evicted an hour later; the win was a
-    minute after the reservation."""
-    hour, minute, wait = timedelta(hours=1), timedelta(minutes=1), timedelta(minutes=15)
-    local = reserved().check(CHECK, "Ready", at=RESERVED + minute).admitted().cluster_name("w1")
-    theirs = copy().created(RESERVED + skew).evicted(at=RESERVED + hour + skew)
-
-    def waits(after: timedelta) -> bool:
-        now = RESERVED + hour + after
-        seen = case_of(local, worker("w1", theirs, remote_job()), now=now, should_redo_admission=False, lost_after=wait)
-        return decide(seen).phase is Phase.READMITTED
-
-    assert waits(wait - timedelta(seconds=1))
-    assert not waits(wait + minute)
