@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import anyio
 import msgspec
-from msgspec.structs import replace
 
 from multikueue.api import kinds
 from multikueue.api.kind import Kind
@@ -37,7 +36,6 @@ from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.errors import ConfigurationError
 from multikueue.jobs.integrations.external import external
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS, GATED, TEMPLATES, Adapters, framework
-from multikueue.jobs.kinds.batch_job.adapter import HELD_BATCH_JOB, BatchJob
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.reconciler.decide import mirror
 from multikueue.runtime import Result, WorkQueue, run_controller
@@ -130,12 +128,9 @@ def adapters_of(settings: Settings) -> Adapters:
     if templates and "pod" not in names:
         names.append("pod")
     alone = settings.roles == STANDALONE
-    compatibility = _followed(settings)
+    compatibility = Compatibility.of(settings.quota.compatibility)
     held = alone or integrations.kueue_holds_pods
     known = [framework(name, compatibility) for name in names if held or name not in GATED]
-    if held and integrations.jobs_without_managed_by:
-        held_jobs = HELD_BATCH_JOB.of(compatibility)
-        known = [held_jobs if isinstance(each, BatchJob) else each for each in known]
     try:
         declared = (DeclaredJob(declaration_of(each), compatibility) for each in integrations.declared)
         others = map(external, integrations.external)
@@ -157,12 +152,6 @@ def submitted_kinds(settings: Settings, adapters: Adapters) -> list[Kind[Any]]:
     gated = () if settings.roles == STANDALONE else [FRAMEWORKS[name].kind for name in GATED]
     known = (each.kind for each in adapters if not each.is_external and each not in adapters.templates)
     return [kind for kind in known if kind not in gated]
-
-
-def _followed(settings: Settings) -> Compatibility:
-    """The release that is followed, as far as kinds of jobs are concerned."""
-    release, told = Compatibility.of(settings.quota.compatibility), settings.integrations.identifier_annotations
-    return release if told is None else replace(release, has_identifier_annotations=told)
 
 
 def compose(context: ReconcileContext, settings: Settings, admission: SchedulerLoop) -> Runnables:

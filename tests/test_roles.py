@@ -230,14 +230,9 @@ def test_pods_are_submitted_to_one_webhook_alone(roles: frozenset[Role], looked_
     assert [kind.kind for kind in submitted_kinds(chosen, adapters_of(chosen))] == looked_at
 
 
-@pytest.mark.parametrize(
-    ("release", "told", "read"),
-    [("0.19", None, True), ("0.18", None, True), ("0.16", None, False), ("0.16", True, True), ("0.19", False, False)],
-)
-def test_annotations_name_workloads_and_groups_as_in_the_release_unless_told_otherwise(
-    release: Release, told: bool | None, read: bool
-) -> None:
-    integrations = Integrations(frameworks=("batch/job", "pod"), identifier_annotations=told)
+@pytest.mark.parametrize(("release", "read"), [("0.19.2", True), ("0.19", True), ("0.18", True), ("0.16", False)])
+def test_annotations_name_workloads_and_groups_as_in_the_release(release: Release, read: bool) -> None:
+    integrations = Integrations(frameworks=("batch/job", "pod"))
     found = adapters_of(Settings(quota=Quota(compatibility=release), integrations=integrations))
 
     assert found.has_identifier_annotations is read

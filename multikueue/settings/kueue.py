@@ -723,7 +723,12 @@ FIELDS: tuple[Field, ...] = (
     _ignored(
         "featureGates.ConcurrentAdmission", "Kueue rejects it beside a check of MultiKueue", fine=(False,), since="0.18"
     ),
-    _means("featureGates.WorkloadIdentifierAnnotations", "integrations.identifier_annotations", since="0.17"),
+    _ignored(
+        "featureGates.WorkloadIdentifierAnnotations",
+        "quota.compatibility says whether annotations name Workloads and groups: since 0.18",
+        fine=(True,),
+        since="0.17",
+    ),
     _means("featureGates.UnadmittedWorkloadsObservability", "quota.unadmitted_reasons", since="0.19"),
     _means("featureGates.UnadmittedWorkloadsExplicitStatus", "quota.explicit_status", since="0.19"),
     _means(
@@ -732,11 +737,9 @@ FIELDS: tuple[Field, ...] = (
         convert=_switch("config", "name"),
         off=_not_incremental,
     ),
-    _means(
+    _ignored(
         "featureGates.MultiKueueBatchJobWithManagedBy",
-        "integrations.jobs_without_managed_by",
-        convert=_switch(False, True),
-        until="0.16",
+        "batch Jobs need managedBy, as with Kueue since 0.17",
         fine=(True,),
     ),
     _means("featureGates.MultiKueue", "integrations.kueue_holds_pods"),

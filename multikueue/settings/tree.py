@@ -816,10 +816,6 @@ class Integrations(_Group):
     """Whether a Kueue beside us holds Pods of MultiKueue queues by their gate: with its own feature gate MultiKueue on, and its
     MultiKueue controllers not running. Otherwise it would run them on the manager cluster, so they are not dispatched."""
 
-    jobs_without_managed_by: bool = False
-    """Whether batch Jobs without managedBy are dispatched: they stay suspended, and only their end comes home.
-    Kueue's feature gate MultiKueueBatchJobWithManagedBy off, up to 0.16. Beside Kueue only where `kueue_holds_pods`."""
-
     declared: tuple[DeclaredKind, ...] = ()
     """Further kinds, by declaration."""
 
@@ -832,11 +828,6 @@ class Integrations(_Group):
     elastic_jobs: bool = False
     """Whether batch Jobs with the annotation `kueue.x-k8s.io/elastic-job: "true"` may change their parallelism while they
     run. Kueue on the workers, and where it runs beside, needs its feature gate ElasticJobsViaWorkloadSlices for that."""
-
-    identifier_annotations: bool | None = None
-    """Whether jobs may name their Workload, and Pods their group, by the annotations `kueue.x-k8s.io/prebuilt-workload-name`
-    and `kueue.x-k8s.io/pod-group-name`, which go before labels: Kueue's feature gate WorkloadIdentifierAnnotations. Without
-    it: as in the release that `quota.compatibility` names, so since 0.18."""
 
     label_keys_to_copy: Live[
         Annotated[tuple[Annotated[str, AfterValidator(label_key)], ...], NoDecode, BeforeValidator(from_commas)]
@@ -915,6 +906,8 @@ GONE: Mapping[str, str] = {
     "dispatch.redo_admission": "work that its worker evicts is always dispatched anew, as in Kueue since 0.18",
     "dispatch.wait_for_admitted": "a worker always wins once it has admitted the work, as in Kueue since 0.18",
     "integrations.annotated": "name the kinds in integrations.declared",
+    "integrations.identifier_annotations": "annotations name Workloads and groups as in the release of quota.compatibility",
+    "integrations.jobs_without_managed_by": "batch Jobs need managedBy, as with Kueue since 0.17",
     "quota.concurrent_admission": "Kueue rejects its feature beside a check of MultiKueue",
 }
 """Settings that were there before release 0.1.0, and why they went. An error tells who still gives one."""

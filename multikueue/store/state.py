@@ -206,7 +206,7 @@ class State:
         adapter = self.adapters.of(job)
         if pod_set_info_of(adapter, job):
             return True
-        if adapter.unmanaged_reason(job) is None and not adapter.is_held_by_suspension(job):
+        if adapter.unmanaged_reason(job) is None:
             return False
         return adapter.is_active(job) or not adapter.is_suspended(job)
 

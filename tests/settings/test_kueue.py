@@ -114,7 +114,6 @@ def nested(path: str, value: Any) -> dict[str, Any]:
         ("leaderElection.retryPeriod", "3s", "leader_election.retry_period", timedelta(seconds=3)),
         ("featureGates.MultiKueue", True, "integrations.kueue_holds_pods", True),
         ("featureGates.AdmissionGatedBy", False, "quota.admission_gates", False),
-        ("featureGates.WorkloadIdentifierAnnotations", False, "integrations.identifier_annotations", False),
         ("featureGates.UnadmittedWorkloadsObservability", True, "quota.unadmitted_reasons", True),
         ("featureGates.MultiKueueOrchestratedPreemption", True, "dispatch.orchestrated_preemption", True),
         ("featureGates.MultiKueueManagerQuotaAutomation", True, "capacity_follow.quota_management", True),
@@ -141,7 +140,6 @@ def test_a_field_means_what_it_means_in_kueue(
 
 
 OF_OLD: dict[str, tuple[bool, str, Any, tree.Release]] = {
-    "MultiKueueBatchJobWithManagedBy": (False, "integrations.jobs_without_managed_by", True, "0.16"),
     "MultiKueueAllowInsecureKubeconfigs": (True, "dispatch.insecure_kubeconfigs", True, "0.18"),
 }
 
@@ -158,14 +156,23 @@ def test_a_gate_counts_up_to_the_release_that_locked_it(tmp_path: Path, gate: st
     assert loaded(tmp_path, {"featureGates": {gate: not value}}, quota__compatibility=release).ignored == ()
 
 
+WENT = {
+    "MultiKueueBatchJobWithManagedBy": "batch Jobs need managedBy, as with Kueue since 0.17",
+    "MultiKueueWaitForWorkloadAdmitted": "a worker wins once it has admitted the work, as in Kueue since 0.18",
+    "MultiKueueRedoAdmissionOnEvictionInWorker": "work that its worker evicts is dispatched anew, as in Kueue since 0.18",
+    "WorkloadIdentifierAnnotations": (
+        "quota.compatibility says whether annotations name Workloads and groups: since 0.18"
+    ),
+}
+
+
 @pytest.mark.parametrize("release", kueue.RELEASES)
-@pytest.mark.parametrize("gate", ["MultiKueueWaitForWorkloadAdmitted", "MultiKueueRedoAdmissionOnEvictionInWorker"])
-def test_a_gate_that_went_is_told_as_ignored_where_it_asks_for_something_else(
-    tmp_path: Path, gate: str, release: tree.Release
+@pytest.mark.parametrize(("gate", "why"), WENT.items(), ids=WENT)
+def test_a_gate_without_a_setting_is_told_as_ignored_where_it_is_off(
+    tmp_path: Path, gate: str, why: str, release: tree.Release
 ) -> None:
     (told,) = loaded(tmp_path, {"featureGates": {gate: False}}, quota__compatibility=release).ignored
-    assert (told.field, told.value) == (f"featureGates.{gate}", "False")
-    assert told.why.endswith("as in Kueue since 0.18")
+    assert (told.field, told.value, told.why) == (f"featureGates.{gate}", "False", why)
     assert loaded(tmp_path, {"featureGates": {gate: True}}, quota__compatibility=release).ignored == ()
 
 

@@ -12,9 +12,10 @@ from multikueue.api import kinds
 from multikueue.api.jobs.pod import GROUP_ANNOTATION, GROUP_COUNT_ANNOTATION, GROUP_LABEL, POD_FINALIZER
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import PODS
+from multikueue.api.kueue.compatibility import Release
 from multikueue.api.kueue.workload import PREBUILT_LABEL
 from multikueue.api.meta import ObjectKey
-from multikueue.settings import Cluster, InForce, Integrations, Settings
+from multikueue.settings import Cluster, InForce, Integrations, Quota, Settings
 from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
 from tests.jobs.kinds.pods import builders
 from tests.simulator.stage import perform
@@ -24,9 +25,9 @@ LAYOUT = Layout(queues=(Share("main", 64),), workers=(Share("w1", 64), Share("w2
 Object = dict[str, Any]
 
 
-def in_force(*, reads_annotations: bool | None = None) -> InForce:
-    integrations = Integrations(frameworks=("batch/job", "pod"), identifier_annotations=reads_annotations)
-    return InForce(Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations))
+def in_force(release: Release = "0.19.2") -> InForce:
+    integrations, quota = Integrations(frameworks=("batch/job", "pod")), Quota(compatibility=release)
+    return InForce(Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations, quota=quota))
 
 
 def pod(name: str, *, labels: Object, annotations: Object) -> Object:
@@ -68,10 +69,12 @@ def test_one_that_is_named_by_annotation_goes_to_one_worker_and_is_named_by_labe
     perform(LAYOUT, scenario)
 
 
-@pytest.mark.parametrize("reads_annotations", [True, False])
-def test_which_workloads_are_made_is_told_by_annotations_only_where_these_are_read(*, reads_annotations: bool) -> None:
+@pytest.mark.parametrize(("release", "reads_annotations"), [("0.18", True), ("0.16", False)])
+def test_which_workloads_are_made_is_told_by_annotations_only_where_these_are_read(
+    release: Release, *, reads_annotations: bool
+) -> None:
     async def scenario(world: World, tasks: TaskGroup) -> None:
-        await world.add_manager("manager-0", in_force(reads_annotations=reads_annotations)).begin(tasks).wait()
+        await world.add_manager("manager-0", in_force(release)).begin(tasks).wait()
         for each in two(labels={}, annotations={GROUP_ANNOTATION: "group", GROUP_COUNT_ANNOTATION: "2"}):
             world.manager.create(PODS, each)
         await until(lambda: sum(map(len, holders(world).values())) == 2)

@@ -128,11 +128,6 @@ class Adapter(Admitting, Protocol):
         """Why the job cannot be dispatched, as contract 3.1 E4 words it; None if it can."""
         ...
 
-    def is_held_by_suspension(self, job: AnyJob) -> bool:
-        """Whether nothing but its suspension keeps the job from running on the manager cluster while it is
-        dispatched."""
-        ...
-
     def pod_priority_class(self, job: AnyJob) -> str:
         """The PriorityClass of its pods; empty if none."""
         ...
@@ -234,4 +229,4 @@ def is_local(adapter: Adapter, job: AnyJob, workload: Workload, *, is_dispatched
     dispatched: the kind's own controller ignores it."""
     if is_dispatched or workload.status.cluster_name:
         return False
-    return not adapter.may_resume or adapter.is_held_by_suspension(job) or adapter.unmanaged_reason(job) is not None
+    return not adapter.may_resume or adapter.unmanaged_reason(job) is not None

@@ -59,9 +59,6 @@ class DefaultAdapter(Adapter):
     def unmanaged_reason(self, job: AnyJob) -> str | None:  # noqa: ARG002  # no managedBy
         return None
 
-    def is_held_by_suspension(self, job: AnyJob) -> bool:  # noqa: ARG002
-        return False
-
     def pod_priority_class(self, job: AnyJob) -> str:
         named = (part(pods["template"], "spec").get("priorityClassName") for pods in self.pod_sets(job))
         return str(next(filter(None, named), ""))

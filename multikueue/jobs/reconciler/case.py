@@ -131,8 +131,7 @@ class JobCase(msgspec.Struct, frozen=True):
         job already on a worker stays there; a job that only the gates of its Pods hold runs here."""
         if not self.view.is_undispatched or any(w.status.cluster_name for w in self.view.workloads):
             return False
-        is_ours = is_whole(self.adapter) and not self.adapter.is_held_by_suspension(self.view.job)
-        return is_ours and self.adapter.unmanaged_reason(self.view.job) is None
+        return is_whole(self.adapter) and self.adapter.unmanaged_reason(self.view.job) is None
 
     def final_status(self) -> tuple[Action, ...]:
         """Copies the remote job's final status, first of all: the Workload is finished only after it (invariant I8)."""
@@ -220,8 +219,9 @@ class JobCase(msgspec.Struct, frozen=True):
     def is_run_elsewhere(self, workload: Workload) -> bool:
         """Whether the job never starts here: it is dispatched, with nothing like managedBy to keep it from running."""
         view = self.view
-        is_held = not self.adapter.may_resume or self.adapter.is_held_by_suspension(self.view.job)
-        return is_held and bool(view.is_queue_multikueue or view.is_dispatched or workload.status.cluster_name)
+        return not self.adapter.may_resume and bool(
+            view.is_queue_multikueue or view.is_dispatched or workload.status.cluster_name
+        )
 
     def is_awaiting_winner(self, workload: Workload) -> bool:
         """Whether the job was admitted before its queue had a check, and has no winner: a job started here could not be

@@ -11,7 +11,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ClusterUnreachable
-from multikueue.settings import BESIDE_KUEUE, Integrations
+from multikueue.settings import BESIDE_KUEUE
 from tests.controllers.kueue_core import Core
 from tests.controllers.table import CHECK, CONFIG, NAMESPACE, Body, Table, table
 
@@ -174,31 +174,6 @@ async def test_a_job_that_is_made_in_that_moment_stays_too(is_answered: bool) ->
     await world.settle()
     assert local(world)["status"]["succeeded"] == 1
     assert is_true(world, "Finished")
-
-
-async def test_a_job_that_may_have_been_made_in_that_moment_does_not_start_here_too() -> None:
-    """Nothing but its suspension holds it here, and no worker has said yet that it has it."""
-    world = table(integrations=Integrations(jobs_without_managed_by=True))
-    world.submit(managed=False)
-    await world.settle()
-
-    def removes_at_once(verb: str, plural: str) -> Exception | None:
-        if (verb, plural) != ("create", "jobs"):
-            return None
-        checks(world)
-        return ClusterUnreachable("w1", "no answer")
-
-    world.workers["w1"].fault = removes_at_once
-    world.admit("w1")
-    await world.settle()
-    world.cut("w1")
-    await world.settle()
-
-    assert local(world)["spec"]["suspend"] is True
-    world.workers["w1"].fault = lambda _verb, _plural: None
-    world.connect("w1")
-    await world.settle()
-    assert (world.runs_on(), world.status()["clusterName"]) == (["w1"], "w1")
 
 
 async def test_a_job_submitted_meanwhile_waits_for_the_check_too() -> None:

@@ -89,18 +89,6 @@ async def test_a_job_starts_where_its_flavor_is() -> None:
     assert (template["spec"]["nodeSelector"], template["spec"]["tolerations"]) == ({"pool": "blue"}, [TOLERATION])
 
 
-async def test_it_starts_here_too_where_such_jobs_might_be_dispatched() -> None:
-    world = local(integrations=Integrations(jobs_without_managed_by=True))
-    await submitted(world)
-    assert spec(world)["suspend"] is False
-    assert spec(world)["template"]["spec"]["nodeSelector"] == {"pool": "blue"}
-    pods(world, active=1, startTime="2026-01-01T12:00:00Z")
-    switch(world, active=False)
-    await world.settle()
-    assert spec(world)["suspend"] is True
-    assert (world.condition("QuotaReserved") or {})["status"] == "True"  # its pods still end
-
-
 async def test_a_stopped_job_is_what_it_was_and_keeps_its_quota_until_then() -> None:
     world = local()
     await submitted(world)

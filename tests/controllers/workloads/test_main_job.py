@@ -11,7 +11,6 @@ from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.workloads.workloads import Workloads
-from multikueue.settings import Integrations
 from tests.controllers.table import NAMESPACE, Table, job_body, table
 from tests.controllers.workloads.main_job import JOB, running
 
@@ -40,28 +39,6 @@ async def test_the_first_to_admit_gets_the_job_and_the_others_lose_their_copies(
 async def test_who_won_is_told_unless_that_is_switched_off(tell: bool, told: list[str]) -> None:
     world = await running(tell_wins=tell)
     assert [message for reason, message in world.said() if reason == "MultiKueue"] == told
-
-
-async def test_a_job_without_managed_by_stays_suspended_and_gets_its_end_where_that_is_wanted() -> None:
-    """Kueue's feature gate MultiKueueBatchJobWithManagedBy off, up to 0.16."""
-    world = table(integrations=Integrations(jobs_without_managed_by=True))
-    world.submit(managed=False)
-    await world.settle()
-    world.admit("w1")
-    await world.settle()
-    assert (world.runs_on(), world.copies(), world.status()["clusterName"]) == (["w1"], ["w1"], "w1")
-    assert world.condition("Admitted") is not None
-    began = {"startTime": "2026-01-01T12:00:00Z", "active": 1, "ready": 1}
-    world.workers["w1"].change(kinds.JOBS, JOB, {"status": began})
-    await world.settle()
-    local = world.manager.find(kinds.JOBS, JOB) or {}
-    assert (local["spec"]["suspend"], local.get("status", {}).get("active")) == (True, None)
-    world.finish("w1")
-    await world.settle()
-    local = world.manager.find(kinds.JOBS, JOB) or {}
-    assert (local["spec"]["suspend"], local["status"]["succeeded"]) == (True, 1)
-    assert (world.condition("Finished") or {})["reason"] == "Succeeded"
-    assert (world.copies(), world.runs_on()) == ([], [])
 
 
 async def test_the_result_comes_home_and_nothing_is_left() -> None:

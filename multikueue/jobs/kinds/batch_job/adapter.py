@@ -243,27 +243,6 @@ class BatchJob(DefaultAdapter):
 BATCH_JOB = BatchJob()
 
 
-@dataclass(frozen=True, slots=True)
-class HeldBatchJob(BatchJob):
-    """batch Jobs with and without managedBy. Without it a dispatched Job stays suspended for its whole life, and only
-    its end comes home: until then its status is its own controller's."""
-
-    def defaults(self, job: webhook.Submitted, *, is_multikueue_queue: bool) -> list[Tree]:  # noqa: ARG002
-        return webhook.default_job(job, is_multikueue_queue=False)
-
-    def unmanaged_reason(self, job: AnyJob) -> str | None:
-        return BatchJob.unmanaged_reason(self, job) if job_spec(job).managed_by else None
-
-    def is_held_by_suspension(self, job: AnyJob) -> bool:
-        return not job_spec(job).managed_by
-
-    def reset_status_patch(self, job: AnyJob) -> Tree | None:
-        return None if self.is_held_by_suspension(job) else BatchJob.reset_status_patch(self, job)
-
-
-HELD_BATCH_JOB = HeldBatchJob()
-
-
 def _pod_set_of(job: AnyJob, workload: Workload) -> PodSet | None:
     """The pod set of a Workload that may be the job's; None if it cannot be."""
     spec = workload_spec(workload)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, HELD_BATCH_JOB, BatchJob
+from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, BatchJob
 from multikueue.jobs.kinds.batch_job.size import pods_count
 from tests.builders import job
 from tests.jobs.builders import with_spec, with_status
@@ -88,7 +88,6 @@ CASES: dict[str, tuple[Tree, Tree, int]] = {
 @pytest.mark.parametrize(("spec", "status", "expected"), CASES.values(), ids=CASES.keys())
 def test_pods_that_are_not_needed_again_give_their_quota_back(spec: Tree, status: Tree, expected: int) -> None:
     assert given_back(spec, status) == expected
-    assert given_back(spec, status, HELD_BATCH_JOB) == expected
 
 
 def test_before_0_19_1_indexes_that_failed_for_good_keep_their_quota() -> None:
@@ -98,7 +97,6 @@ def test_before_0_19_1_indexes_that_failed_for_good_keep_their_quota() -> None:
         for release in ("0.16", "0.18", "0.19", "0.19.2")
     }
     assert found == {"0.16": 1, "0.18": 1, "0.19": 1, "0.19.2": 2}
-    assert isinstance(HELD_BATCH_JOB.of(Compatibility.of("0.19")), type(HELD_BATCH_JOB))
 
 
 COUNTS = st.integers(0, 12)
