@@ -54,7 +54,7 @@ def device_rules(quota: Quota) -> DeviceRules:
     return DeviceRules(
         of_class={name: each.name for each in dra.device_class_mappings for name in each.device_class_names},
         is_counting=_told(dra.enabled, compatibility.counts_devices),
-        should_refuse=_told(dra.reject_when_disabled, compatibility.counts_devices),
+        should_refuse=compatibility.counts_devices,
         has_extended=_told(dra.extended_resources, compatibility.counts_extended_resources),
         has_details=compatibility.has_device_details,
     )

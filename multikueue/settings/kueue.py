@@ -715,7 +715,12 @@ FIELDS: tuple[Field, ...] = (
     _means("resources.quotaCheckStrategy", "quota.check_strategy", versions="v1beta2", since="0.18"),
     _means("featureGates.AdmissionGatedBy", "quota.admission_gates", since="0.17"),
     _means("featureGates.KueueDRAIntegration", "quota.dra.enabled", since="0.18"),
-    _means("featureGates.KueueDRARejectWorkloadsWhenDRADisabled", "quota.dra.reject_when_disabled", since="0.18"),
+    _ignored(
+        "featureGates.KueueDRARejectWorkloadsWhenDRADisabled",
+        "where devices are not counted, work that claims some waits",
+        fine=(True,),
+        since="0.18",
+    ),
     _means("featureGates.KueueDRAIntegrationExtendedResource", "quota.dra.extended_resources", since="0.18"),
     _ignored("featureGates.KueueDRAIntegrationPartitionableDevices", _BY_NUMBER, fine=(False,), since="0.18"),
     _ignored("featureGates.KueueDRAIntegrationConsumableCapacity", _BY_NUMBER, fine=(False,), since="0.19"),

@@ -348,11 +348,8 @@ class DynamicResources(_Group):
 
     enabled: bool | None = None
     """Whether devices are counted: Kueue's feature gate KueueDRAIntegration. Without it: as in the release that
-    `quota.compatibility` names, so since 0.18."""
-
-    reject_when_disabled: bool | None = None
-    """Where they are not, whether work that claims some waits, rather than get quota as if it claimed none: Kueue's feature
-    gate KueueDRARejectWorkloadsWhenDRADisabled. Without it: as in that release, so since 0.18."""
+    `quota.compatibility` names, so since 0.18. Where they are not, work that claims some waits since 0.18; before, it gets
+    quota as if it claimed none."""
 
     extended_resources: bool | None = None
     """Where they are, whether extended resources that a DeviceClass names count as its devices: Kueue's feature gate
@@ -508,10 +505,7 @@ class Retention(_Group):
     copies: Live[Span] = timedelta(0)
     """How long after its end a job stays on its worker, with its pods and their logs, in which it holds no quota. What the
     worker itself deletes sooner is gone. The annotation `multikueue.dev/copy-retention` of a job or its Workload has its own
-    time: `12h`, `0s`."""
-
-    copies_at_most: Live[Span] = timedelta(days=1)
-    """The longest that such an annotation may ask for. `0s`: none is heeded."""
+    time: `12h`, `0s`; a day at most, or this if it is more."""
 
     @property
     def is_on(self) -> bool:
@@ -539,9 +533,6 @@ class CapacityFollow(_Group):
     shrink_after: Span = timedelta(minutes=5)
     """How long a worker has to be away, or to have less, before quota shrinks. It grows at once. Longer promises for longer
     what is not there; shorter lets more work wait on the manager while a worker is away for a moment."""
-
-    threshold: Annotated[int, Field(ge=0, le=100)] = 0
-    """Percent of a quota: it does not follow changes of less. 0: it follows all."""
 
     flavors: dict[str, str] = Field(default_factory=dict)
     """The manager's flavor for a worker's, which is given as `flavor` or `cluster/flavor`. Without it: that of the same
@@ -626,9 +617,6 @@ class VisibilityApi(_Group):
 
     service_namespace: str | None = None
     """Namespace of that service. Without it: `cluster.namespace`."""
-
-    service_port: Annotated[int, Field(ge=1, le=65535)] = 443
-    """Port of that service."""
 
 
 class LeaderElection(_Group):
@@ -903,12 +891,16 @@ _FIXED: Final = {
 
 GONE: Mapping[str, str] = {
     **{f"dispatch.{name}": f"it is always {value}" for name, value in _FIXED.items()},
+    "capacity_follow.threshold": "quota follows all changes",
     "dispatch.redo_admission": "work that its worker evicts is always dispatched anew, as in Kueue since 0.18",
     "dispatch.wait_for_admitted": "a worker always wins once it has admitted the work, as in Kueue since 0.18",
     "integrations.annotated": "name the kinds in integrations.declared",
     "integrations.identifier_annotations": "annotations name Workloads and groups as in the release of quota.compatibility",
     "integrations.jobs_without_managed_by": "batch Jobs need managedBy, as with Kueue since 0.17",
     "quota.concurrent_admission": "Kueue rejects its feature beside a check of MultiKueue",
+    "quota.dra.reject_when_disabled": "as in the release of quota.compatibility, work that claims devices waits since 0.18",
+    "retention.copies_at_most": "an annotation may ask for a day at most",
+    "visibility.service_port": "the Service has port 443, as that of the webhook",
 }
 """Settings that were there before release 0.1.0, and why they went. An error tells who still gives one."""
 

@@ -9,15 +9,19 @@ from multikueue.api.meta import Object
 from multikueue.durations import parse_duration
 from multikueue.workload.decision_rules import DecisionRules
 
-__all__ = ["COPY_RETENTION", "copy_retention", "copy_retention_problem"]
+__all__ = ["COPY_RETENTION", "LONGEST", "copy_retention", "copy_retention_problem"]
 
 COPY_RETENTION = "multikueue.dev/copy-retention"
 """Annotation of a Workload or its job: a duration, as `12h`. The Workload's goes before the job's."""
 
+LONGEST = timedelta(days=1)
+"""The longest that an annotation may ask for, unless all copies stay longer: a user shall not fill a worker with what is
+over."""
+
 
 def copy_retention(local: Workload, job: Object | None, rules: DecisionRules) -> timedelta:
     """The retention, counted from the workload's end. An annotation that is no duration counts as absent; a longer time than
-    the settings allow counts as the longest allowed."""
+    allowed counts as the longest allowed."""
     wanted = parse_duration(_asked(local, job))
     return rules.copies if wanted is None else min(wanted, _longest(rules))
 
@@ -31,7 +35,7 @@ def copy_retention_problem(local: Workload, job: Object | None, rules: DecisionR
     if wanted is None:
         return f"annotation {COPY_RETENTION}: expected a duration as 12h or 30m, got {text[:60]!r}; it counts as absent"
     if wanted > longest:
-        return f"annotation {COPY_RETENTION}: {text} is more than {longest}, the longest that the settings allow"
+        return f"annotation {COPY_RETENTION}: {text} is more than {longest}, the longest that is allowed"
     return ""
 
 
@@ -41,4 +45,4 @@ def _asked(local: Workload, job: Object | None) -> str:
 
 
 def _longest(rules: DecisionRules) -> timedelta:
-    return max(rules.copies, rules.copies_at_most)
+    return max(rules.copies, LONGEST)

@@ -56,7 +56,7 @@ class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     - `should_check_gates`: admission gates hold work back.
     - `may_be_non_preemptible`: workloads may ask not to be preempted.
     - `reasons`: what a workload without quota is told.
-    - `copies`, `copies_at_most`: how long the copy of a finished workload stays where it ran, by default and at most.
+    - `copies`: how long the copy of a finished workload stays where it ran, unless it asks for another time.
     """
 
     has_life: bool = False
@@ -71,4 +71,3 @@ class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     may_be_non_preemptible: bool = False
     reasons: Reasons = AS_BEFORE
     copies: timedelta = timedelta()
-    copies_at_most: timedelta = timedelta()

@@ -86,8 +86,8 @@ def test_workloads_say_why_they_wait_as_the_settings_say(settings: dict[str, Any
         ),
         ({"dra": {"enabled": False}}, DeviceRules(is_counting=False)),
         (
-            {"dra": {"enabled": False, "reject_when_disabled": False, "extended_resources": False}},
-            DeviceRules(is_counting=False, should_refuse=False, has_extended=False),
+            {"dra": {"enabled": False, "extended_resources": False}},
+            DeviceRules(is_counting=False, has_extended=False),
         ),
         (
             {"dra": {"device_class_mappings": [{"name": "gpu", "device_class_names": ["a", "b"]}]}},
@@ -100,7 +100,7 @@ def test_workloads_say_why_they_wait_as_the_settings_say(settings: dict[str, Any
         "not at all as in 0.16",
         "in 0.16 where it is on",
         "refused where it is off",
-        "ignored where all of it is off",
+        "refused where all of it is off",
         "by class",
     ],
 )

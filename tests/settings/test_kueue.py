@@ -157,6 +157,7 @@ def test_a_gate_counts_up_to_the_release_that_locked_it(tmp_path: Path, gate: st
 
 
 WENT = {
+    "KueueDRARejectWorkloadsWhenDRADisabled": "where devices are not counted, work that claims some waits",
     "MultiKueueBatchJobWithManagedBy": "batch Jobs need managedBy, as with Kueue since 0.17",
     "MultiKueueWaitForWorkloadAdmitted": "a worker wins once it has admitted the work, as in Kueue since 0.18",
     "MultiKueueRedoAdmissionOnEvictionInWorker": "work that its worker evicts is dispatched anew, as in Kueue since 0.18",
@@ -393,7 +394,6 @@ def test_mappings_with_sources_are_named_and_left_out(tmp_path: Path) -> None:
     [
         ("KueueDRAIntegration", "0.19", "enabled"),
         ("DynamicResourceAllocation", "0.16", "enabled"),
-        ("KueueDRARejectWorkloadsWhenDRADisabled", "0.19", "reject_when_disabled"),
         ("KueueDRAIntegrationExtendedResource", "0.19", "extended_resources"),
     ],
 )

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from multikueue.errors import ConfigurationError
 from multikueue.settings import Settings, load
 from multikueue.settings.sources import read
+from multikueue.settings.tree import GONE
 
 
 def file(folder: Path, text: str) -> Path:
@@ -189,6 +190,18 @@ def test_a_mistake_in_a_file_is_told_with_file_field_and_expectation(tmp_path: P
     assert said.startswith(f"{config}: {text.split(':', maxsplit=1)[0]}")
     assert message in said
     assert "pydantic" not in said
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_a_setting_that_is_gone_is_told_so_wherever_it_is_given(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *groups, last = name.split(".")
+    text = "".join(f"{group}: {{" for group in groups) + f"{last}: 1" + "}" * len(groups)
+    config, variable = file(tmp_path, text), f"MULTIKUEUE_{name.upper().replace('.', '__')}"
+    assert refusal(config) == f"{config}: {name}: this setting is gone: {GONE[name]}"
+    monkeypatch.setenv(variable, "1")
+    assert refusal() == f"environment {variable}: {name}: this setting is gone: {GONE[name]}"
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,15 @@ from multikueue.workload.decision_rules import DecisionRules
 from tests.builders import job
 from tests.workload.builders import won
 
-HOURS = DecisionRules(copies=timedelta(hours=2), copies_at_most=timedelta(hours=12))
+HOURS = DecisionRules(copies=timedelta(hours=2))
 ASKED = {
     "nothing is asked: as the settings say": (None, None, 2, ""),
     "the job asks for more": (None, "8h", 8, ""),
     "the job asks for less": (None, "30m", 0.5, ""),
     "the job wants none": (None, "0s", 0, ""),
     "the Workload goes first": ("1h", "8h", 1, ""),
-    "more than may be had": (None, "100h", 12, "100h is more than 12:00:00"),
+    "as much as may be had": (None, "24h", 24, ""),
+    "more than may be had": (None, "100h", 24, "100h is more than 1 day, 0:00:00"),
     "no duration": (None, "for ever", 2, "expected a duration as 12h or 30m, got 'for ever'"),
     "a negative one": (None, "-1h", 2, "expected a duration"),
     "more than a duration can be": (None, "9" * 30 + "h", 2, "expected a duration"),
@@ -38,3 +39,10 @@ def test_retention(workload: str | None, own: str | None, hours: float, problem:
 
 def test_a_workload_whose_job_is_gone_is_retained_by_the_settings() -> None:
     assert copy_retention(won().finished().build(), None, HOURS) == timedelta(hours=2)
+
+
+def test_what_all_copies_have_an_annotation_may_ask_for() -> None:
+    week = DecisionRules(copies=timedelta(days=7))
+    local = won().finished().annotations({COPY_RETENTION: "48h"}).build()
+    assert copy_retention(local, None, week) == timedelta(days=2)
+    assert copy_retention_problem(local, None, week) == ""

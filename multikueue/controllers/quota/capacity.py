@@ -135,7 +135,7 @@ class Capacity:
         offers = [self._offer(queue, worker, workers, rules) for worker in workers[queue.metadata.name]]
         told = self._automation(queue, offers)
         if told is None or told.status == "True" or not self._is_by_config(queue, rules):
-            await self._carry_out(queue, follow(queue, offers, reserve=reserve, threshold=rules.threshold))
+            await self._carry_out(queue, follow(queue, offers, reserve=reserve))
         await self._tell_automation(queue, offers)
 
     async def _until_written(self, queue: ClusterQueue, write: Callable[[ClusterQueue], Awaitable[None]]) -> None:

@@ -26,7 +26,6 @@ def rules_of(settings: CapacityFollow) -> Rules:
         is_enabled=settings.enabled,
         reserve=WorkerReserve.parse(settings.reserve),
         shrink_after=settings.shrink_after,
-        threshold=settings.threshold,
         flavors=settings.flavors,
     )
 

@@ -199,7 +199,6 @@ def _rules(settings: Settings, should_check_gates: bool, reasons: Reasons) -> De
         may_be_non_preemptible=quota.non_preemptible,
         reasons=reasons,
         copies=retention.copies,
-        copies_at_most=retention.copies_at_most,
     )
 
 

@@ -73,14 +73,12 @@ def _kept(text: str, *, must_be_percent: bool) -> Kept:
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """How ClusterQueues follow their workers, unless their annotation says otherwise.
 
-    Quota shrinks by what has been gone for `shrink_after`; a change of less than `threshold` percent is ignored.
-    `flavors` maps the workers' flavors to the manager's.
+    Quota shrinks by what has been gone for `shrink_after`. `flavors` maps the workers' flavors to the manager's.
     """
 
     is_enabled: bool = False
     reserve: WorkerReserve = WorkerReserve()
     shrink_after: timedelta = timedelta(minutes=5)
-    threshold: int = 0
     flavors: Mapping[str, str] = {}
 
 
@@ -184,9 +182,7 @@ class FollowedQuota(msgspec.Struct, frozen=True):
         return tuple(figure for figure in self.figures if figure.wanted != figure.nominal)
 
 
-def follow(
-    queue: ClusterQueue, offers: Sequence[Offer], *, reserve: WorkerReserve, threshold: int = 0
-) -> FollowedQuota:
+def follow(queue: ClusterQueue, offers: Sequence[Offer], *, reserve: WorkerReserve) -> FollowedQuota:
     """The nominal quotas that a ClusterQueue should have, given what its workers offer."""
     unread = [f"{each.cluster}: {each.problem}" for each in offers if each.problem]
     problem = "; ".join(unread) if offers else "no worker is configured"
@@ -195,7 +191,7 @@ def follow(
         stay = (replace(each, wanted=each.nominal, why="not all of its workers are known") for each in figures)
         return FollowedQuota(tuple(stay), problem, _notes(offers))
     settled = all(each.is_settled for each in offers)
-    damped = (_damped(figure, threshold=threshold, is_settled=settled) for figure in figures)
+    damped = (_damped(figure, is_settled=settled) for figure in figures)
     return FollowedQuota(tuple(damped), notes=_notes(offers))
 
 
@@ -204,7 +200,7 @@ def _notes(offers: Iterable[Offer]) -> tuple[str, ...]:
 
 
 def _figure(fr: FlavorResource, quota: CellQuota, offers: Iterable[Offer], reserve: WorkerReserve) -> Figure:
-    """The figure of one (flavor, resource), whatever the size and time of the change."""
+    """The figure of one (flavor, resource), whatever the time of the change."""
     (flavor, resource), least = fr, quota.lending_limit or 0
     workers = {each.cluster: each.amounts.get(fr, 0) for each in offers if resource in each.resources}
     total = sum(workers.values())
@@ -224,12 +220,9 @@ def _figure(fr: FlavorResource, quota: CellQuota, offers: Iterable[Offer], reser
     return found
 
 
-def _damped(figure: Figure, *, threshold: int, is_settled: bool) -> Figure:
-    """Keep the nominal quota where the change is too small, or shrinks it too early."""
-    change = figure.wanted - figure.nominal
-    if change and abs(change) * 100 < threshold * figure.nominal:
-        return replace(figure, wanted=figure.nominal, why=f"a change of less than {threshold}%")
-    if change < 0 and not is_settled:
+def _damped(figure: Figure, *, is_settled: bool) -> Figure:
+    """Keep the nominal quota where it would shrink too early."""
+    if figure.wanted < figure.nominal and not is_settled:
         return replace(figure, wanted=figure.nominal, why="shrinks only after a while")
     return figure
 

@@ -28,17 +28,17 @@ def test_where_nothing_is_set_none_are_loaded() -> None:
 
 def test_a_file_counts(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text("capacity_follow: {threshold: 7}")
+    config.write_text("capacity_follow: {dry_run: true}")
     loaded = load_settings(config)
     assert loaded is not None
-    assert loaded.capacity_follow.threshold == 7
+    assert loaded.capacity_follow.dry_run
 
 
 def test_a_variable_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MULTIKUEUE_CAPACITY_FOLLOW__THRESHOLD", "7")
+    monkeypatch.setenv("MULTIKUEUE_CAPACITY_FOLLOW__DRY_RUN", "true")
     loaded = load_settings(None)
     assert loaded is not None
-    assert loaded.capacity_follow.threshold == 7
+    assert loaded.capacity_follow.dry_run
 
 
 # What commands take where nothing is set.

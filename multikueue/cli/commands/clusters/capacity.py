@@ -154,7 +154,7 @@ class _Fleet:
             for worker in self.workers[name]
         ]
         reserve = reserve_of(queue, rules)
-        decision = follow(queue, offers, reserve=reserve or rules.reserve, threshold=rules.threshold)
+        decision = follow(queue, offers, reserve=reserve or rules.reserve)
         return Outlook(name, reserve is not None, decision)
 
     def _feeders(self, worker: str, queues: Collection[str]) -> Feeders:
