@@ -755,7 +755,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     _ignored(
         "featureGates.MultiKueueRedoAdmissionOnEvictionInWorker",
-        "work that its worker evicts is dispatched anew, as in Kueue since 0.18",
+        "work that its worker evicts is dispatched again, as in Kueue since 0.18",
         fine=(True,),
     ),
     _means("featureGates.MultiKueueOrchestratedPreemption", "dispatch.orchestrated_preemption", since="0.17"),

@@ -892,7 +892,7 @@ _FIXED: Final = {
 GONE: Mapping[str, str] = {
     **{f"dispatch.{name}": f"it is always {value}" for name, value in _FIXED.items()},
     "capacity_follow.threshold": "quota follows all changes",
-    "dispatch.redo_admission": "work that its worker evicts is always dispatched anew, as in Kueue since 0.18",
+    "dispatch.redo_admission": "work that its worker evicts is always dispatched again, as in Kueue since 0.18",
     "dispatch.wait_for_admitted": "a worker always wins once it has admitted the work, as in Kueue since 0.18",
     "integrations.annotated": "name the kinds in integrations.declared",
     "integrations.identifier_annotations": "annotations name Workloads and groups as in the release of quota.compatibility",

@@ -15,7 +15,7 @@ COPY_RETENTION = "multikueue.dev/copy-retention"
 """Annotation of a Workload or its job: a duration, as `12h`. The Workload's goes before the job's."""
 
 LONGEST = timedelta(days=1)
-"""The longest that an annotation may ask for, unless all copies stay longer: a user shall not fill a worker with what is
+"""The longest that an annotation may ask for, unless all copies stay longer: a user must not fill a worker with what is
 over."""
 
 

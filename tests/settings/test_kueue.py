@@ -160,7 +160,7 @@ WENT = {
     "KueueDRARejectWorkloadsWhenDRADisabled": "where devices are not counted, work that claims some waits",
     "MultiKueueBatchJobWithManagedBy": "batch Jobs need managedBy, as with Kueue since 0.17",
     "MultiKueueWaitForWorkloadAdmitted": "a worker wins once it has admitted the work, as in Kueue since 0.18",
-    "MultiKueueRedoAdmissionOnEvictionInWorker": "work that its worker evicts is dispatched anew, as in Kueue since 0.18",
+    "MultiKueueRedoAdmissionOnEvictionInWorker": "work that its worker evicts is dispatched again, as in Kueue since 0.18",
     "WorkloadIdentifierAnnotations": (
         "quota.compatibility says whether annotations name Workloads and groups: since 0.18"
     ),
