@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import anyio
 import anyio.abc
@@ -86,11 +87,13 @@ class Health:
 
     async def _degrade(self, scope: anyio.CancelScope) -> None:
         with scope:
-            began = self.now()
-            await anyio.sleep(self.timings.suspect_after.total_seconds())
-            self._tell(self.worker.suspected(began))
-            await anyio.sleep((self.timings.isolate_after - self.timings.suspect_after).total_seconds())
-            self._tell(self.worker.isolated())
+            suspect, isolate = self.timings.suspect_after, self.timings.isolate_after
+            steps = (suspect, partial(self.worker.suspected, self.now())), (isolate - suspect, self.worker.isolated)
+            for wait, step in steps:
+                await anyio.sleep(wait.total_seconds())
+                if scope.cancel_called:  # while this task was due already: a sleep that is over is not interrupted
+                    return
+                self._tell(step())
 
     def _tell(self, is_news: bool) -> None:
         if is_news:

@@ -62,3 +62,16 @@ async def test_a_connection_that_ends_leaves_its_worker_suspect() -> None:
     worker.connected()
     state.end("the connection ended")
     assert (worker.link.reach, worker.link.since, worker.why) == (Reach.SUSPECT, NOW, "the connection ended")
+
+
+async def test_trouble_that_ends_just_as_its_time_is_over_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sleep is over, and so nothing is left to cancel."""
+    state, worker, _ = health()
+
+    async def ends_with_the_sleep(_seconds: float) -> None:
+        state.report(HEARTBEAT, "")
+
+    monkeypatch.setattr(anyio, "sleep", ends_with_the_sleep)
+    async with anyio.create_task_group() as tasks:
+        state.begin(tasks, {HEARTBEAT: "not connected yet"})
+    assert worker.link.reach is Reach.CONNECTED
