@@ -10,6 +10,8 @@ import pytest
 from tests.costs.counting import DECODES, FUNCTIONS
 from tests.costs.fleet import COPIES, STRATEGIES, Costs, Strategy, costs
 
+pytestmark = pytest.mark.timeout(180)  # 300 workers on a busy machine take a minute
+
 SIZES = {3: (3, 1), 30: (2, 1), 300: (1, 0)}
 """Workers, and how many jobs are counted, after how many that are not."""
 
