@@ -43,6 +43,7 @@ from testbed.objects import (
     Object,
 )
 from testbed.ports import free_port
+from testbed.programs import DEFAULT_KUEUE, Release
 from testbed.proxy import Link
 from tests.project.files import ROOT
 from tests.real.harness import Manager
@@ -422,5 +423,6 @@ async def office(stage: Stage) -> Stage:
     return stage
 
 
+@pytest.mark.skipif(Release.chosen().kueue != DEFAULT_KUEUE, reason=f"the page shows Kueue {DEFAULT_KUEUE}")
 async def test_an_administrator_brings_up_a_fleet_and_finds_what_is_wrong_with_it(office: Stage) -> None:
     await judged(office, "tutorial-admin.md")
