@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from multikueue.cli.access.manager_settings import load_settings
 from multikueue.controllers.quota.worker_queues import rules_of
 from multikueue.manager import engine
 from multikueue.quota.capacity.following import Rules
-from multikueue.quota.engine import Engine
+from multikueue.quota.engine import EngineRules
 from multikueue.settings import Settings
 
 
@@ -49,13 +48,12 @@ def test_quotas_follow_by_default_as_the_settings_say_by_default() -> None:
 
 
 def test_the_engine_is_by_default_as_the_settings_say_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(engine, "Engine", lambda **options: given.update(options))
+    given: list[EngineRules] = []
+    monkeypatch.setattr(engine, "Engine", given.append)
 
     engine.engine_of(Settings().quota)
 
-    defaults = Engine.__init__.__kwdefaults__ or {}
-    assert given == {name: defaults[name] for name in given}
+    assert given == [EngineRules()]
 
 
 def test_no_kinds_are_declared_by_default() -> None:
