@@ -15,8 +15,11 @@ from testbed.proxy import Link, Proxy, Traffic
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 0.3
-Connect = Callable[[], socket.socket]
+PATIENCE, ENOUGH = 0.3, 30.0
+"""Seconds: until something counts as missing, where it is to be; and until something that is to come must be there, on a busy
+machine too."""
+
+Connect = Callable[..., socket.socket]
 
 
 class _Echo(socketserver.BaseRequestHandler):
@@ -56,8 +59,8 @@ async def _link(tmp_path: Path, echo: str) -> AsyncIterator[Link]:
 def _connect(link: Link) -> Iterator[Connect]:
     opened: list[socket.socket] = []
 
-    def connect() -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", link.port), timeout=PATIENCE)
+    def connect(timeout: float = ENOUGH) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", link.port), timeout=timeout)
         opened.append(connection)
         return connection
 
@@ -69,6 +72,18 @@ def _connect(link: Link) -> Iterator[Connect]:
 def _say(connection: socket.socket, words: bytes) -> bytes:
     connection.sendall(words)
     return connection.recv(len(words))
+
+
+def _is_silent(connection: socket.socket, words: bytes) -> bool:
+    """Whether nothing comes back."""
+    connection.settimeout(PATIENCE)
+    try:
+        _say(connection, words)
+    except TimeoutError:
+        return True
+    finally:
+        connection.settimeout(ENOUGH)
+    return False
 
 
 async def test_ok_passes_bytes_both_ways(connect: Connect, link: Link) -> None:
@@ -88,7 +103,6 @@ async def test_many_bytes_arrive_whole_and_in_order(connect: Connect, link: Link
     words = bytes(range(256)) * 8192
     connection = connect()
     threading.Thread(target=connection.sendall, args=(words,)).start()
-    connection.settimeout(5)
     assert connection.makefile("rb").read(len(words)) == words
 
 
@@ -97,7 +111,7 @@ async def test_latency_delays_each_direction(connect: Connect, link: Link) -> No
     link.latency(0.05)
     began = time.monotonic()
     assert _say(connection, b"hello") == b"hello"
-    assert 0.1 <= time.monotonic() - began < PATIENCE
+    assert time.monotonic() - began >= 0.1
 
 
 async def test_hang_accepts_and_freezes_until_ok(connect: Connect, link: Link) -> None:
@@ -105,9 +119,8 @@ async def test_hang_accepts_and_freezes_until_ok(connect: Connect, link: Link) -
     _say(old, b"before")
     link.hang()
     new = connect()
-    for connection in (old, new):
-        with pytest.raises(TimeoutError):
-            _say(connection, b"during")
+    assert _is_silent(old, b"during")
+    assert _is_silent(new, b"during")
     link.ok()
     assert [connection.recv(6) for connection in (old, new)] == [b"during", b"during"]
 
@@ -116,8 +129,7 @@ async def test_mute_delivers_the_request_but_not_the_answer(connect: Connect, li
     connection = connect()
     _say(connection, b"before")
     link.mute()
-    with pytest.raises(TimeoutError):
-        _say(connection, b"during")
+    assert _is_silent(connection, b"during")
     assert link.traffic().transferred == 18  # there and back, and there again
     link.ok()
     assert connection.recv(6) == b"during"
@@ -128,9 +140,8 @@ async def test_blackhole_gives_a_new_connection_no_answer(connect: Connect, link
     _say(old, b"before")
     link.blackhole()
     with pytest.raises(TimeoutError):
-        connect()
-    with pytest.raises(TimeoutError):
-        _say(old, b"during")
+        connect(PATIENCE)
+    assert _is_silent(old, b"during")
     link.ok()
     assert old.recv(6) == b"during"
     assert _say(connect(), b"after") == b"after"
@@ -183,7 +194,7 @@ async def test_a_server_that_is_gone_shows_as_a_reset(tmp_path: Path) -> None:
     link = proxy.link("http://127.0.0.1:9")
     with (
         pytest.raises(ConnectionResetError),
-        socket.create_connection(("127.0.0.1", link.port), PATIENCE) as connection,
+        socket.create_connection(("127.0.0.1", link.port), ENOUGH) as connection,
     ):  # at once, or when something is read
         connection.recv(1)
     await proxy.stop()
