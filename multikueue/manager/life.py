@@ -268,7 +268,7 @@ class Manager:
         if "quota" not in self.settings.roles:
             log.warning("visibility.not_served", why="who waits is known where the quota is given: to Kueue")
             return
-        service = Service(settings.service_namespace or namespace, settings.service_name)
+        service = Service(settings.service_namespace or namespace, settings.service_name, settings.service_port)
         visibility = Visibility(
             client=self.client,
             server=server,

@@ -618,6 +618,9 @@ class VisibilityApi(_Group):
     service_namespace: str | None = None
     """Namespace of that service. Without it: `cluster.namespace`."""
 
+    service_port: Annotated[int, Field(ge=1, le=65535)] = 443
+    """Port of that service."""
+
 
 class LeaderElection(_Group):
     """Which of several replicas acts. The others are hot: they know everything, and do nothing until it is their turn."""
@@ -900,7 +903,6 @@ GONE: Mapping[str, str] = {
     "quota.concurrent_admission": "Kueue rejects its feature beside a check of MultiKueue",
     "quota.dra.reject_when_disabled": "as in the release of quota.compatibility, work that claims devices waits since 0.18",
     "retention.copies_at_most": "an annotation may ask for a day at most",
-    "visibility.service_port": "the Service has port 443, as that of the webhook",
 }
 """Settings that were there before release 0.1.0, and why they went. An error tells who still gives one."""
 

@@ -32,6 +32,11 @@ def main() -> None:
     sys.argv = ["multikueue", *words]
     from multikueue.cli import main as command
 
+    if any(name.startswith("TIMINGS__") for name in os.environ):
+        sys.path.append(str(Path(__file__).parents[2]))
+        from testbed import timed_manager
+
+        timed_manager.install()
     command()
 
 

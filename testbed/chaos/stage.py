@@ -27,6 +27,7 @@ from testbed.kubeconfig import dump
 from testbed.objects import MULTIKUEUE_CLUSTER, Object
 from testbed.process import Process, ProgramError
 from testbed.proxy import Link
+from testbed.timed_manager import variables
 
 __all__ = ["FRAMEWORKS", "LOST_AFTER", "NAMESPACE", "PRIORITIES", "Chaos"]
 
@@ -48,7 +49,7 @@ SETTINGS: Mapping[str, str] = {
     "LEADER_ELECTION__ENABLED": "true",
     "QUOTA__REQUEUE_FIRST": "2s",
     "DISPATCH__GC_INTERVAL": "10s",
-    "DISPATCH__RECONNECT_CAP": "2s",
+    "TIMINGS__RECONNECT_CAP": "2s",
     "DISPATCH__WORKER_LOST_TIMEOUT": f"{LOST_AFTER}s",
 }
 
@@ -208,7 +209,7 @@ class Chaos:
             name,
             [*program, "run", "--kubeconfig", "manager.yaml"],
             log=self.folder / f"{name}.log",
-            env={f"MULTIKUEUE_{key}": value for key, value in SETTINGS.items()},
+            env=variables(SETTINGS),
         )
 
     async def _furnish(self) -> None:

@@ -27,6 +27,7 @@ from testbed.objects import JOB, MULTIKUEUE_CLUSTER, WORKLOAD, Object
 from testbed.plane import ControlPlane
 from testbed.ports import free_port
 from testbed.process import Process, ProgramError
+from testbed.timed_manager import TIMED, variables
 
 __all__ = ["GROUP_LABEL", "HOSTILE", "INNOCENT", "LIAR", "POD", "QUEUE", "SILENCE", "Stage"]
 
@@ -62,11 +63,11 @@ SETTINGS: Mapping[str, str] = {
     "LOG__FORMAT": "json",
     "QUOTA__REQUEUE_FIRST": "1s",
     "DISPATCH__GC_INTERVAL": "5s",
-    "DISPATCH__RECONNECT_CAP": "1s",
+    "TIMINGS__RECONNECT_CAP": "1s",
     "DISPATCH__HEARTBEAT_INTERVAL": "500ms",
-    "DISPATCH__SUSPECT_AFTER": "1s",
-    "DISPATCH__ISOLATE_AFTER": "2s",
-    "DISPATCH__LOOP_PATIENCE": "5s",
+    "TIMINGS__SUSPECT_AFTER": "1s",
+    "TIMINGS__ISOLATE_AFTER": "2s",
+    "TIMINGS__LOOP_PATIENCE": "5s",
     "CAPACITY_FOLLOW__INTERVAL": "1s",
     "DISPATCH__WORKLOAD_STRATEGIES": '{"incremental": {"step": 1}}',
     "INTEGRATIONS__FRAMEWORKS": "batch/job,pod",
@@ -102,9 +103,9 @@ class Stage:
         }
         self.process = Process(
             "multikueue run",
-            [sys.executable, "-m", "multikueue", "run", "--kubeconfig", str(kubeconfig)],
+            [sys.executable, *TIMED, "run", "--kubeconfig", str(kubeconfig)],
             log=bed.folder / "multikueue.log",
-            env={f"MULTIKUEUE_{key}": value for key, value in {**SETTINGS, **ports}.items()},
+            env=variables({**SETTINGS, **ports}),
         )
         self.vitals = Vitals(self.process, f"http://127.0.0.1:{self.probes_port}/metrics")
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from multikueue.cli import main
 from multikueue.kube.client import Client
+from testbed import timed_manager
 
 __all__ = ["FAULTY", "MOMENTS", "Moment", "Point", "environment"]
 
@@ -105,4 +106,5 @@ def install(fuse: Fuse) -> None:
 
 if __name__ == "__main__":
     install(Fuse.from_environment())
+    timed_manager.install()
     main()

@@ -30,6 +30,7 @@ from testbed.jobs import complete_job
 from testbed.kubeconfig import dump
 from testbed.objects import JOB, LOCAL_QUEUE, MULTIKUEUE_CLUSTER, WORKLOAD, Object
 from testbed.proxy import Link
+from testbed.timed_manager import command_for, variables
 
 __all__ = [
     "QUICK",
@@ -68,13 +69,14 @@ class Manager:
         self,
         bed: Testbed,
         *,
-        command: tuple[str, ...] = ("-m", "multikueue", "run"),
+        command: tuple[str, ...] = (),
         access: Mapping[str, Any] | None = None,
         **settings: str,
     ) -> None:
-        """`access` is the kubeconfig of another user than the administrator, or through a link."""
+        """`access` is the kubeconfig of another user than the administrator, or through a link. `command`: of another program
+        that runs a manager."""
         self.bed = bed
-        self.settings = dict(QUICK) | {f"MULTIKUEUE_{key}": value for key, value in settings.items()}
+        self.settings = dict(QUICK) | variables(settings)
         self.log = bed.folder / f"{unique('manager')}.log"
         self._command = command
         self._access = access
@@ -95,12 +97,14 @@ class Manager:
         """Start it; `more` are environment variables of this start only."""
         self._began = self.log.stat().st_size if self.log.exists() else 0
         self._kubeconfig.write_bytes(dump(dict(self._access or self.bed.manager.kubeconfig())))
+        settings = self.settings | more
+        command = self._command or (*command_for(settings), "run")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *self._command, "--kubeconfig", str(self._kubeconfig)],
+                [sys.executable, *command, "--kubeconfig", str(self._kubeconfig)],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **self.settings, **more},
+                env={**os.environ, **settings},
                 start_new_session=True,
             )
 
@@ -130,7 +134,7 @@ class Manager:
         """Run with other settings for as long as the block lasts, however often it is started in there."""
         before = self.settings
         self.kill()
-        self.settings = before | {f"MULTIKUEUE_{key}": value for key, value in settings.items()}
+        self.settings = before | variables(settings)
         self.start()
         try:
             yield self

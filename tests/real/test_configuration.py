@@ -36,10 +36,10 @@ PORTS = {"PROBES__PORT": "0", "METRICS__PORT": "0"}
 BESIDES = PORTS | {
     "CONFIG": "",
     "DISPATCH__GC_INTERVAL": "",
-    "DISPATCH__SUSPECT_AFTER": "300ms",
-    "DISPATCH__ISOLATE_AFTER": "1s",
+    "TIMINGS__SUSPECT_AFTER": "300ms",
+    "TIMINGS__ISOLATE_AFTER": "1s",
     "DISPATCH__HEARTBEAT_INTERVAL": "300ms",
-    "DISPATCH__HEARTBEAT_TIMEOUT": "1s",
+    "TIMINGS__HEARTBEAT_TIMEOUT": "1s",
 }
 """On top of a file: losses are noticed soon; what the files speak of is left to them."""
 

@@ -59,7 +59,7 @@ def manager_settings(plugin: Plugin) -> dict[str, str]:
     providers = [{"name": "secret-store", "exec": command}]
     return {
         "DISPATCH__CLUSTER_PROFILE__ACCESS_PROVIDERS": json.dumps(providers),
-        "DISPATCH__RECONNECT_CAP": "2s",
+        "TIMINGS__RECONNECT_CAP": "2s",
     }
 
 

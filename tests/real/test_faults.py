@@ -34,9 +34,9 @@ def manager_settings() -> dict[str, str]:
     return {
         "DISPATCH__WORKER_LOST_TIMEOUT": "10m",
         "DISPATCH__HEARTBEAT_INTERVAL": "500ms",
-        "DISPATCH__SUSPECT_AFTER": "1s",
-        "DISPATCH__ISOLATE_AFTER": "3s",
-        "DISPATCH__RECONNECT_CAP": "2s",
+        "TIMINGS__SUSPECT_AFTER": "1s",
+        "TIMINGS__ISOLATE_AFTER": "3s",
+        "TIMINGS__RECONNECT_CAP": "2s",
     }
 
 
@@ -57,7 +57,7 @@ async def impatient(crew: Team, manager: Manager) -> AsyncIterator[None]:
 @pytest.fixture
 async def unmoved(crew: Team, manager: Manager) -> AsyncIterator[None]:
     """No moment of trouble is so long that it is shown, though the machine may stop in it."""
-    async with manager.reborn(DISPATCH__ISOLATE_AFTER="30s"):
+    async with manager.reborn(TIMINGS__ISOLATE_AFTER="30s"):
         await manager.ready()
         yield
 

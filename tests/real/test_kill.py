@@ -58,7 +58,7 @@ CONDITIONS = (
 def mortal(bed: Testbed) -> Iterator[Manager]:
     """A manager that may be told where to die. Not started."""
     # A worker that is slow for a moment is asked nothing meanwhile: then a write that is counted does not come.
-    process = Manager(bed, command=FAULTY, DISPATCH__HEARTBEAT_TIMEOUT="10s", DISPATCH__TELL_SUSPENDED_AFTER="1h")
+    process = Manager(bed, command=FAULTY, TIMINGS__HEARTBEAT_TIMEOUT="10s", DISPATCH__TELL_SUSPENDED_AFTER="1h")
     yield process
     process.kill()
 

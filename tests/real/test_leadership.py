@@ -41,7 +41,7 @@ LATE_GAIN = QUICK_LEASE | {"LEADER_ELECTION__LEASE_DURATION": "10s"}
 """Long after the loss: a process that has no processor for seconds says late that it has lost."""
 FIRM_LEASE = {"LEADER_ELECTION__RETRY_PERIOD": "0.5s"}
 """One that a slow machine does not lose: renewals may be late by ten seconds."""
-SLOW_TO_DOUBT = {"DISPATCH__HEARTBEAT_TIMEOUT": "10s"}
+SLOW_TO_DOUBT = {"TIMINGS__HEARTBEAT_TIMEOUT": "10s"}
 """A worker that answers nothing still gets calls for so long."""
 PATIENCE = 30
 TOLD = ("events", "clusterqueues/status", "localqueues/status")

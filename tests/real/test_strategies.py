@@ -57,8 +57,8 @@ def manager(bed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     process = Manager(
         bed,
         DISPATCH__WORKLOAD_STRATEGIES=json.dumps(ALLOWED | {"nonsense": {}}),
-        DISPATCH__STRATEGY_TIMEOUT="500ms",
-        DISPATCH__RETRY_CAP="2s",
+        TIMINGS__STRATEGY_TIMEOUT="500ms",
+        TIMINGS__RETRY_CAP="2s",
     )
     process.settings["PYTHONPATH"] = str(site)
     process.start()

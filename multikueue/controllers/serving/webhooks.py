@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -63,7 +63,7 @@ class Service(msgspec.Struct, frozen=True):
 
     namespace: str
     name: str
-    port: ClassVar[int] = 443
+    port: int = 443
 
 
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
