@@ -61,11 +61,12 @@ def test_admitted_and_suspended_starts() -> None:
     assert actions(JobView(job=HELD, workloads=(ADMITTED,))) == (START_ON_W1,)
 
 
-def test_a_job_that_was_admitted_before_its_queue_had_a_check_starts_once_a_worker_has_it() -> None:
+@pytest.mark.parametrize("has_check", [True, False], ids=["in its Workload too", "in its queue alone by now"])
+def test_a_job_that_was_admitted_before_its_queue_had_a_check_starts_once_a_worker_has_it(*, has_check: bool) -> None:
     admitted = become(PENDING, lambda w: w.reserved().admitted())
-    assert actions(JobView(job=HELD, workloads=(admitted,), is_dispatched=True)) == ()
+    assert actions(JobView(job=HELD, workloads=(admitted,), is_dispatched=has_check)) == ()
     won = become(admitted, lambda w: w.cluster_name("w1"))
-    assert actions(JobView(job=HELD, workloads=(won,), is_dispatched=True)) == (START_ON_W1,)
+    assert actions(JobView(job=HELD, workloads=(won,), is_dispatched=has_check)) == (START_ON_W1,)
 
 
 @pytest.mark.parametrize(
