@@ -214,6 +214,27 @@ async def test_a_worker_that_changes_each_copy_is_passed_over_and_named_with_the
     assert world.runs_on() == ["w2"]
 
 
+async def test_a_worker_that_changes_each_copy_once_it_is_made_is_passed_over_for_longer_each_time() -> None:
+    world = table(workers=2)
+    world.submit()
+    await world.settle()
+    for _ in range(600):
+        copy = world.workers["w1"].find(kinds.WORKLOADS, world.key())
+        if copy is not None:
+            pods = msgspec.json.decode(encode(copy["spec"]["podSets"]))
+            pods[0]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1e20000"
+            world.workers["w1"].change(kinds.WORKLOADS, world.key(), {"spec": {"podSets": pods}})
+        await world.settle()
+        await passes(world, 1)
+    assert world.workers["w1"].calls.count("create workloads") < 12
+    told = {words for _, words in world.said() if "changes the copy" in words}
+    assert len(told) == 1
+    assert "resources.requests.cpu is 9223372036854775807, and 1 in its Workload" in told.pop()
+    world.admit("w2")
+    await world.settle()
+    assert world.runs_on() == ["w2"]
+
+
 async def test_a_job_that_its_user_changes_again_and_again_is_no_workers_fault() -> None:
     world = table(workers=2)
     world.submit()

@@ -313,8 +313,9 @@ class Outbox:
 
     @_perform.register
     async def _delete_workload(self, action: DeleteWorkload, key: ObjectKey) -> None:
+        copy = self.worker.workloads.get(key)
         await self._delete(WORKLOADS, self.worker.workloads, key, action.uid)
-        self._refused.removed_for(key, action.why)
+        self._refused.removed_for(key, action.why, copy)
 
     @_perform.register
     async def _delete_job(self, action: DeleteJob, key: ObjectKey) -> None:

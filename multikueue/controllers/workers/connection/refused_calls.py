@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -64,6 +65,15 @@ WORDS: Mapping[type[Action], str] = {
 """What a call is called in events and in the check's message when it fails."""
 
 CHANGED = "a policy or webhook there changes the copy"
+CHANGED_LATER = "a controller there changes the copy"
+
+
+class _AsSent(NamedTuple):
+    """A copy that was made as it was sent, in the place of one that was out of step: of which version of the Workload, and
+    when the first one was removed."""
+
+    version: tuple[str, int]
+    since: datetime
 
 
 @dataclass(slots=True)
@@ -72,6 +82,7 @@ class RefusedCalls:
 
     context: ReconcileContext
     worker: WorkerView
+    _as_sent: dict[ObjectKey, _AsSent] = field(default_factory=dict)
 
     def succeeded(self, what: str, key: ObjectKey) -> None:
         if self._refusals.over(key, cluster=self.worker.name, what=what):
@@ -99,33 +110,53 @@ class RefusedCalls:
             raise error
         self.pass_on(key, what, str(error))
 
-    def removed_for(self, key: ObjectKey, why: str) -> None:
-        """Remembers that a copy was removed because it was out of step: `see_whether_it_is_changed` asks about the next."""
-        name, before = self.worker.name, self._refusals.get(key, cluster=self.worker.name)
-        if why.startswith(OUT_OF_STEP) and (before is None or before.what != CHANGED):
-            self._refusals.fails(key, CHANGED, why, self.context.now(), cluster=name, is_sure=False)
+    def removed_for(self, key: ObjectKey, why: str, copy: Workload | None) -> None:
+        """Remembers that a copy was removed because it was out of step: `see_whether_it_is_changed` asks about the next.
+
+        If that one is out of step again, though it was made as sent and the Workload is the same, something there changes
+        copies once they are made. The worker is passed over, or they would be removed and made for ever.
+        """
+        if not why.startswith(OUT_OF_STEP):
+            return
+        sent, local = self._as_sent.get(key), self.context.store.workloads.get(key)
+        if sent is not None and local is not None and copy is not None and sent.version == _version(local):
+            self.pass_on(key, CHANGED_LATER, _difference(local, copy) or why, since=sent.since)
+            return
+        before = self._refusals.get(key, cluster=self.worker.name)
+        if before is None or before.what != CHANGED:
+            self._refusals.fails(key, CHANGED, why, self.context.now(), cluster=self.worker.name, is_sure=False)
 
     def see_whether_it_is_changed(self, key: ObjectKey, action: CreateWorkload, made: Workload) -> None:
         """Passes the worker over where a policy or webhook there changes the copies that are made: they would be removed and
         made again for ever. Only of a copy in the place of one that was out of step this is asked."""
         before = self._refusals.get(key, cluster=self.worker.name)
-        if before is None or before.what != CHANGED:
+        if before is None or before.what not in (CHANGED, CHANGED_LATER):
             return
         sent = replace(made, spec=msgspec.Raw(encode(action.body["spec"])))
-        fields = sorted(drift(sent, made))
-        if not fields:
-            self.succeeded(CHANGED, key)
+        changed = _difference(sent, made)
+        if changed:
+            self.pass_on(key, CHANGED, changed)
             return
-        ours, theirs = (terse(msgspec.json.decode(each.spec).get(fields[0])) for each in (made, sent))
-        self.pass_on(key, CHANGED, first_difference(f"spec.{fields[0]}", ours, theirs))
+        self._note_as_sent(key, before.since)
+        self.succeeded(before.what, key)
 
-    def pass_on(self, key: ObjectKey, what: str, why: str) -> None:
-        """Has other workers take the workload: for five seconds at first, and for longer, the longer this one does not."""
+    def _note_as_sent(self, key: ObjectKey, since: datetime) -> None:
+        workloads = self.context.store.workloads
+        self._as_sent = {each: sent for each, sent in self._as_sent.items() if workloads.get(each) is not None}
+        local = workloads.get(key)
+        if local is not None:
+            known = self._as_sent.get(key)
+            is_same = known is not None and known.version == _version(local)
+            self._as_sent[key] = known if known is not None and is_same else _AsSent(_version(local), since)
+
+    def pass_on(self, key: ObjectKey, what: str, why: str, *, since: datetime | None = None) -> None:
+        """Has other workers take the workload: for five seconds at first, and for longer, the longer this one does not.
+        `since` when, if it is known better than from the present refusal."""
         now, name = self.context.now(), self.worker.name
         self._refusals.fails(key, what, excerpt(why), now, cluster=name, is_sure=True)
         before = self._refusals.get(key, cluster=name)
-        lasted = now - before.since if before is not None else AWAY_MEMORY
-        self.unfit(key, f"{what}: {why}", min(max(lasted, AWAY_MEMORY), CONFLICT_MEMORY))
+        began = since or (before.since if before is not None else now)
+        self.unfit(key, f"{what}: {why}", min(max(now - began, AWAY_MEMORY), CONFLICT_MEMORY))
 
     def unfit(self, key: ObjectKey, text: str, memory: timedelta = CONFLICT_MEMORY) -> None:
         """Passes the worker over, and says so to whoever owns the workload."""
@@ -146,6 +177,19 @@ class RefusedCalls:
         local = self.context.store.workloads.get(key)
         if local is not None:
             self.context.recorder.emit(WORKLOADS, local, type_="Warning", reason="MultiKueue", message=message)
+
+
+def _version(local: Workload) -> tuple[str, int]:
+    return local.metadata.uid, local.metadata.generation
+
+
+def _difference(sent: Workload, found: Workload) -> str:
+    """The first field of the spec in which a copy differs from what it is a copy of; empty if there is none."""
+    fields = sorted(drift(sent, found))
+    if not fields:
+        return ""
+    theirs, ours = (terse(msgspec.json.decode(each.spec).get(fields[0])) for each in (found, sent))
+    return first_difference(f"spec.{fields[0]}", theirs, ours)
 
 
 def is_unsure(error: ApiError | ClusterUnreachable) -> bool:
