@@ -103,7 +103,7 @@ def _with_note(case: Case, result: NominationResult, wanted: tuple[str, ...]) ->
     """
     nomination, conditions, old = result.nomination, case.local.status.conditions, case.local.condition(NOMINATED)
     if not wanted or nomination is None or (nomination.revisit_after is None and not nomination.reason):
-        is_others = old is not None and old.reason != _camel(_name(result))
+        is_others = old is not None and (old.reason != _camel(_name(result)) or _follows(result))
         stays = is_others and wanted == case.local.status.nominated_cluster_names  # its author nominates, and we follow
         return conditions if stays else without_condition(conditions, NOMINATED)
     since = old.last_transition_time if old else None
@@ -112,6 +112,13 @@ def _with_note(case: Case, result: NominationResult, wanted: tuple[str, ...]) ->
         since = case.now + timedelta(microseconds=999_999)
     message = nomination.reason or f"Nominated by the strategy {_name(result)}"
     return with_own_condition(case, NOMINATED, conditions, reason=_camel(_name(result)), message=message, since=since)
+
+
+def _follows(result: NominationResult) -> bool:
+    """Whether the strategy could follow a Placement, and leaves the nomination to its author since none is named. That may be
+    another manager with a strategy of the same name."""
+    reads = result.by.reads if result.by is not None else frozenset()
+    return "placementdecisions" in reads and result.request.fleet.placement is None
 
 
 def _camel(name: str) -> str:

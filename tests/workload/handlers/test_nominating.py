@@ -162,10 +162,15 @@ class Says:
 
 
 def saying(
-    local: WorkloadBuilder, *remotes: Remote, now: datetime = NOW, name: str = "one-by-one", **said: Any
+    local: WorkloadBuilder,
+    *remotes: Remote,
+    now: datetime = NOW,
+    name: str = "one-by-one",
+    reads: tuple[str, ...] = (),
+    **said: Any,
 ) -> Decided:
     said["clusters"] = tuple(said.get("clusters", ()))
-    by = LoadedStrategy(name, Says(Nomination(**said)))
+    by = LoadedStrategy(name, Says(Nomination(**said)), reads=frozenset(reads))
     return carried_out(with_nomination(case_of(local, *remotes, now=now), by=by))
 
 
@@ -238,6 +243,13 @@ def test_the_note_of_somebody_else_who_nominates_stays() -> None:
     assert note(saying(theirs, *BOTH, name="external", clusters=["w1", "w2"])) is None
     first = noted(at=NOW)  # names come in another write than the note
     assert note(saying(first, *BOTH, name="external", clusters=[], reason="nobody else has nominated one")) is not None
+
+
+def test_the_note_of_another_manager_stays_though_its_strategy_has_the_same_name() -> None:
+    """Both have `external`: one follows a Placement, the other one whoever nominates."""
+    follower = {"name": "one-by-one", "reads": ("placementdecisions",)}
+    assert note(saying(noted("w1", at=NOW), *BOTH, clusters=["w1"], **follower)) is not None
+    assert note(saying(noted("w1", at=NOW), *BOTH, clusters=[], **follower)) is None
 
 
 def test_the_note_goes_with_the_win_and_with_the_quota() -> None:
