@@ -272,8 +272,13 @@ class StateInvariants:
             return
         for workload in self.world.manager.all(kinds.WORKLOADS, ROGUE):
             nominated = (workload.get("status") or {}).get("nominatedClusterNames") or ()
-            if strayed := set(nominated) - decided(self.plan):
-                name = seen.owner(workload)
+            known, strayed = (workload["metadata"]["uid"], "placed"), set(nominated) - decided(self.plan)
+            if not strayed or not self._is_calm(
+                MANAGER, now
+            ):  # a tenant may write a nomination, and managers may be frozen
+                self._since.pop(known, None)
+            elif now - self._since.setdefault(known, now) > PROMPT:
+                name = workload["metadata"]["name"]
                 self.broken("placed", now, f"{name} goes to {min(strayed)}, where no admin's Placement has it")
 
     def _meddled_with_choice(self) -> bool:
