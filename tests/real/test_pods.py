@@ -17,7 +17,7 @@ from testbed import objects
 from testbed.bed import MANAGER, Plan, Testbed
 from testbed.client import ApiError, Client, Kind, eventually
 from testbed.controllers import GARBAGE
-from testbed.objects import WORKLOAD, Object
+from testbed.objects import LOCAL_QUEUE, WORKLOAD, Object
 from tests.jobs.builders import plain
 from tests.real.dialect import spoken
 from tests.real.harness import Manager, Team
@@ -416,6 +416,59 @@ async def test_a_failed_member_is_replaced_on_the_same_worker(crew: Team) -> Non
     await eventually(lambda: nothing_left(crew), timeout=40)
     for name in ("a", "b", "c"):
         await crew.manager.delete(POD, name, crew.namespace)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "away", "back"),
+    [
+        (LOCAL_QUEUE, "main", {"stopPolicy": "HoldAndDrain"}, {"stopPolicy": "None"}),
+        (WORKLOAD, "group", {"active": False}, {"active": True}),
+    ],
+    ids=["its queue was drained", "its Workload was deactivated"],
+)
+async def test_a_group_that_lacks_a_member_takes_quota_again_once_that_is_replaced(
+    crew: Team, kind: Kind, name: str, away: Object, back: Object
+) -> None:
+    for each in ("a", "b"):
+        await crew.manager.create(member(crew, each))
+    client = await group_started(crew, "a", "b")
+    for each in ("a", "b"):
+        await client.patch_status(POD, each, RUNNING, crew.namespace)
+    await client.patch_status(POD, "a", ended("Failed", 1), crew.namespace)
+    await shows(crew, "Failed", "a")
+
+    async def told() -> dict[str, tuple[str, str]]:
+        (workload,) = await crew.manager.list(WORKLOAD, crew.namespace)
+        return {each["type"]: (each["status"], each["message"]) for each in workload["status"]["conditions"]}
+
+    async def drained() -> bool:
+        assert (await told())["QuotaReserved"][0] == "False"
+        return await nothing_left(crew)
+
+    async def waits() -> bool:
+        found = await told()
+        lacking = "The group waits for Pods that replace failed or missing ones: 1"
+        assert found["QuotaReserved"] == ("False", lacking)
+        assert found["WaitingForReplacementPods"][0] == "True"
+        return await nothing_left(crew)
+
+    await crew.manager.patch(kind, name, {"spec": away}, crew.namespace)
+    await eventually(drained, timeout=40)
+    await crew.manager.patch(kind, name, {"spec": back}, crew.namespace)
+    await eventually(waits, timeout=40)
+    await anyio.sleep(3)
+    assert await waits()
+
+    await crew.manager.create(member(crew, "c"))
+    client = await group_started(crew, "b", "c")
+    assert await client.find(POD, "a", crew.namespace) is None
+    for each in ("b", "c"):
+        await client.patch_status(POD, each, ended("Succeeded", 0), crew.namespace)
+    for each in ("b", "c"):
+        await shows(crew, "Succeeded", each)
+    await eventually(lambda: nothing_left(crew), timeout=40)
+    for each in ("a", "b", "c"):
+        await crew.manager.delete(POD, each, crew.namespace)
 
 
 @pytest.mark.parametrize("kind", ["pods", "workload"])
