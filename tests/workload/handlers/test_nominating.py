@@ -246,7 +246,6 @@ def test_the_note_of_somebody_else_who_nominates_stays() -> None:
 
 
 def test_the_note_of_another_manager_stays_though_its_strategy_has_the_same_name() -> None:
-    """Both have `external`: one follows a Placement, the other one whoever nominates."""
     follower: dict[str, Any] = {"name": "one-by-one", "reads": ("placementdecisions",)}
     assert note(saying(noted("w1", at=NOW), *BOTH, clusters=["w1"], **follower)) is not None
     assert note(saying(noted("w1", at=NOW), *BOTH, clusters=[], **follower)) is None

@@ -272,13 +272,10 @@ class StateInvariants:
             return
         for workload in self.world.manager.all(kinds.WORKLOADS, ROGUE):
             nominated = (workload.get("status") or {}).get("nominatedClusterNames") or ()
-            known, strayed = (workload["metadata"]["uid"], "placed"), set(nominated) - decided(self.plan)
-            if not strayed or not self._is_calm(
-                MANAGER, now
-            ):  # a tenant may write a nomination, and managers may be frozen
-                self._since.pop(known, None)
-            elif now - self._since.setdefault(known, now) > PROMPT:
-                name = workload["metadata"]["name"]
+            name, strayed = seen.owner(workload), set(nominated) - decided(self.plan)
+            if (
+                name and strayed
+            ):  # one without a job is made by hand, with nominations of the tenant's own until a manager acts
                 self.broken("placed", now, f"{name} goes to {min(strayed)}, where no admin's Placement has it")
 
     def _meddled_with_choice(self) -> bool:
