@@ -413,6 +413,9 @@ class Invariants:
         if since is None:
             return False
         led = self._led_since(by)
+        latest = self.injector.faults.away_from(by, host, now, gap=0.0, news=MANAGER)
+        if latest is not None and latest > led:  # the leader reached it in between, however short that was
+            since = latest
         if since > led - gap:
             return now >= since + timing.lost - LEAST
         said = [when for at, when in self._away[cluster] if at <= led][-1:]
