@@ -9,7 +9,9 @@ from multikueue.api.kind import Kind
 from multikueue.api.kubernetes.builtins import (
     APIService,
     ConfigMap,
+    Definition,
     DeviceClass,
+    Lease,
     LimitRange,
     MutatingWebhookConfiguration,
     Namespace,
@@ -18,15 +20,12 @@ from multikueue.api.kubernetes.builtins import (
     RuntimeClass,
     Secret,
 )
-from multikueue.api.kubernetes.definition import Definition
-from multikueue.api.kubernetes.lease import Lease
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object
-from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
+from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster, MultiKueueConfig
 from multikueue.api.multikueue.ocm import OCM_GROUP, Placement, PlacementDecision
-from multikueue.api.multikueue.profiles import ClusterProfile
 
 _KUEUE = "kueue.x-k8s.io"
 

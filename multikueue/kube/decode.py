@@ -20,7 +20,7 @@ from msgspec.structs import force_setattr
 from multikueue.api.jobs.job import CustomJob
 from multikueue.api.kind import Kind
 from multikueue.api.meta import Object, ObjectKey, decoder, encode
-from multikueue.api.values.unreadable import why_unreadable
+from multikueue.api.values.foreign import why_unreadable
 
 __all__ = [
     "UNREADABLE",

@@ -23,7 +23,7 @@ import anyio
 
 from multikueue.api.kind import Kind
 from multikueue.api.meta import Object, ObjectKey, version_of
-from multikueue.api.values.unreadable import why_unreadable
+from multikueue.api.values.foreign import why_unreadable
 from multikueue.errors import (
     ApiError,
     ClusterUnreachable,

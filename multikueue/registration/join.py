@@ -17,7 +17,7 @@ from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESP
 from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
 from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import KUBECONFIG_KEY, MultiKueueCluster
+from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, KUBECONFIG_KEY, MultiKueueCluster, other_than
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, MultiKueueError, NotFound, Unauthorized
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
@@ -48,7 +48,6 @@ from multikueue.registration.plan import (
     worker_objects,
 )
 from multikueue.registration.preflight import Finding, missing_rights, preflight, routes
-from multikueue.store.references import CLUSTER_UID_ANNOTATION, other_than
 from multikueue.store.workers.watch_scope import namespaces_of
 
 __all__ = ["Joined", "Request", "busy", "join", "leave"]

@@ -16,13 +16,12 @@ from multikueue.api.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES,
 from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.meta import ObjectKey, find_condition
-from multikueue.api.multikueue.clusters import MultiKueueConfig
+from multikueue.api.multikueue.clusters import MultiKueueConfig, clusters_of
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions, lost
 from multikueue.registration.ownership import ask
 from multikueue.registration.plan import IDENTITY, JOB_KINDS, OPTIONAL_KINDS, RIGHTS, Right, copy_rights
-from multikueue.store.references import clusters_of
 from multikueue.store.workers.watch_scope import EVERYWHERE
 
 __all__ = ["Finding", "Level", "Routes", "missing_rights", "preflight", "routes"]

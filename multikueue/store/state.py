@@ -45,8 +45,16 @@ from multikueue.api.kueue.workload import (
     workload_spec,
 )
 from multikueue.api.meta import ObjectKey, OwnerReference
-from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
-from multikueue.api.multikueue.profiles import ClusterProfile
+from multikueue.api.multikueue.clusters import (
+    ClusterProfile,
+    MultiKueueCluster,
+    MultiKueueConfig,
+    clusters_of,
+    config_of,
+    file_of,
+    source_of,
+    uid_of,
+)
 from multikueue.jobs.framework.adapter import Adapter, is_local
 from multikueue.jobs.framework.pod_set_info import failed_start
 from multikueue.jobs.framework.workloads import is_of_group, is_owned
@@ -54,18 +62,14 @@ from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.jobs.reconciler.case import is_over
 from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.quota.requests.matching import is_selected
-from multikueue.store.bounds import Bounds
 from multikueue.store.caches.cache import ByName, Cache, Indexer
 from multikueue.store.caches.ceilings import Ceilings
-from multikueue.store.caches.jobs import JobCaches
-from multikueue.store.caches.nesting import CONTROLLER, Nesting, controllers
+from multikueue.store.caches.jobs import CONTROLLER, JobCaches, Nesting, Runtimes, controllers
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Placements, named
-from multikueue.store.caches.runtimes import Runtimes
 from multikueue.store.caches.slices import Slices, replaced
 from multikueue.store.plans import Plans
 from multikueue.store.queues import WorkQueues
-from multikueue.store.references import clusters_of, config_of, file_of, source_of, uid_of
-from multikueue.store.refusals import Refusals
+from multikueue.store.refusals import Bounds, Refusals
 from multikueue.store.workers.worker import Places, WorkerView
 from multikueue.workload.case import Fleet
 from multikueue.workload.nomination.request import failures, may_be_on

@@ -1,4 +1,7 @@
-"""The state connected with the work queues: each change is applied, and the keys it concerns are added."""
+"""The state connected with the work queues: each change is applied, and the keys it concerns are added.
+
+Writes under way are known, so that no reconcile is woken by its own write.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.queues import LabelSelector
 from multikueue.api.kueue.workload import FINISHED, Workload
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import Object, ObjectKey
 from multikueue.dispatch.remote import Asked
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.quota.engine import Engine
@@ -20,13 +23,12 @@ from multikueue.store.caches.cache import Cache, Failed, ignore
 from multikueue.store.event_handlers import concerned, triggers
 from multikueue.store.event_handlers.changes import Change
 from multikueue.store.event_handlers.triggers import Table, keys_after
-from multikueue.store.event_handlers.writes import Writes
 from multikueue.store.queues import Key, Queue, WorkQueues
 from multikueue.store.state import State, workers_named_by
 from multikueue.store.workers.known_objects import prebuilt_key
 from multikueue.store.workers.worker import FOREVER, WorkerAspect, WorkerView
 
-__all__ = ["Store", "WorkerObserver"]
+__all__ = ["Store", "WorkerObserver", "Writes"]
 
 T = TypeVar("T")
 
@@ -304,3 +306,33 @@ def _newest(old: T | None, new: T | None) -> T:
     seen = new if new is not None else old
     assert seen is not None
     return seen
+
+
+class Writes:
+    """The versions seen since the request went out, by key of the writing reconcile.
+
+    The watch often brings a write before its answer does. Only the answer says which version is the written one, so the
+    reconcile is woken after it, if there was any other.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[ObjectKey | JobKey, set[str]] = {}
+
+    @contextmanager
+    def under_way(self, key: ObjectKey | JobKey, wake: Callable[[], None]) -> Iterator[Callable[[Object], None]]:
+        """Meanwhile `should_hold_back` collects changes of `key`; the yielded function takes the answer. `wake` is called at
+        the end if there was another change, or no answer came."""
+        self._seen[key] = seen = set[str]()
+        try:
+            yield lambda answer: seen.discard(answer.metadata.resource_version)
+        finally:
+            del self._seen[key]
+            if seen:
+                wake()
+
+    def should_hold_back(self, key: ObjectKey | JobKey, changed: Object) -> bool:
+        """Whether the reconcile of `key` has a write under way, so that this version wakes it later, if at all."""
+        seen = self._seen.get(key)
+        if seen is not None:
+            seen.add(changed.metadata.resource_version)
+        return seen is not None

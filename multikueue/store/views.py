@@ -16,7 +16,7 @@ from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.slices import is_elastic
 from multikueue.api.kueue.workload import EVICTED, FINISHED, Workload, any_owner_of, owner_kind
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, config_of
 from multikueue.api.values.foreign import answer_or, excerpt
 from multikueue.dispatch.remote import NO_JOB, JobState, Link, Reach, Remote, attempt_of
 from multikueue.dispatch.slices import NO_SLICE, Slice
@@ -25,7 +25,6 @@ from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
 from multikueue.quota.workload.protection import non_preemptible_problem
 from multikueue.store.life_facts import LifeFacts
-from multikueue.store.references import config_of
 from multikueue.store.state import pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
 from multikueue.store.workers.watch_scope import EVERYWHERE, WatchFailure

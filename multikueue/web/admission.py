@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from multikueue.api.meta import OwnerReference, encode
-from multikueue.api.values.unreadable import why_unreadable
+from multikueue.api.values.foreign import why_unreadable
 from multikueue.jobs.framework.adapter import Admitting, Submission
 from multikueue.jobs.framework.webhook import DEFAULT_QUEUE, Patch
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters

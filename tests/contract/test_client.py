@@ -9,7 +9,7 @@ import pytest
 
 from multikueue.api.jobs.job import Job, job_spec
 from multikueue.api.kinds import EVENTS, JOBS, LEASES
-from multikueue.api.kubernetes.lease import record_of
+from multikueue.api.kubernetes.builtins import record_of
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from multikueue.kube.cluster_client import WatchingClient

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from multikueue.api.kueue.workload import REPLACES_ANNOTATION
-from multikueue.dispatch.copies.actions import PatchJob, PatchWorkload
+from multikueue.dispatch.copies.effects import PatchJob, PatchWorkload
 from multikueue.dispatch.remote import Remote
 from multikueue.dispatch.slices import Slice, scale_down_patch
 from multikueue.testing import NOW

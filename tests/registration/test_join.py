@@ -12,6 +12,7 @@ import yaml
 from fakekube.model.wire import Request, Response, Watch
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS, WORKLOADS
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, OTHER_THAN_ANNOTATION
 from multikueue.errors import ConfigurationError, Forbidden, InvalidObject, Unauthorized
 from multikueue.kube.auth.kubeconfig import InsecureKubeconfig
 from multikueue.registration import join as joining
@@ -27,7 +28,6 @@ from multikueue.registration.plan import (
     SERVICE_ACCOUNTS,
     Registration,
 )
-from multikueue.store.references import CLUSTER_UID_ANNOTATION, OTHER_THAN_ANNOTATION
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 from tests.builders import workload
 from tests.cli.cluster import Cluster

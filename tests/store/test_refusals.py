@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from multikueue.api.meta import ObjectKey
-from multikueue.store.refusals import LASTING, TOLD_AGAIN, Refusals, StatusKey
+from multikueue.api.kueue.queues import FlavorUsage, QueueStatus, ResourceUsage
+from multikueue.api.meta import Condition, ObjectKey
+from multikueue.store.refusals import LASTING, TOLD_AGAIN, Bounds, Refusals, StatusKey
 from multikueue.testing import NOW
 
 KEY = ObjectKey("default", "train")
@@ -75,3 +76,52 @@ def test_those_that_are_sure_or_last_are_counted_by_what_they_are_about() -> Non
     refusals.fails(ObjectKey("default", "young"), "job", "no answer", LATER, cluster="w1", is_sure=False)
     assert refusals.count(LATER) == {("workload", "w1"): 1, ("job", ""): 1, ("status", ""): 1}
     assert refusals.count(LATER + LASTING)[("workload", "w1")] == 2
+
+
+LONG = QueueStatus(
+    conditions=(Condition(type="Active", status="True", reason="x", message="long words"),),
+    flavors_usage=tuple(
+        FlavorUsage(name=f"f{n}", resources=tuple(ResourceUsage(name=f"r{m}", total="1") for m in range(4)))
+        for n in range(3)
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "status.flavorsUsage[1].resources: Too many: 4: must have at most 2 items",
+        '"cq" is invalid: [status.flavorsUsage[0].resources: Too many: 4: must have at most 2 items, '
+        "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid]",
+    ],
+)
+def test_lists_within_lists_are_cut(words: str) -> None:
+    bounds = Bounds()
+    assert bounds.learn("ClusterQueue", words)
+    shown, lacking = bounds.cut("ClusterQueue", LONG)
+    assert [len(each.resources) for each in shown.flavors_usage] == [2, 2, 2]
+    assert lacking == ("flavorsUsage[].resources: only the first 2",)
+    assert bounds.cut("LocalQueue", LONG) == (LONG, ())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "status.conditions[0].message: Too long: may not be more than 4 bytes",
+        "status.conditions[0].message: Too long: may not be longer than 4",
+        "status.conditions[0].message: Too long: must have at most 4 characters",
+    ],
+)
+def test_so_are_texts(words: str) -> None:
+    bounds = Bounds()
+    assert bounds.learn("ClusterQueue", words)
+    assert bounds.cut("ClusterQueue", LONG)[0].conditions[0].message == "long"
+
+
+def test_what_is_known_or_says_no_bound_is_no_news() -> None:
+    bounds = Bounds()
+    words = "status.flavorsUsage: Too many: 3: must have at most 2 items"
+    assert bounds.learn("ClusterQueue", words)
+    assert not bounds.learn("ClusterQueue", words)
+    assert not bounds.learn("ClusterQueue", "status.flavorsUsage: Required value")
+    assert not bounds.learn("ClusterQueue", "spec.cohort: Too many: 3: must have at most 1 items")

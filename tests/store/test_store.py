@@ -17,9 +17,8 @@ from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, Limit
 from multikueue.api.kueue.queues import WorkloadPriorityClass
 from multikueue.api.kueue.workload import FAILED_ON, ORIGIN_LABEL, PREBUILT_LABEL, Workload
 from multikueue.api.meta import ObjectKey, ObjectMeta, decoder, encode
-from multikueue.api.multikueue.clusters import MultiKueueCluster
+from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster
 from multikueue.api.multikueue.ocm import Placement
-from multikueue.api.multikueue.profiles import ClusterProfile
 from multikueue.dispatch.copies.plan import Absent, Plan
 from multikueue.dispatch.remote import Asked
 from multikueue.jobs.framework.nesting import Nested

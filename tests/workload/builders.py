@@ -9,12 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job
-from multikueue.api.kueue.preemption_gates import BLOCKED
 from multikueue.api.kueue.workload import Workload, WorkloadStatus
 from multikueue.api.meta import encode, render_time
-from multikueue.dispatch.copies.actions import Action
-from multikueue.dispatch.copies.effects import effects
-from multikueue.dispatch.copies.preemption_gates import GATE
+from multikueue.dispatch.copies.effects import Action, effects
+from multikueue.dispatch.copies.preemption_gates import BLOCKED, GATE
 from multikueue.dispatch.remote import Asked, JobState, Link, Reach, Remote, Unfit, attempt_of
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet as ShownFleet

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from multikueue.api.jobs.job import Job
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, NOMINATED, QUOTA_RESERVED, Workload
-from multikueue.dispatch.copies.actions import (
+from multikueue.dispatch.copies.effects import (
     Action,
     CreateJob,
     CreateWorkload,
@@ -25,8 +25,8 @@ from multikueue.dispatch.copies.actions import (
     DeleteWorkload,
     FindJob,
     PatchStatus,
+    effects,
 )
-from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.remote import Asked, Link, Reach, Remote
 from multikueue.strategy import Fleet, Nomination, Strategy
 from multikueue.strategy import Workload as StrategyWorkload

@@ -1,16 +1,17 @@
 """Kubernetes' built-in kinds that we read, besides jobs.
 
 Namespace, Secret, ConfigMap, APIService, PriorityClass, LimitRange, RuntimeClass, DeviceClass, ResourceClaimTemplate,
-MutatingWebhookConfiguration.
+MutatingWebhookConfiguration, CustomResourceDefinition, Lease.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import msgspec
 
-from multikueue.api.meta import Int64, Object, ObjectKey, Value
+from multikueue.api.meta import Int64, Object, ObjectKey, Time, Value, decoder
 
 KUBE_SYSTEM = ObjectKey("", "kube-system")
 """The namespace that every cluster has since it was created. It cannot be deleted, so its UID identifies the
@@ -136,3 +137,60 @@ class DeviceClass(Object):
 
 class MutatingWebhookConfiguration(Object):
     webhooks: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class Version(Value):
+    name: str = ""
+    served: bool = False
+
+
+class Conversion(Value):
+    strategy: str = "None"
+
+
+class DefinitionSpec(Value):
+    group: str = ""
+    versions: tuple[Version, ...] = ()
+    conversion: Conversion = Conversion()
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether something translates between its versions, besides their name."""
+        return self.conversion.strategy != "None"
+
+
+class Definition(Object):
+    spec: DefinitionSpec = DefinitionSpec()
+
+
+class LeaseSpec(Value):
+    """The holder of a lease; none if `holder_identity` is empty. The times are for people: no decision rests on
+    them."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: Int64 = 0
+    acquire_time: Time | None = None
+    renew_time: Time | None = None
+    lease_transitions: Int64 = 0
+
+
+class Lease(Object):
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_decode_spec = decoder(LeaseSpec)
+
+
+def record_of(lease: Lease | None) -> LeaseSpec:
+    """The spec of a lease. One that cannot be decoded counts as empty, and an empty one has no holder."""
+    if lease is None:
+        return LeaseSpec()
+    try:
+        return _decode_spec(lease.spec)
+    except msgspec.DecodeError:
+        return LeaseSpec()
+
+
+def render_micro_time(when: datetime) -> str:
+    """RFC 3339 with six digits and a Z, as Kubernetes writes metav1.MicroTime."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,8 +1,15 @@
-"""Kueue's MultiKueueConfig and MultiKueueCluster (v1beta2): which workers there are, and how each is reached."""
+"""Which workers there are, and how each is reached: MultiKueueConfig and MultiKueueCluster, and what they refer to.
+
+These are Kueue's (v1beta2); a MultiKueueCluster may name a ClusterProfile of SIG Multicluster (v1alpha1).
+"""
 
 from __future__ import annotations
 
-from multikueue.api.kueue.admission_checks import ConditionedStatus
+from collections.abc import Iterable
+
+import msgspec
+
+from multikueue.api.kueue.admission_checks import AdmissionCheck, ConditionedStatus
 from multikueue.api.meta import Object, Value
 
 KUBECONFIG_KEY = "kubeconfig"
@@ -42,3 +49,72 @@ class MultiKueueClusterSpec(Value):
 class MultiKueueCluster(Object):
     spec: MultiKueueClusterSpec = MultiKueueClusterSpec()
     status: ConditionedStatus = ConditionedStatus()
+
+
+CLUSTERS_ANNOTATION = "multikueue.dev/clusters"
+"""On a MultiKueueConfig: more cluster names, comma separated, beyond the 20 that its spec may hold."""
+
+CLUSTER_UID_ANNOTATION = "multikueue.dev/cluster-uid"
+"""On a MultiKueueCluster: the UID of the namespace kube-system of the cluster that its name stands for."""
+
+
+OTHER_THAN_ANNOTATION = "multikueue.dev/other-than"
+"""On a MultiKueueCluster: names, comma separated, that were recorded earlier with the same UID, and were proven to lead to
+other clusters."""
+
+
+def config_of(check: AdmissionCheck) -> tuple[str, ...]:
+    return (check.spec.parameters.name,) if check.spec.parameters else ()
+
+
+def clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
+    """The clusters of a MultiKueueConfig, in order: its spec, then the annotation for more than 20."""
+    more = config.metadata.annotations.get(CLUSTERS_ANNOTATION, "")
+    return tuple(dict.fromkeys((*config.spec.clusters, *(n.strip() for n in more.split(",") if n.strip()))))
+
+
+def uid_of(cluster: MultiKueueCluster) -> Iterable[str]:
+    uid = cluster.metadata.annotations.get(CLUSTER_UID_ANNOTATION)
+    return (uid,) if uid else ()
+
+
+def other_than(cluster: MultiKueueCluster) -> tuple[str, ...]:
+    """The names of the annotation."""
+    names = cluster.metadata.annotations.get(OTHER_THAN_ANNOTATION, "")
+    return tuple(filter(None, names.split(",")))
+
+
+def source_of(cluster: MultiKueueCluster) -> tuple[tuple[str, str], ...]:
+    """The source of a cluster's kubeconfig: type and location. Several clusters may share one."""
+    source = cluster.spec.cluster_source
+    if source.kube_config is not None:
+        return ((source.kube_config.location_type, source.kube_config.location),)
+    profile = source.cluster_profile_ref
+    return (("ClusterProfile", profile.name),) if profile is not None else ()
+
+
+def file_of(cluster: MultiKueueCluster) -> tuple[str, ...]:
+    return tuple(location for type_, location in source_of(cluster) if type_ == "Path")
+
+
+class AccessProvider(Value):
+    """One way to reach a cluster; `cluster` has the fields of a cluster in a kubeconfig, in the same spelling."""
+
+    name: str = ""
+    cluster: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class ClusterProfileStatus(Value):
+    access_providers: tuple[AccessProvider, ...] = ()
+    credential_providers: tuple[AccessProvider, ...] = ()
+
+
+class ClusterProfile(Object):
+    """`multicluster.x-k8s.io`: a cluster as its inventory knows it."""
+
+    status: ClusterProfileStatus = ClusterProfileStatus()
+
+    @property
+    def providers(self) -> tuple[AccessProvider, ...]:
+        """All ways to reach it. Of two with one name, the one in the field that is not deprecated comes first."""
+        return (*self.status.access_providers, *self.status.credential_providers)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime
+from traceback import extract_tb
 from typing import TypeVar
 
 import msgspec
 
 from multikueue.api.meta import LONGEST_MESSAGE, Condition
-from multikueue.errors import InvalidObject
+from multikueue.errors import InvalidObject, MultiKueueError
 
-__all__ = ["LONGEST_EXCERPT", "answer_or", "bounded", "excerpt", "moment"]
+__all__ = ["LONGEST_EXCERPT", "answer_or", "bounded", "excerpt", "moment", "why_unreadable"]
+
 
 LONGEST_EXCERPT = 1000
 _LONGEST_REASON = 1024
@@ -67,3 +69,22 @@ def answer_or(question: Callable[[], T], otherwise: T) -> T:
         return question()
     except _ODD:
         return otherwise
+
+
+_LONGEST = 300
+"""Characters: the text is shown to people, and may be foreign."""
+
+
+def why_unreadable(error: Exception) -> str:
+    """The reason in one line; for an unexpected error also where it happened."""
+    return " ".join(excerpt(_words(error), _LONGEST).split())
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, MultiKueueError | msgspec.MsgspecError | UnicodeDecodeError):
+        return str(error)
+    last = next(reversed(extract_tb(error.__traceback__)), None)
+    place = f" (in {last.name}, line {last.lineno} of {last.filename.rpartition('/')[2]})" if last else ""
+    return f"{type(error).__name__}{place}: {error}"

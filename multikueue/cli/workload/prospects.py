@@ -21,7 +21,7 @@ from multikueue.api.kinds import (
 from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.api.kueue.workload import FINISHED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, queue_of, workload_spec
 from multikueue.api.meta import ObjectKey, find_condition, render_time
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster, clusters_of, config_of
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.related_objects import RelatedObjects
@@ -29,7 +29,6 @@ from multikueue.errors import ApiError, Forbidden, MultiKueueError
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.store.caches.ceilings import Ceilings
-from multikueue.store.references import clusters_of, config_of
 from multikueue.store.workers.watch_scope import namespaces_of
 from multikueue.workload.fit import named_in
 from multikueue.workload.nomination.prospects import Prospect, State

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.kubernetes.lease import Lease, LeaseSpec, record_of, render_micro_time
+from multikueue.api.kubernetes.builtins import Lease, LeaseSpec, record_of, render_micro_time
 
 __all__ = ["Candidate", "Claim", "Lost", "Observation", "Step", "Wait", "claimed", "observe", "released", "step"]
 

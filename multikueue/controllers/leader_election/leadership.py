@@ -23,7 +23,7 @@ import anyio
 import anyio.lowlevel
 
 from multikueue.api.kinds import LEASES
-from multikueue.api.kubernetes.lease import Lease, record_of
+from multikueue.api.kubernetes.builtins import Lease, record_of
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.leader_election.election import (
     Candidate,

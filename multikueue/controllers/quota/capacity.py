@@ -20,7 +20,7 @@ import msgspec
 from multikueue.api.kinds import CLUSTER_QUEUES
 from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue
 from multikueue.api.meta import Condition, ObjectKey
-from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueConfig
+from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueConfig, config_of
 from multikueue.controllers.quota.worker_queues import CORDONED, read_queues, rules_of, why_unread
 from multikueue.controllers.reconcile.conditions import write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
@@ -49,7 +49,6 @@ from multikueue.quota.capacity.following import (
 from multikueue.quota.capacity.offers import Feeders, Offer, Record, offer
 from multikueue.quota.workload.protection import INVALID_ANNOTATION
 from multikueue.runtime import DONE, Result, supervise
-from multikueue.store.references import config_of
 from multikueue.telemetry import get_logger
 
 __all__ = ["SOONEST", "Capacity"]

@@ -7,10 +7,10 @@ import msgspec
 from multikueue.api.kinds import ADMISSION_CHECKS
 from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
 from multikueue.api.meta import Condition, ObjectKey, is_true
+from multikueue.api.multikueue.clusters import clusters_of
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.runtime import DONE, Result
-from multikueue.store.references import clusters_of
 
 
 class Checks(msgspec.Struct, frozen=True):

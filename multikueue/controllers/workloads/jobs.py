@@ -6,8 +6,7 @@ import msgspec
 
 from multikueue.api.jobs.job import AnyJob, JobKey
 from multikueue.api.kubernetes.event import REFUSED, Event
-from multikueue.api.values.foreign import excerpt
-from multikueue.api.values.unreadable import why_unreadable
+from multikueue.api.values.foreign import excerpt, why_unreadable
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workloads.job_writes import WRITES, perform, subject_of
 from multikueue.errors import ApiError, Conflict, NotFound, ServerError, Throttled, Unauthorized

@@ -6,18 +6,55 @@ copy is not admitted within a while, the gate of the next one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from multikueue.api.kueue.preemption_gates import BLOCKED, ONE_AT_A_TIME, opened_at, states, turn_left
-from multikueue.api.kueue.workload import Workload
-from multikueue.api.meta import render_time
+from multikueue.api.kueue.workload import PreemptionGateState, Workload, WorkloadStatus
+from multikueue.api.meta import decoder, render_time
+from multikueue.api.values.foreign import answer_or, moment
 from multikueue.dispatch.remote import Remote
 
-__all__ = ["GATE", "gated", "is_open", "opening_patch", "to_open"]
+__all__ = [
+    "BLOCKED",
+    "GATE",
+    "ONE_AT_A_TIME",
+    "gated",
+    "is_open",
+    "opened_at",
+    "opening_patch",
+    "states",
+    "to_open",
+    "turn_left",
+]
+
+BLOCKED = "BlockedOnPreemptionGates"
+"""The condition of a Workload that could have quota by preempting, if its gates were open."""
+
+ONE_AT_A_TIME = timedelta(minutes=5)
+"""How long one worker may preempt for a workload before the next one may too, as in Kueue."""
+
+
+def turn_left(opened: Iterable[datetime], now: datetime) -> timedelta:
+    """How long those whose gates were opened then have their turn yet; not positive once it is the next one's."""
+    return max((min(at, now) + ONE_AT_A_TIME - now for at in opened), default=timedelta())
+
+
+def states(status: WorkloadStatus) -> tuple[PreemptionGateState, ...]:
+    """The gates in a status; none if they cannot be decoded."""
+    raw = status.preemption_gates
+    if raw is msgspec.UNSET:
+        return ()
+    return answer_or(lambda: decoder(tuple[PreemptionGateState, ...])(raw), otherwise=())
+
+
+def opened_at(workload: Workload, gate: str) -> datetime | None:
+    """Since when a gate is open; None while it is closed."""
+    found = (moment(e.last_transition_time) for e in states(workload.status) if e.name == gate and e.position == "Open")
+    return next(filter(None, found), None)
+
 
 GATE = "kueue.x-k8s.io/multikueue"
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from multikueue.api.meta import Object, ObjectKey
-from multikueue.api.values.unreadable import why_unreadable
+from multikueue.api.values.foreign import why_unreadable
 from multikueue.errors import InvariantBroken
 from multikueue.store.caches.packing import PackingMap, WholeMap, never
 from multikueue.store.caches.unknown_objects import UnknownObjects

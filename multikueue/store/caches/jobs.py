@@ -1,4 +1,7 @@
-"""The jobs of one cluster: a cache per kind that the cluster has."""
+"""The jobs of one cluster: a cache per kind that the cluster has.
+
+On the manager cluster also their nesting by controller references, and the runtimes that some kinds name.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,16 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from multikueue.api.jobs.job import AnyJob, JobKey
+import msgspec
+
+from multikueue.api.jobs.job import AnyJob, CustomJob, JobKey
 from multikueue.api.jobs.pod import Pod
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import POD_GROUPS, PODS
-from multikueue.api.meta import ObjectKey
+from multikueue.api.meta import ObjectKey, OwnerReference, controller_of
 from multikueue.api.values.foreign import answer_or
 from multikueue.jobs.framework.adapter import Adapter
+from multikueue.jobs.framework.nesting import MOST_HOPS, Ancestor, Nested, is_whole, nested
 from multikueue.jobs.framework.workloads import by_label
 from multikueue.jobs.integrations.frameworks import Adapters
 from multikueue.store.caches.cache import Cache, Failed, Indexer, Listener, ignore
@@ -22,7 +28,7 @@ from multikueue.store.caches.groups import Groups, group_key
 from multikueue.store.caches.packing import never
 from multikueue.store.caches.unknown_objects import UnknownObjects
 
-__all__ = ["JobCaches"]
+__all__ = ["CONTROLLER", "JobCaches", "Nesting", "Runtimes", "controllers"]
 
 Changed = Callable[[Adapter, AnyJob | None, AnyJob | None], None]
 Opened = Callable[[Kind[Any], Cache[Any]], None]
@@ -195,3 +201,96 @@ class JobCaches:
         """Forget all jobs, as if deleted."""
         for cache in self._caches.values():
             cache.replace(())
+
+
+class Runtimes:
+    """The runtimes on the manager cluster, by kind. When one changes, `touch` is called with each job that names it."""
+
+    def __init__(self, adapters: Adapters, jobs: JobCaches, touch: Callable[[JobKey], None]) -> None:
+        self._adapters, self._jobs, self._touch = adapters, jobs, touch
+        self._caches: dict[str, Cache[Any]] = {
+            kind.name: Cache(partial(self._changed, kind.name))
+            for adapter in adapters
+            for kind in (adapter.runtimes.kinds if adapter.runtimes else ())
+        }
+
+    def of(self, kind: Kind[Any]) -> Cache[Any]:
+        return self._caches[kind.name]
+
+    def completed(self, job: AnyJob) -> AnyJob:
+        """The job with the runtime it names, if its kind has runtimes and this one exists."""
+        runtimes = self._adapters.of(job).runtimes
+        if runtimes is None or not isinstance(job, CustomJob):
+            return job
+        key = runtimes.key(job)
+        found = self._caches[key.kind].get(key.object) if key.kind in self._caches else None
+        return msgspec.structs.replace(job, runtime=found.spec) if found is not None else job
+
+    def _changed(self, kind: str, old: AnyJob | None, new: AnyJob | None) -> None:
+        seen = new or old
+        assert seen is not None
+        key = JobKey(kind, *seen.key)
+        for adapter in self._adapters:
+            if adapter.runtimes is None or adapter.kind not in self._jobs.kinds:
+                continue
+            for job in self._jobs.of(adapter.kind):
+                if adapter.runtimes.key(job) == key:
+                    self._touch(JobKey(adapter.kind.name, *job.key))
+
+
+CONTROLLER = "controller"
+"""The index of `controllers` in caches of jobs."""
+
+
+def controllers(job: AnyJob) -> Iterable[str]:
+    """The UID of the job's controller, if any."""
+    owner = controller_of(job.metadata)
+    return (owner.uid,) if owner is not None else ()
+
+
+class Nesting:
+    """Answers from `jobs`, which have the index `CONTROLLER`. `is_admitted`: whether a job's own Workload is admitted."""
+
+    def __init__(self, adapters: Adapters, jobs: JobCaches, is_admitted: Callable[[AnyJob], bool]) -> None:
+        self._adapters, self._jobs, self._admitted = adapters, jobs, is_admitted
+
+    def of(self, job: AnyJob) -> Nested | None:
+        """The state of the owner in a queue that a job is nested in; None if there is none."""
+        if not is_whole(self._adapters.of(job)):
+            return None
+        return self.under(job.metadata.namespace, controller_of(job.metadata))
+
+    def under(self, namespace: str, controller: OwnerReference | None) -> Nested | None:
+        """As `of`, for a job in the namespace that has this controller."""
+        return nested(self._line(namespace, controller))
+
+    def is_stale(self, namespace: str, controller: OwnerReference) -> bool:
+        """Whether the job of the controller's name is another one: it owns nothing that names it so (kueue#14658)."""
+        adapter = self._adapters.owner(controller.api_version, controller.kind)
+        job = self._jobs.get(JobKey(adapter.kind.name, namespace, controller.name)) if adapter is not None else None
+        return job is not None and job.metadata.uid != controller.uid
+
+    def below(self, uid: str) -> Iterator[JobKey]:
+        """The jobs nested below the one with this UID, at most `MOST_HOPS` levels deep."""
+        level = [uid]
+        for _ in range(MOST_HOPS):
+            found = [job for each in level for job in self._jobs.by(CONTROLLER, each)]
+            whole = [(job, adapter) for job in found if is_whole(adapter := self._adapters.of(job))]
+            yield from (JobKey(adapter.kind.name, *job.key) for job, adapter in whole)
+            level = [job.metadata.uid for job, _ in whole]
+            if not level:
+                return
+
+    def _line(self, namespace: str, controller: OwnerReference | None) -> Iterator[Ancestor | None]:
+        while controller is not None:
+            adapter = self._adapters.owner(controller.api_version, controller.kind)
+            if adapter is None or not is_whole(adapter):
+                return
+            job = self._jobs.get(JobKey(adapter.kind.name, namespace, controller.name))
+            if job is None:
+                yield None
+                return
+            if job.metadata.uid != controller.uid:
+                return
+            yield Ancestor(is_in_queue=bool(adapter.queue_name(job)), is_admitted=self._admitted(job))
+            controller = controller_of(job.metadata)

@@ -1,4 +1,4 @@
 """From a change of an object to the keys to reconcile.
 
-`changes` says what changed, `concerned` which keys that concerns, `triggers` is the table, and `writes` are ours.
+`changes` says what changed, `concerned` which keys that concerns, and `triggers` is the table.
 """

@@ -8,7 +8,6 @@ import msgspec
 
 from multikueue.api.jobs.job import AnyJob
 from multikueue.api.jobs.pod import POD_FINALIZER, Pod
-from multikueue.api.kueue.preemption_gates import BLOCKED
 from multikueue.api.kueue.queues import FOLLOW_ANNOTATION, ClusterQueue, LocalQueue, WorkloadPriorityClass
 from multikueue.api.kueue.unadmitted import NEVER_ADMITTED
 from multikueue.api.kueue.workload import (
@@ -22,10 +21,11 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import Object
 from multikueue.api.values.foreign import answer_or
+from multikueue.dispatch.copies.preemption_gates import BLOCKED
 from multikueue.jobs.framework.nesting import is_whole
 from multikueue.jobs.kinds.pods.members import able
 from multikueue.quota.cache.status import check_names
-from multikueue.store.caches.nesting import controllers
+from multikueue.store.caches.jobs import controllers
 from multikueue.store.state import State
 from multikueue.workload.fit import is_suspected
 

@@ -20,8 +20,7 @@ from multikueue.api.kueue.workload import (
     queue_of,
 )
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
-from multikueue.api.multikueue.profiles import ClusterProfile
+from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster, MultiKueueConfig
 from multikueue.api.values.foreign import answer_or
 from multikueue.dispatch.remote import attempt_of, is_of_attempt
 from multikueue.jobs.framework.adapter import Adapter

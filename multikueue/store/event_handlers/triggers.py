@@ -24,8 +24,7 @@ from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import MultiKueueCluster, MultiKueueConfig
-from multikueue.api.multikueue.profiles import ClusterProfile
+from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster, MultiKueueConfig
 from multikueue.store.event_handlers import changes, concerned
 from multikueue.store.event_handlers.changes import Change
 from multikueue.store.queues import Key, Queue

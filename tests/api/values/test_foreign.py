@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from multikueue.api.kueue.workload import WorkloadSpec
 from multikueue.api.meta import LONGEST_MESSAGE, Condition, decoder
-from multikueue.api.values.foreign import answer_or, bounded, excerpt, moment
+from multikueue.api.values.foreign import answer_or, bounded, excerpt, moment, why_unreadable
+from multikueue.errors import InvalidObject
 from multikueue.testing import NOW
 
 IMPOSSIBLE = (
@@ -72,3 +73,29 @@ def test_a_question_about_an_odd_object_has_the_other_answer() -> None:
     odd = msgspec.Raw(b'{"podSets": 5}')
     assert answer_or(lambda: decoder(WorkloadSpec)(odd).queue_name, "none") == "none"
     assert answer_or(lambda: 1, 2) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        pytest.param(RecursionError("maximum depth"), "it is nested too deeply", id="depth, whatever Python calls it"),
+        pytest.param(msgspec.ValidationError("Expected `int`"), "Expected `int`", id="an odd shape"),
+        pytest.param(InvalidObject("a", "b", "c"), "a: b: expected c", id="a rule of its kind"),
+        pytest.param(KeyError("x"), "KeyError: 'x'", id="what nobody foresaw, by its name"),
+        pytest.param(InvalidObject("a\nb", "f", "c"), "a b: f: expected c", id="in one line"),
+    ],
+)
+def test_why(error: Exception, why: str) -> None:
+    assert why_unreadable(error) == why
+
+
+def test_of_what_nobody_foresaw_it_says_where() -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        _ = 1 // 0
+    assert why_unreadable(raised.value).startswith(
+        "ZeroDivisionError (in test_of_what_nobody_foresaw_it_says_where, line"
+    )
+
+
+def test_the_words_of_a_stranger_are_cut() -> None:
+    assert len(why_unreadable(msgspec.ValidationError("x" * 10**6))) <= 300

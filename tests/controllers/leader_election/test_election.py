@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from multikueue.api.kubernetes.lease import Lease
+from multikueue.api.kubernetes.builtins import Lease
 from multikueue.controllers.leader_election.election import (
     Candidate,
     Claim,

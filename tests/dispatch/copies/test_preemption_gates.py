@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 
-from multikueue.api.meta import render_time
-from multikueue.dispatch.copies.actions import CreateWorkload, PatchStatus
-from multikueue.dispatch.copies.preemption_gates import GATE
+from multikueue.api.kueue.workload import WorkloadStatus
+from multikueue.api.meta import encode, render_time
+from multikueue.dispatch.copies.effects import CreateWorkload, PatchStatus
+from multikueue.dispatch.copies.preemption_gates import GATE, opened_at, states
 from multikueue.dispatch.remote import Remote
 from multikueue.dispatch.slices import Slice
 from multikueue.testing import NOW
+from tests.builders import workload
 from tests.workload.builders import Decided, at_gate, copy, decided, reserved, told, with_gates, worker
 
 LOCAL = reserved().nominated("w1", "w2", "w3")
@@ -74,3 +76,18 @@ def test_what_a_worker_says_of_its_gates_may_be_anything() -> None:
     built = at_gate("w1").workload
     assert built is not None
     assert told(decision(worker("w1", with_gates(built, {"a": 1})))) == ["PatchStatus w1"]
+
+
+def test_a_gate_without_a_state_is_closed() -> None:
+    assert opened_at(workload("wl").build(), "ours") is None
+
+
+def test_a_gate_is_open_since_it_was_opened() -> None:
+    gates = [{"name": "theirs", "position": "Closed"}, {"name": "ours", "position": "Open", "lastTransitionTime": NOW}]
+    status = WorkloadStatus(preemption_gates=msgspec.Raw(encode(gates)))
+    value = msgspec.structs.replace(workload("wl").build(), status=status)
+    assert (opened_at(value, "ours"), opened_at(value, "theirs")) == (NOW, None)
+
+
+def test_what_cannot_be_read_is_closed() -> None:
+    assert states(WorkloadStatus(preemption_gates=msgspec.Raw(b'"odd"'))) == ()

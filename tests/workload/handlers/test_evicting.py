@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from multikueue.api.jobs.job import AnyJob
-from multikueue.dispatch.copies.actions import CreateJob
+from multikueue.dispatch.copies.effects import CreateJob
 from multikueue.dispatch.remote import Remote
 from multikueue.testing import NOW
 from multikueue.workload.handlers.evicting import is_holding

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import FAILED_ON, MAX_CONDITIONS, NOMINATED
 from multikueue.api.meta import Condition, find_condition
-from multikueue.dispatch.copies.actions import CreateWorkload, DeleteWorkload
+from multikueue.dispatch.copies.effects import CreateWorkload, DeleteWorkload
 from multikueue.dispatch.remote import Reach, Remote
 from multikueue.strategy import Fleet, Nomination
 from multikueue.strategy import Workload as StrategyWorkload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from multikueue.dispatch.copies.actions import DeleteJob, DeleteWorkload
+from multikueue.dispatch.copies.effects import DeleteJob, DeleteWorkload
 from multikueue.dispatch.remote import Reach
 from multikueue.workload.decide import decide, plan
 from multikueue.workload.handlers.removal import removals

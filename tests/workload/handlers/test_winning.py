@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
-from multikueue.dispatch.copies.actions import CreateJob, DeleteJob, DeleteWorkload
+from multikueue.dispatch.copies.effects import CreateJob, DeleteJob, DeleteWorkload
 from multikueue.dispatch.remote import Remote
 from multikueue.testing import NOW
 from multikueue.workload.decide import decide

@@ -16,12 +16,16 @@ import anyio.abc
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES
 from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
 from multikueue.api.meta import ObjectKey
-from multikueue.api.multikueue.clusters import MultiKueueCluster
+from multikueue.api.multikueue.clusters import (
+    CLUSTER_UID_ANNOTATION,
+    OTHER_THAN_ANNOTATION,
+    MultiKueueCluster,
+    other_than,
+)
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.proofs import Proofs
 from multikueue.errors import Conflict, Forbidden, MultiKueueError, NotFound
 from multikueue.kube.cluster_client import WatchingClient
-from multikueue.store.references import CLUSTER_UID_ANNOTATION, OTHER_THAN_ANNOTATION, other_than
 from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 

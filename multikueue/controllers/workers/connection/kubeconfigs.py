@@ -24,8 +24,7 @@ import anyio.to_thread
 from multikueue.api.kinds import CLUSTER_PROFILES
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.meta import ObjectKey, encode
-from multikueue.api.multikueue.clusters import KUBECONFIG_KEY, KubeConfigSource, MultiKueueCluster
-from multikueue.api.multikueue.profiles import ClusterProfile
+from multikueue.api.multikueue.clusters import KUBECONFIG_KEY, ClusterProfile, KubeConfigSource, MultiKueueCluster
 from multikueue.errors import ConfigurationError, MultiKueueError
 from multikueue.kube.auth.credentials import Credentials, from_kubeconfig
 from multikueue.kube.auth.identity import Identity

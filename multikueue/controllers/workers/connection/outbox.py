@@ -26,7 +26,7 @@ from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.breaker import Breaker
 from multikueue.controllers.workers.connection.refused_calls import WORDS, RefusedCalls, is_unsure
-from multikueue.dispatch.copies.actions import (
+from multikueue.dispatch.copies.effects import (
     Action,
     CreateJob,
     CreateWorkload,
@@ -36,8 +36,8 @@ from multikueue.dispatch.copies.actions import (
     PatchJob,
     PatchStatus,
     PatchWorkload,
+    effects,
 )
-from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.copies.plan import Plan
 from multikueue.dispatch.remote import Asked, attempt_of
 from multikueue.errors import (

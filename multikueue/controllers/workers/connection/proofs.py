@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import other_than
 from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.nonce import Unproven, common_place, is_same_cluster, proof_key
 from multikueue.runtime import Backoff
-from multikueue.store.references import other_than
 from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 

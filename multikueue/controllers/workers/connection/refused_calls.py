@@ -16,7 +16,8 @@ from multikueue.api.meta import ObjectKey, encode
 from multikueue.api.values.canonical import terse
 from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.dispatch.copies.actions import (
+from multikueue.dispatch.copies.effects import (
+    OUT_OF_STEP,
     Action,
     CreateJob,
     CreateWorkload,
@@ -27,7 +28,6 @@ from multikueue.dispatch.copies.actions import (
     PatchStatus,
     PatchWorkload,
 )
-from multikueue.dispatch.copies.effects import OUT_OF_STEP
 from multikueue.dispatch.copies.remote import drift
 from multikueue.dispatch.remote import Unfit
 from multikueue.errors import (

@@ -13,10 +13,10 @@ from multikueue.api import kinds
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.workload import QUEUE_LABEL
+from multikueue.api.multikueue.clusters import CLUSTERS_ANNOTATION
 from multikueue.api.multikueue.ocm import GROUP_INDEX_LABEL, PLACEMENT_LABEL
 from multikueue.controllers.reconcile.strategies import OPTIONS_ANNOTATION, STRATEGY_ANNOTATION
 from multikueue.registration.ownership import MOST_CLUSTERS
-from multikueue.store.references import CLUSTERS_ANNOTATION
 from multikueue_simulator.workers.jobs.jobs import FAIL_ANNOTATION, RUN_SECONDS_ANNOTATION
 
 __all__ = [

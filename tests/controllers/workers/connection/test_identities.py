@@ -12,6 +12,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import FAILED_ON
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection.connection import Connection
 from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED
@@ -19,7 +20,6 @@ from multikueue.controllers.workers.connection.identities import PATIENCE, Other
 from multikueue.dispatch.remote import Reach
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate
-from multikueue.store.references import CLUSTER_UID_ANNOTATION
 from tests.controllers.table import NAMESPACE, Table
 from tests.controllers.workers.connection.line import (
     ASKED,

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multikueue.api.meta import encode
-from multikueue.api.multikueue.clusters import MultiKueueCluster
-from multikueue.api.multikueue.profiles import ClusterProfile
+from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster
 from multikueue.controllers.workers.connection import kubeconfigs
 from multikueue.controllers.workers.connection.kubeconfigs import Access, Kubeconfigs, RefusedError
 from multikueue.kube import reflector

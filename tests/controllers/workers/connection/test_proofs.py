@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, OTHER_THAN_ANNOTATION
 from multikueue.controllers.workers.connection.identities import ClusterIdentity, SameCluster
 from multikueue.controllers.workers.connection.proofs import PATIENCE_WITH_READERS, RETRIES
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate
-from multikueue.store.references import CLUSTER_UID_ANNOTATION, OTHER_THAN_ANNOTATION
 from tests.cluster import Cluster, InProcessClient
 from tests.controllers.table import Table
 

@@ -26,9 +26,9 @@ from multikueue.api.kueue.workload import (
     QUOTA_RESERVED,
 )
 from multikueue.api.meta import ObjectKey
+from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION
 from multikueue.jobs.framework.workloads import owner_reference, workload_name
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
-from multikueue.store.references import CLUSTER_UID_ANNOTATION
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector, Undo, attempted
 from multikueue_simulator.simulation.faults.odd_objects import (

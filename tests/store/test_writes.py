@@ -6,7 +6,7 @@ import pytest
 
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.store.event_handlers.writes import Writes
+from multikueue.store.store import Writes
 from tests.builders import workload
 
 KEY = ObjectKey("default", "wl")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from multikueue.api.multikueue.clusters import (
+    CLUSTERS_ANNOTATION,
     ClusterProfileRef,
     ClusterSource,
     KubeConfigSource,
     MultiKueueCluster,
     MultiKueueClusterSpec,
+    clusters_of,
+    file_of,
+    source_of,
 )
-from multikueue.store.references import CLUSTERS_ANNOTATION, clusters_of, file_of, source_of
 from tests.builders import multikueue_cluster, multikueue_config
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import msgspec
 import pytest
 
-from multikueue.api.kubernetes.lease import Lease, LeaseSpec, record_of, render_micro_time
+from multikueue.api.kubernetes.builtins import Lease, LeaseSpec, record_of, render_micro_time
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 
