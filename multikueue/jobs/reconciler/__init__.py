@@ -1,6 +1,5 @@
 """The decision of the jobs controller, for jobs of any kind, as in the reconciler of Kueue's jobframework.
 
 `decide` is the entry point. Its branches: a job has one Workload (`ensure_workload`), runs (`run`), changes its size
-(`elastic`). They read `case`, the state of one job, and write `updates`; `labels` copies labels of the job to its
-Workload.
+(`elastic`). They read `case`, the state of one job, and write `updates`.
 """

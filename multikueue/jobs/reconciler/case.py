@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +12,8 @@ from multikueue.api.jobs.job import AnyJob
 from multikueue.api.jobs.pod import is_of_stateful_set
 from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.queues import ResourceFlavor
-from multikueue.api.kueue.workload import FAILED, FINISHED, SUCCEEDED, Workload
-from multikueue.api.meta import Condition
+from multikueue.api.kueue.workload import CLUSTER_LABEL, FAILED, FINISHED, SUCCEEDED, Workload
+from multikueue.api.meta import Condition, Object
 from multikueue.api.values.foreign import answer_or
 from multikueue.jobs.framework.actions import Action, DeleteJob, JobDecision, PatchJob, PatchJobStatus
 from multikueue.jobs.framework.adapter import MANAGED, Adapter
@@ -21,7 +21,7 @@ from multikueue.jobs.framework.difference import difference
 from multikueue.jobs.framework.nesting import Nested, is_whole
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import is_owned
-from multikueue.jobs.reconciler import labels, where
+from multikueue.jobs.kinds.pods.members import members_of
 
 LOOK_FOR_NAME_AFTER = timedelta(minutes=1)
 """A Workload that is another job's, or cannot be decoded, does not wake this job when it goes
@@ -165,7 +165,7 @@ class JobCase(msgspec.Struct, frozen=True):
 
     def labelled(self, body: dict[str, Any]) -> dict[str, Any]:
         """A new Workload of the job with the labels copied from the job."""
-        return labels.labelled(body, self.view.job, self.view.label_keys)
+        return labelled(body, self.view.job, self.view.label_keys)
 
     def stop(self, why: str) -> JobDecision:
         if not self.adapter.may_resume:
@@ -175,7 +175,7 @@ class JobCase(msgspec.Struct, frozen=True):
             return self.restored()
         if self.adapter.pod_set_info is not None:
             patch = self.adapter.pod_set_info.stop_patch(self.view.job, patch, self._before())
-        stop = PatchJob(where.forgotten(patch, self.view.job))
+        stop = PatchJob(forgotten(patch, self.view.job))
         return JobDecision(actions=(stop,), events=(Event("Normal", "Stopped", why),))
 
     def suspend(self, why: str) -> JobDecision:
@@ -183,7 +183,7 @@ class JobCase(msgspec.Struct, frozen=True):
         patch = self.adapter.stop_patch(self.view.job)
         if patch is None:
             return NOTHING
-        held = PatchJob(where.forgotten(patch, self.view.job))
+        held = PatchJob(forgotten(patch, self.view.job))
         return JobDecision(actions=(held,), events=(Event("Normal", "Suspended", why),))
 
     def restored(self) -> JobDecision:
@@ -256,3 +256,52 @@ class JobCase(msgspec.Struct, frozen=True):
         """Whether nothing of the job runs, here or on a worker."""
         runs = self.adapter.is_active(self.view.job) or self.running_remote() is not None or self.view.may_run
         return self.is_held() and not runs
+
+
+Tree = dict[str, Any]
+
+_LONGEST = 63
+"""Characters of a label's value; a cluster with a longer name is told by the Workload only."""
+
+
+def with_cluster_label(patch: Tree, cluster: str | None) -> Tree:
+    """The patch that starts a job, with the cluster where it starts, if it is one.
+
+    With the label `kubectl get jobs -L multikueue.dev/cluster` needs nothing of ours. It rides on the patch that starts the
+    job, and goes with the one that stops it, so it costs no write.
+    """
+    return _labelled(patch, cluster) if cluster and len(cluster) <= _LONGEST else patch
+
+
+def forgotten(patch: Tree, job: Object) -> Tree:
+    """The patch that stops a job, which is on no cluster then."""
+    return _labelled(patch, None) if CLUSTER_LABEL in job.metadata.labels else patch
+
+
+def _labelled(patch: Tree, value: str | None) -> Tree:
+    meta = patch.get("metadata", {})
+    return patch | {"metadata": meta | {"labels": meta.get("labels", {}) | {CLUSTER_LABEL: value}}}
+
+
+def copied(job: AnyJob, keys: Sequence[str]) -> dict[str, str]:
+    """The labels with these keys that the job has; a group has those of all its members, even of deleted ones.
+
+    These are Kueue's labelKeysToCopy: copied when the Workload is created, and not updated later.
+    """
+    members = [member.metadata.labels for member in members_of(job)]
+    return {key: labels[key] for key in keys for labels in reversed(members) if key in labels}
+
+
+def disagreement(job: AnyJob, keys: Sequence[str]) -> str:
+    """A sentence about the labels that differ among the members of a group that have them; empty if none do."""
+    members = [member.metadata.labels for member in members_of(job)]
+    differing = [key for key in keys if len({labels[key] for labels in members if key in labels}) > 1]
+    return (
+        f"the pods of group '{job.metadata.name}' have different values of {', '.join(differing)}" if differing else ""
+    )
+
+
+def labelled(body: Tree, job: AnyJob, keys: Sequence[str]) -> Tree:
+    """The Workload with these labels added. Its own labels take precedence."""
+    labels = copied(job, keys) | body["metadata"].get("labels", {})
+    return body | {"metadata": body["metadata"] | {"labels": labels}} if labels else body

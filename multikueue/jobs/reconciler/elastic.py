@@ -10,7 +10,7 @@ from multikueue.api.meta import Condition
 from multikueue.jobs.framework.actions import JobDecision, PatchWorkloadStatus, UpdateWorkloadSpec
 from multikueue.jobs.framework.workloads import is_owned
 from multikueue.jobs.kinds.batch_job import slices
-from multikueue.jobs.kinds.batch_job.size import pods_count
+from multikueue.jobs.kinds.batch_job.template import pods_count
 from multikueue.jobs.reconciler.case import NOTHING, JobCase
 from multikueue.jobs.reconciler.ensure_workload import create, decide_own, follow_job
 from multikueue.jobs.reconciler.run import decide_run

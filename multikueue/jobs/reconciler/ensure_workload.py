@@ -21,8 +21,7 @@ from multikueue.jobs.framework.actions import CreateWorkload, JobDecision
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import free_name, is_owned, is_referred_to_by_name, renamed
 from multikueue.jobs.kinds.batch_job import slices
-from multikueue.jobs.reconciler import labels
-from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, JobCase
+from multikueue.jobs.reconciler.case import LOOK_FOR_NAME_AFTER, NOTHING, JobCase, disagreement
 from multikueue.jobs.reconciler.run import decide_run
 from multikueue.jobs.reconciler.updates import annotated_update, delete, joined, let_go, spec_update, with_difference
 
@@ -87,7 +86,7 @@ def create(case: JobCase, *, replaces: Workload | None = None) -> JobDecision:
     missing = case.adapter.waits_for(case.view.job)
     if missing is None:
         return NOTHING
-    missing = missing or labels.disagreement(case.view.job, case.view.label_keys)
+    missing = missing or disagreement(case.view.job, case.view.label_keys)
     if missing:
         return JobDecision(events=(Event("Warning", "ErrWorkloadCompose", missing),))
     if isinstance(priority, str):

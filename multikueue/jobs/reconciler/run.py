@@ -11,8 +11,7 @@ from multikueue.api.kueue.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Wor
 from multikueue.jobs.framework import pod_set_info
 from multikueue.jobs.framework.actions import JobDecision, PatchJob
 from multikueue.jobs.framework.adapter import is_local
-from multikueue.jobs.reconciler import where
-from multikueue.jobs.reconciler.case import NOTHING, JobCase
+from multikueue.jobs.reconciler.case import NOTHING, JobCase, with_cluster_label
 from multikueue.jobs.reconciler.updates import let_go
 from multikueue.jobs.trees.templates import tree_of
 
@@ -47,7 +46,7 @@ def _started(case: JobCase, workload: Workload, patch: dict[str, Any]) -> JobDec
     Kueue. A job that contradicts its pod set info waits until its Workload is finished."""
     writer = case.adapter.pod_set_info
     if writer is None or not is_local(case.adapter, case.view.job, workload, is_dispatched=case.view.is_dispatched):
-        labelled = where.with_cluster_label(patch, workload.status.cluster_name)
+        labelled = with_cluster_label(patch, workload.status.cluster_name)
         return JobDecision(actions=(PatchJob(labelled, is_all=_is_all(case)),))
     try:
         told = pod_set_info.start_patch(case.view.job, patch, writer, workload, case.view.flavors)

@@ -1,15 +1,23 @@
-"""Pod templates as a Workload has them, and whether they agree with the job's (quota-engine 6.2, 6.3)."""
+"""Pod templates: as a Workload has them, whether they agree with the job's, what no Pod may have, and overrides.
+
+Rules: quota-engine 6.2, 6.3.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from multikueue.api.meta import decoder
+from multikueue.api.values import quantity
 from multikueue.api.values.canonical import canonical
+from multikueue.api.values.foreign import excerpt
+from multikueue.errors import InvalidObject
 from multikueue.jobs.trees.canonical import is_pruned_copy
 
 __all__ = [
@@ -17,6 +25,9 @@ __all__ = [
     "comparable",
     "in_workload",
     "is_same_template",
+    "merged",
+    "metadata_problems",
+    "negative_amounts",
     "part",
     "tree_of",
     "with_comparable_containers",
@@ -179,3 +190,114 @@ def comparable(template: bytes) -> Tree:
 def _pod_spec(spec: msgspec.Raw) -> Tree:
     """Empty where it is no object."""
     return part({"spec": msgspec.json.decode(spec)}, "spec")
+
+
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_PREFIX = 253
+_MOST_ANNOTATED = 256 * 1024
+_LONGEST_TOLD = 80
+
+_EXPECTED_KEY = "expected a key such as team or example.com/team, at most 63 characters after the slash"
+_EXPECTED_VALUE = "expected at most 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends"
+
+
+def metadata_problems(pod_set: Tree) -> Iterator[str]:
+    """Each label and annotation in the template of a pod set that the API server refuses in a Pod, and why.
+
+    The API server checks the templates of its own kinds. Those of a CustomResourceDefinition it takes as they are, and so
+    do Kueue's Workloads before 0.19.1 (kueue#13679): the pods would be refused one by one, on the worker, with quota held.
+    """
+    metadata, where = part(pod_set["template"], "metadata"), f"pods {pod_set['name']}: metadata"
+    for key, value in part(metadata, "labels").items():
+        if not _is_key(key):
+            yield f"{where}.labels: {_EXPECTED_KEY}, got {excerpt(repr(key), _LONGEST_TOLD)}"
+        elif not isinstance(value, str) or (value and _NAME.fullmatch(value) is None):
+            yield f"{where}.labels[{key}]: {_EXPECTED_VALUE}, got {excerpt(repr(value), _LONGEST_TOLD)}"
+    annotations = part(metadata, "annotations")
+    for key, value in annotations.items():
+        if not _is_key(key.lower()):
+            yield f"{where}.annotations: {_EXPECTED_KEY}, got {excerpt(repr(key), _LONGEST_TOLD)}"
+        elif not isinstance(value, str):
+            yield f"{where}.annotations[{key}]: expected text, got {excerpt(repr(value), _LONGEST_TOLD)}"
+    if sum(len(str(text).encode(errors="replace")) for pair in annotations.items() for text in pair) > _MOST_ANNOTATED:
+        yield f"{where}.annotations: expected at most {_MOST_ANNOTATED // 1024} KiB in all"
+
+
+def _is_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    is_prefix = not slash or (len(prefix) <= _LONGEST_PREFIX and _PREFIX.fullmatch(prefix) is not None)
+    return is_prefix and _NAME.fullmatch(name) is not None
+
+
+def negative_amounts(pod_set: Tree) -> Iterator[str]:
+    """Each request, limit and overhead below zero in the template of a pod set: its field, what is expected and the value.
+    What is no quantity is left to the API server and to the Workload's own condition.
+
+    The API server refuses them in the templates of its own kinds. Those of a CustomResourceDefinition it takes as they are,
+    and so it does Kueue's Workloads; where they counted, they would make quota (kueue#13391).
+    """
+    spec, where = part(pod_set["template"], "spec"), f"pods {pod_set['name']}: spec"
+    for kind in ("initContainers", "containers"):
+        containers = spec.get(kind)
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            if isinstance(container, dict):
+                yield from _of_resources(part(container, "resources"), f"{where}.{kind}[{index}].resources")
+    yield from _of_resources(part(spec, "resources"), f"{where}.resources")
+    yield from _negative(part(spec, "overhead"), f"{where}.overhead")
+
+
+def _of_resources(resources: Tree, where: str) -> Iterator[str]:
+    for name in ("requests", "limits"):
+        yield from _negative(part(resources, name), f"{where}.{name}")
+
+
+def _negative(amounts: Tree, where: str) -> Iterator[str]:
+    for resource, amount in amounts.items():
+        try:
+            if quantity.parse(amount) < 0:
+                yield f"{where}[{resource}]: expected 0 or more, got {amount!r}"
+        except InvalidObject:
+            continue
+
+
+_MERGE_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "env": "name",
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "schedulingGates": "name",
+    "volumeMounts": "mountPath",
+}
+"""The merge key of each list in a pod that an override merges. All other lists are replaced."""
+
+
+def merged(tree: Tree, patch: Tree) -> Tree:
+    """The tree after a strategic merge patch. Overrides delete nothing and have no directives, so neither is
+    supported."""
+    return tree | {key: _merged_value(tree.get(key), value, key) for key, value in patch.items()}
+
+
+def _merged_value(ours: Any, theirs: Any, key: str) -> Any:
+    if isinstance(theirs, dict):
+        return merged(ours if isinstance(ours, dict) else {}, theirs)
+    if key in _MERGE_KEYS and _are_trees(ours) and _are_trees(theirs):
+        return _merged_list(ours, theirs, _MERGE_KEYS[key])
+    return theirs
+
+
+def _are_trees(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+
+
+def _merged_list(ours: list[Tree], theirs: list[Tree], key: str) -> list[Tree]:
+    """In Kubernetes' order: the patch's items, each after those of ours that stood before it."""
+    place, known = {each.get(key): n for n, each in enumerate(ours)}, {each.get(key): each for each in ours}
+    named = {each.get(key) for each in theirs}
+    left, found = deque(each for each in ours if each.get(key) not in named), []
+    for each in theirs:
+        while left and place[left[0].get(key)] < place.get(each.get(key), 0):
+            found.append(left.popleft())
+        found.append(merged(known.get(each.get(key), {}), each))
+    return [*found, *left]

@@ -22,7 +22,7 @@ from multikueue.jobs.framework.pod_set_info import (
     restored,
 )
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
-from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO
+from multikueue.jobs.kinds.batch_job.template import BATCH_POD_SET_INFO
 from tests.builders import WorkloadBuilder, flavor, job
 from tests.jobs.builders import become, workload_of
 from tests.jobs.places import FLAVORS, TOLERATION, admitted, told

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import copy
 import tracemalloc
 from typing import Any
 
 import pytest
 
 from multikueue.api.meta import encode
-from multikueue.jobs.trees.templates import in_workload, is_same_template, with_single_entries
+from multikueue.jobs.trees.templates import (
+    in_workload,
+    is_same_template,
+    merged,
+    metadata_problems,
+    with_single_entries,
+)
 
 
 def template(**spec: Any) -> dict[str, Any]:
@@ -88,3 +95,103 @@ def test_what_was_asked_about_is_not_kept() -> None:
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 10 * size
+
+
+Tree = dict[str, Any]
+
+
+def said(**metadata: Any) -> list[str]:
+    return list(metadata_problems({"name": "worker", "template": {"metadata": metadata}}))
+
+
+KEYS = [
+    pytest.param("team", True, id="a name"),
+    pytest.param("example.com/team", True, id="with a prefix"),
+    pytest.param("A-b_c.D", True, id="of all characters"),
+    pytest.param("n" * 63, True, id="of 63 characters"),
+    pytest.param(f"{'p' * 253}/{'n' * 63}", True, id="as long as can be"),
+    pytest.param("n" * 64, False, id="too long"),
+    pytest.param(f"{'p' * 254}/n", False, id="prefix too long"),
+    pytest.param("", False, id="empty"),
+    pytest.param("a b", False, id="with a space"),
+    pytest.param("-a", False, id="begins with a dash"),
+    pytest.param("a/b/c", False, id="two slashes"),
+    pytest.param("/a", False, id="empty prefix"),
+    pytest.param("a/", False, id="empty name"),
+    pytest.param("a_b/c", False, id="prefix is no domain"),
+    pytest.param("a\n", False, id="ends with a line"),
+    pytest.param("ключ", False, id="letters of another alphabet"),
+]
+
+
+@pytest.mark.parametrize(("key", "is_possible"), KEYS)
+def test_keys_are_qualified_names(key: str, is_possible: bool) -> None:
+    for field in ("labels", "annotations"):
+        found = said(**{field: {key: "x"}})
+        assert (not found) is is_possible
+        assert all(f"pods worker: metadata.{field}: expected a key" in each for each in found)
+
+
+def test_only_annotations_may_have_a_prefix_in_capitals() -> None:
+    assert said(annotations={"Example.COM/a": ""}) == []
+    assert len(said(labels={"Example.COM/a": ""})) == 1
+
+
+POSSIBLE: list[Any] = ["", "a", "A.b_c-1", "v" * 63]
+IMPOSSIBLE: list[Any] = ["v" * 64, "a b", "-a", "a.", "a/b", "a\n", "é", 1, None, True, {}, []]
+
+
+@pytest.mark.parametrize("value", [*POSSIBLE, *IMPOSSIBLE])
+def test_values_of_labels_are_short_words(value: Any) -> None:
+    found = said(labels={"team": value})
+    assert (not found) is (value in POSSIBLE)
+    assert all(len(each) < 300 and "pods worker: metadata.labels[team]: expected at most 63" in each for each in found)
+
+
+def test_annotations_are_any_text_up_to_256_kib() -> None:
+    assert said(annotations={"a": "any text, é \n" * 100}) == []
+    assert said(annotations={"a": "x" * (2**18 - 1)}) == []
+    assert said(annotations={"a": "x" * 2**18}) == [
+        "pods worker: metadata.annotations: expected at most 256 KiB in all"
+    ]
+    assert said(annotations={"a": 1}) == ["pods worker: metadata.annotations[a]: expected text, got 1"]
+
+
+@pytest.mark.parametrize("metadata", [None, [], "x", {"labels": None}, {"labels": []}, {"annotations": "x"}, {}])
+def test_a_template_without_any_has_no_problem(metadata: Any) -> None:
+    assert list(metadata_problems({"name": "main", "template": {"metadata": metadata}})) == []
+
+
+def env(names: str, value: str) -> list[Tree]:
+    return [{"name": name, "value": value} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [("C", "CAB"), ("B", "AB"), ("BC", "ABC"), ("CB", "CAB"), ("BA", "BA"), ("", "AB")],
+)
+def test_lists_are_merged_in_the_order_of_kubernetes(names: str, expected: str) -> None:
+    found = merged({"env": env("AB", "old")}, {"env": env(names, "new")})["env"]
+    assert "".join(each["name"] for each in found) == expected
+    assert {each["name"] for each in found if each["value"] == "new"} == set(names)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        pytest.param({"a": 1, "b": 2}, {"b": 3}, {"a": 1, "b": 3}, id="the later word counts"),
+        pytest.param({"a": {"x": 1}}, {"a": {"y": 2}}, {"a": {"x": 1, "y": 2}}, id="objects are merged"),
+        pytest.param({"a": [1]}, {"a": {"y": 2}}, {"a": {"y": 2}}, id="but not with what is none"),
+        pytest.param({"args": ["a"]}, {"args": ["b"]}, {"args": ["b"]}, id="other lists are replaced"),
+        pytest.param(
+            {"volumeMounts": [{"mountPath": "/a", "name": "v"}]},
+            {"volumeMounts": [{"mountPath": "/a", "readOnly": True}]},
+            {"volumeMounts": [{"mountPath": "/a", "name": "v", "readOnly": True}]},
+            id="what is alike by its key is one",
+        ),
+    ],
+)
+def test_the_tree_after_a_patch(ours: Tree, theirs: Tree, expected: Tree) -> None:
+    before = copy.deepcopy((ours, theirs))
+    assert merged(ours, theirs) == expected
+    assert (ours, theirs) == before

@@ -1,5 +1,5 @@
 """The pods of AppWrappers.
 
-They come from the declared components (`pod_sets`), or are inferred from the wrapped objects (`inference`). No API server
-has defaulted the templates inside an AppWrapper yet: `template_defaults` does.
+They come from the declared components, or are inferred from the wrapped objects. No API server has defaulted the templates
+inside an AppWrapper yet: `pod_sets` does.
 """

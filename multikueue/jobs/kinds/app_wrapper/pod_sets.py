@@ -14,13 +14,11 @@ import msgspec
 
 from multikueue.api.kueue.workload import ReclaimablePod
 from multikueue.jobs.framework.workloads import positive
-from multikueue.jobs.kinds.app_wrapper.inference import KNOWN
-from multikueue.jobs.kinds.app_wrapper.template_defaults import completed
-from multikueue.jobs.kinds.declared.pod_sets import number, pod_set
+from multikueue.jobs.kinds.declared.pod_sets import Pods, number, pod_set
 from multikueue.jobs.trees import paths
 from multikueue.jobs.trees.templates import part
 
-__all__ = ["Components"]
+__all__ = ["KNOWN", "Components", "completed"]
 
 Tree = dict[str, Any]
 
@@ -108,3 +106,98 @@ def _at(template: Tree, path: str) -> Any:
         else:
             found = found[int(index)] if isinstance(found, list) and int(index) < len(found) else None
     return found
+
+
+def _ray(at: str) -> tuple[Pods, ...]:
+    return Pods(at=f"{at}.headGroupSpec"), Pods(at=f"{at}.workerGroupSpecs[*]")
+
+
+_INSIDE = "component.template.spec"
+_INDEX = "batch.kubernetes.io/job-completion-index"
+KNOWN: dict[tuple[str, str], tuple[Pods, ...]] = {
+    ("v1", "Pod"): (Pods(at="component"),),
+    ("apps/v1", "Deployment"): (Pods(at=_INSIDE),),
+    ("apps/v1", "StatefulSet"): (Pods(at=_INSIDE),),
+    ("batch/v1", "Job"): (Pods(at=_INSIDE, each=("parallelism", "completions"), index=_INDEX),),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): (
+        Pods(
+            at=f"{_INSIDE}.replicatedJobs[*]",
+            template="template.spec.template",
+            each=("template.spec.parallelism", "template.spec.completions"),
+            index=_INDEX,
+            group="jobset.sigs.k8s.io/job-index",
+        ),
+    ),
+    ("kubeflow.org/v1", "PyTorchJob"): tuple(
+        Pods(at=f"{_INSIDE}.pytorchReplicaSpecs.{role}", index="training.kubeflow.org/replica-index")
+        for role in ("Master", "Worker")
+    ),
+    ("ray.io/v1", "RayCluster"): _ray(_INSIDE),
+    ("ray.io/v1", "RayJob"): _ray(f"{_INSIDE}.rayClusterSpec"),
+}
+"""By API version and kind. The paths start at a tree with the wrapped object at `component`."""
+
+
+_KEPT = (
+    "nodeSelector",
+    "nodeName",
+    "affinity",
+    "tolerations",
+    "priorityClassName",
+    "overhead",
+    "topologySpreadConstraints",
+    # Kueue leaves these out, and what they take is not counted. Its workers do not compare them.
+    "resources",
+    "resourceClaims",
+    "runtimeClassName",
+)
+_DEFAULTS: Tree = {
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "securityContext": {},
+    "schedulerName": "default-scheduler",
+    "preemptionPolicy": "PreemptLowerPriority",
+}
+_CONTAINER_KEPT = ("name", "image", "command", "args", "securityContext")
+_CONTAINER_DEFAULTS: Tree = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+
+
+def completed(template: Tree) -> Tree:
+    """The template without fields that decide nothing in a Workload, and with an API server's defaults.
+
+    No API server has defaulted the template yet (quota-engine 6.2).
+    """
+    spec = template["spec"]
+    groups = {key: spec[key] for key in ("initContainers", "containers") if isinstance(spec.get(key), list)}
+    # Kueue drops the grace period of a pod that sets one, and gives every other pod the default.
+    patience = {} if spec.get("terminationGracePeriodSeconds") is not None else {"terminationGracePeriodSeconds": 30}
+    return {
+        "metadata": _some(part(template, "metadata"), ("labels", "annotations")),
+        "spec": {
+            **{key: [_container(each) for each in group if isinstance(each, dict)] for key, group in groups.items()},
+            **(_DEFAULTS | _some(spec, (*_KEPT, *_DEFAULTS))),
+            **patience,
+        },
+    }
+
+
+def _container(container: Tree) -> Tree:
+    defaults = _CONTAINER_DEFAULTS | {"imagePullPolicy": _pull_policy(str(container.get("image") or ""))}
+    resources = _some(part(container, "resources"), ("requests", "limits"))
+    return {
+        **_some(container, _CONTAINER_KEPT),
+        "resources": resources,
+        **defaults,
+        **_some(container, tuple(defaults)),
+    }
+
+
+def _pull_policy(image: str) -> str:
+    """Kubernetes' default: an image whose tag may move is always pulled."""
+    name, pinned, _ = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag == "latest" or not (tag or pinned) else "IfNotPresent"
+
+
+def _some(tree: Tree, keys: tuple[str, ...]) -> Tree:
+    return {key: tree[key] for key in keys if tree.get(key) is not None}

@@ -31,10 +31,18 @@ from multikueue.jobs.framework.adapter import MANAGED
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.kinds.batch_job import status as batch_status
-from multikueue.jobs.kinds.batch_job.indexes import count_indexes
-from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO, is_partially_admitted, of_size
-from multikueue.jobs.kinds.batch_job.size import fewest_pods, pods_count, resized
-from multikueue.jobs.kinds.batch_job.template import is_same_pod_set, pod_set, remote_spec
+from multikueue.jobs.kinds.batch_job.status import count_indexes
+from multikueue.jobs.kinds.batch_job.template import (
+    BATCH_POD_SET_INFO,
+    fewest_pods,
+    is_partially_admitted,
+    is_same_pod_set,
+    of_size,
+    pod_set,
+    pods_count,
+    remote_spec,
+    resized,
+)
 from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import tree_of
 

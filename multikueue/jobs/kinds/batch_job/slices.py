@@ -31,7 +31,7 @@ from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import named, prebuilt_name, precisely
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
-from multikueue.jobs.kinds.batch_job.size import pods_count
+from multikueue.jobs.kinds.batch_job.template import pods_count
 
 __all__ = [
     "count_patch",

@@ -23,10 +23,9 @@ from multikueue.jobs.framework.adapter import MANAGED, Runtimes
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.kinds.declared.declaration import Declaration
-from multikueue.jobs.kinds.declared.pod_set_info import DeclaredPodSetInfoWriter
-from multikueue.jobs.kinds.declared.pod_sets import Pods, number
+from multikueue.jobs.kinds.declared.pod_sets import DeclaredPodSetInfoWriter, Pods, number
 from multikueue.jobs.kinds.declared.state_rules import with_end
-from multikueue.jobs.trees import paths, pod_amounts, pod_metadata
+from multikueue.jobs.trees import paths, templates
 from multikueue.jobs.trees.templates import tree_of
 
 __all__ = ["DeclaredJob", "is_different"]
@@ -233,7 +232,7 @@ def _tree(job: AnyJob) -> Tree:
 
 def _problems_of_pods(pod_sets: list[Tree]) -> list[str]:
     """What the API server would refuse in Pods, and takes in a template of a CustomResourceDefinition."""
-    looks = (pod_metadata.problems, pod_amounts.problems)
+    looks = (templates.metadata_problems, templates.negative_amounts)
     return [problem for each in pod_sets for look in looks for problem in look(each)]
 
 

@@ -39,10 +39,8 @@ from multikueue.api.meta import Condition, decoder, encode
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority
-from multikueue.jobs.kinds.pods.members import counted_of, group_members, is_fast, roles_of, total_of
-from multikueue.jobs.kinds.pods.pod import PLAIN_POD, PlainPod, pod_set
-from multikueue.jobs.kinds.pods.pod_set_info import GROUP_POD_SET_INFO
-from multikueue.jobs.kinds.pods.roles import asked, role_of
+from multikueue.jobs.kinds.pods.members import asked, counted_of, group_members, is_fast, role_of, roles_of, total_of
+from multikueue.jobs.kinds.pods.pod import GROUP_POD_SET_INFO, PLAIN_POD, PlainPod, pod_set
 
 __all__ = ["POD_GROUP", "GroupOfPods"]
 

@@ -6,6 +6,7 @@ stays while the Pod is dispatched; the worker's Kueue removes the copy's gate. A
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,6 +25,7 @@ from multikueue.api.jobs.pod import (
     RUNNING,
     SUCCEEDED_PHASE,
     TOPOLOGY_GATE,
+    PodGroup,
     group_of,
     pod_spec,
     pod_status,
@@ -31,17 +33,30 @@ from multikueue.api.jobs.pod import (
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import PODS
 from multikueue.api.kueue.compatibility import Compatibility
-from multikueue.api.kueue.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish
-from multikueue.api.meta import Condition, decoder
+from multikueue.api.kueue.workload import FAILED, QUEUE_LABEL, SUCCEEDED, Finish, Workload
+from multikueue.api.meta import Condition, decoder, encode
+from multikueue.api.values.canonical import canonical
 from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.default_adapter import DefaultAdapter
-from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
+from multikueue.jobs.framework.pod_set_info import PodSetInfo, PodSetInfoWriter, placed
 from multikueue.jobs.kinds.pods import webhook
-from multikueue.jobs.kinds.pods.pod_set_info import POD_POD_SET_INFO
-from multikueue.jobs.kinds.pods.status import HELD, at_home, is_fresh, news
-from multikueue.jobs.trees.templates import tree_of, with_comparable_containers, with_single_entries
+from multikueue.jobs.kinds.pods.members import role_of
+from multikueue.jobs.trees.canonical import merge_patch
+from multikueue.jobs.trees.templates import part, tree_of, with_comparable_containers, with_single_entries
 
-__all__ = ["PLAIN_POD", "PlainPod", "pod_set"]
+__all__ = [
+    "GROUP_POD_SET_INFO",
+    "HELD",
+    "PLAIN_POD",
+    "POD_POD_SET_INFO",
+    "GroupPodSetInfoWriter",
+    "PlainPod",
+    "PodPodSetInfoWriter",
+    "at_home",
+    "is_fresh",
+    "news",
+    "pod_set",
+]
 
 Tree = dict[str, Any]
 
@@ -188,3 +203,77 @@ def pod_set(pod: AnyJob, *, name: str = "main", count: int = 1) -> Tree:
         "template": {"metadata": {}, "spec": with_single_entries(tree_of(pod.spec))},
         "topologyRequest": workloads.topology_request(pod.metadata.annotations, pod_index_label=POD_INDEX_LABEL),
     }
+
+
+HELD = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+"""The condition that the API server sets on a gated Pod."""
+
+
+def is_fresh(pod: AnyJob) -> bool:
+    status = pod_status(pod)
+    return status.phase in ("", PENDING) and status.start_time is None and not status.has("PodScheduled")
+
+
+def at_home(status: Tree) -> Tree:
+    """The status for the local Pod. A PodScheduled that is not True gets the reason SchedulingGated: for Unschedulable,
+    a cluster autoscaler here would add a node."""
+    conditions = status.get("conditions") or []
+    unscheduled = [each for each in conditions if each.get("type") == "PodScheduled" and each.get("status") != "True"]
+    if not unscheduled:
+        return status
+    explained = [each | {"reason": HELD["reason"]} if each in unscheduled else each for each in conditions]
+    return status | {"conditions": explained}
+
+
+def news(ours: Tree, theirs: Tree) -> msgspec.Raw | None:
+    """The status `theirs` for a Pod whose own is `ours`; None if it is not new. A Pod's QoS class never changes."""
+    kept = {"qosClass": ours["qosClass"]} if "qosClass" in ours else {}
+    wanted = {key: value for key, value in theirs.items() if key != "qosClass"} | kept
+    return msgspec.Raw(encode(wanted)) if canonical(wanted) != canonical(ours) else None
+
+
+class PodPodSetInfoWriter:
+    """Pod set info of one Pod; has no state."""
+
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
+        place = next(iter(places.values()), None)
+        return _placed(job, patch, place) if place is not None else patch
+
+    def stop_patch(self, job: AnyJob, patch: Tree, workload: Workload | None) -> Tree:  # noqa: ARG002
+        return patch
+
+    def pod_set_info_of(self, job: AnyJob) -> str:  # noqa: ARG002
+        return ""
+
+    def restoration(self, job: AnyJob, workload: Workload | None) -> None:  # noqa: ARG002
+        return None
+
+
+class GroupPodSetInfoWriter(PodPodSetInfoWriter):
+    """Pod set info of a group: each member gets that of its role; if there is only one for all, that one."""
+
+    def start_patch(self, job: AnyJob, patch: Tree, places: Mapping[str, PodSetInfo]) -> Tree:
+        members = job.members if isinstance(job, PodGroup) else ()
+        only = next(iter(places.values())) if len(places) == 1 else None
+        found = dict(patch.get("members", {}))
+        for member in members:
+            name, place = member.metadata.name, only or places.get(role_of(member))
+            if name in found and place is not None:
+                found[name] = _placed(member, found[name], place)
+        return patch | {"members": found} if found else patch
+
+
+POD_POD_SET_INFO = PodPodSetInfoWriter()
+GROUP_POD_SET_INFO = GroupPodSetInfoWriter()
+
+
+def _placed(pod: AnyJob, patch: Tree, place: PodSetInfo) -> Tree:
+    meta = {"labels": pod.metadata.labels, "annotations": pod.metadata.annotations}
+    before = {"metadata": {key: text for key, text in meta.items() if text}, "spec": tree_of(pod.spec)}
+    change = merge_patch(before, placed(before, place))
+    return patch | {name: part(patch, name) | part(change, name) for name in ("metadata", "spec") if name in change}

@@ -29,7 +29,7 @@ from multikueue.api.kueue.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL
 from multikueue.api.meta import OwnerReference
 from multikueue.jobs.framework.webhook import Metadata, Patch, SubmittedObject, is_name, prebuilt_marks, refusal_of_any
 from multikueue.jobs.framework.workloads import positive, stateful_set_workload_name
-from multikueue.jobs.kinds.pods.roles import role_hash
+from multikueue.jobs.kinds.pods.members import role_hash
 from multikueue.jobs.trees.templates import tree_of
 
 __all__ = ["SubmittedPod", "default_pod", "read_pod", "refusal"]

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
-from multikueue.jobs.kinds.app_wrapper.pod_sets import Components
+from multikueue.jobs.kinds.app_wrapper.pod_sets import KNOWN, Components, completed
 from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.testing import NOW
-from tests.jobs.all_kinds import body, ended, template, value
+from tests.jobs.all_kinds import RAY, SPECS, body, ended, template, value
 from tests.jobs.builders import with_status
 
 Tree = dict[str, Any]
@@ -182,3 +182,52 @@ def test_such_an_appwrapper_does_not_queue_and_says_why() -> None:
     assert decision.actions == ()
     (event,) = decision.events
     assert "initContainers[0].restartPolicy" in event.message
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec", "expected"),
+    [
+        ("v1", "Pod", template("p")["spec"], [(1, "p")]),
+        ("apps/v1", "Deployment", {"replicas": 3, "template": template("d")}, [(3, "d")]),
+        ("apps/v1", "StatefulSet", {"template": template("s")}, [(1, "s")]),
+        ("batch/v1", "Job", {"parallelism": 4, "completions": 2, "template": template("j")}, [(2, "j")]),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", SPECS["JobSet"], [(1, "Driver"), (6, "worker")]),
+        ("kubeflow.org/v1", "PyTorchJob", SPECS["PyTorchJob"], [(1, "Master"), (3, "Worker")]),
+        ("ray.io/v1", "RayCluster", RAY, [(1, "head"), (2, "small"), (1, "big")]),
+        ("ray.io/v1", "RayJob", SPECS["RayJob"], [(1, "head"), (2, "small"), (1, "big")]),
+    ],
+)
+def test_the_pods_of_known_kinds_are_found(
+    api_version: str, kind: str, spec: Tree, expected: list[tuple[int, str]]
+) -> None:
+    component = {"template": {"apiVersion": api_version, "kind": kind, "spec": spec}}
+    found = [each for pods in KNOWN[api_version, kind] for each in pods.pod_sets({"component": component})]
+    assert [(each["count"], each["template"]["spec"]["containers"][0]["image"]) for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("x", "Always"),
+        ("x:latest", "Always"),
+        ("host:5000/x", "Always"),
+        ("host:5000/x:1", "IfNotPresent"),
+        ("x@sha256:abc", "IfNotPresent"),
+        ("x:latest@sha256:abc", "Always"),
+    ],
+)
+def test_what_may_be_another_image_tomorrow_is_pulled_again(image: str, policy: str) -> None:
+    assert completed(template(image))["spec"]["containers"][0]["imagePullPolicy"] == policy
+
+
+def test_what_is_said_stays_and_patience_of_its_own_goes() -> None:
+    found = completed({"metadata": {"labels": {"a": "b"}, "name": "x"}, "spec": {"terminationGracePeriodSeconds": 5}})
+    assert found["metadata"] == {"labels": {"a": "b"}}
+    assert "terminationGracePeriodSeconds" not in found["spec"]
+    assert completed({"spec": {"schedulerName": "own"}})["spec"]["schedulerName"] == "own"
+
+
+def test_init_containers_are_completed_too() -> None:
+    spec = {"initContainers": [{"name": "i", "terminationMessagePolicy": "FallbackToLogsOnError"}], "containers": []}
+    (container,) = completed({"spec": spec})["spec"]["initContainers"]
+    assert (container["terminationMessagePolicy"], container["resources"]) == ("FallbackToLogsOnError", {})

@@ -11,7 +11,7 @@ from multikueue.api.kueue.workload import Workload
 from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
 from multikueue.jobs.framework.pod_set_info import BadPodSetInfo, placement
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
-from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO
+from multikueue.jobs.kinds.batch_job.template import BATCH_POD_SET_INFO
 from tests.builders import JobBuilder, WorkloadBuilder, job
 from tests.jobs.builders import become, tree, with_spec, with_status, workload_of
 from tests.jobs.places import FLAVORS, TOLERATION, admitted, applied

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, BatchJob
-from multikueue.jobs.kinds.batch_job.size import pods_count
+from multikueue.jobs.kinds.batch_job.template import pods_count
 from tests.builders import job
 from tests.jobs.builders import with_spec, with_status
-from tests.jobs.kinds.batch_job.test_indexes import INDEXES, rendered
+from tests.jobs.kinds.batch_job.test_status import INDEXES, rendered
 
 Tree = dict[str, Any]
 

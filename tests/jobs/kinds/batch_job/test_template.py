@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB
+from multikueue.jobs.kinds.batch_job.template import fewest_pods, pods_count
+from tests.builders import job
 from tests.jobs.builders import ours, with_spec
 from tests.jobs.kinds.batch_job.test_adapter import GENERATED, UID, remote_of, template
 
@@ -76,3 +80,16 @@ def test_a_template_without_generated_labels_travels_as_the_very_bytes() -> None
     odd = b'{ "spec" : {"containers":[{"name":"c","image":"i","env":[{"name":"X","value":"\\u00e9"}]}]}}'
     body = BATCH_JOB.remote_body(ours().template(odd).build(), workload_name="w", origin="o", attempt="1")
     assert bytes(body["spec"]["template"]) == odd
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "completions", "pods"), [(5, 3, 3), (3, 5, 3), (4, None, 4), (0, 2, 0), (2, 0, 0)]
+)
+def test_as_many_pods_as_run_at_a_time(parallelism: int, completions: int | None, pods: int) -> None:
+    assert pods_count(with_spec(job("j").build(), parallelism=parallelism, completions=completions)) == pods
+
+
+@pytest.mark.parametrize(("said", "fewest"), [("2", 2), ("4", 4), ("5", None), ("0", None), ("x", None)])
+def test_fewer_will_do_if_that_makes_sense(said: str, fewest: int | None) -> None:
+    annotations = {"kueue.x-k8s.io/job-min-parallelism": said}
+    assert fewest_pods(job("j").parallelism(4).completions(4).annotations(annotations).build()) == fewest

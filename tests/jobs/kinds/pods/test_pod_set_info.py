@@ -13,8 +13,7 @@ from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.kinds.pods.group import POD_GROUP
 from multikueue.jobs.kinds.pods.members import parts
-from multikueue.jobs.kinds.pods.pod import PLAIN_POD
-from multikueue.jobs.kinds.pods.pod_set_info import GROUP_POD_SET_INFO, POD_POD_SET_INFO
+from multikueue.jobs.kinds.pods.pod import GROUP_POD_SET_INFO, PLAIN_POD, POD_POD_SET_INFO
 from multikueue.jobs.reconciler.decide import JobView, decide
 from multikueue.testing import NOW
 from tests.jobs.builders import plain, stored, tree

@@ -22,8 +22,8 @@ from multikueue.api.jobs.pod import (
 )
 from multikueue.api.kueue.workload import PREBUILT_ANNOTATION, PREBUILT_LABEL, QUEUE_LABEL
 from multikueue.api.meta import encode
+from multikueue.jobs.kinds.pods.members import role_hash
 from multikueue.jobs.kinds.pods.pod import PlainPod
-from multikueue.jobs.kinds.pods.roles import role_hash
 from multikueue.jobs.kinds.pods.webhook import SubmittedPod, default_pod, read_pod, refusal
 from tests.jobs.kinds.pods import builders as pods
 

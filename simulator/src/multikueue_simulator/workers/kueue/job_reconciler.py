@@ -42,8 +42,7 @@ from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import prebuilt_name, workload_priority_class
 from multikueue.jobs.kinds.batch_job import slices
 from multikueue.jobs.kinds.batch_job.adapter import BATCH_JOB, STOPPING_ANNOTATION
-from multikueue.jobs.kinds.batch_job.pod_set_info import BATCH_POD_SET_INFO
-from multikueue.jobs.kinds.batch_job.size import pods_count
+from multikueue.jobs.kinds.batch_job.template import BATCH_POD_SET_INFO, pods_count
 from multikueue.jobs.reconciler.updates import adoption, spec_update
 from multikueue.jobs.trees.templates import part, tree_of, with_comparable_containers
 
