@@ -27,10 +27,9 @@ from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.reconcile.context import OnDecision, ReconcileContext, WorkQueues, tenant
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import Strategies
-from multikueue.controllers.serving.default_queues import DefaultQueues
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.visibility import AccessReviewer, Visibility, keep_visibility
-from multikueue.controllers.serving.webhooks import Service, Webhooks, keep_webhook
+from multikueue.controllers.serving.webhooks import DefaultQueues, Service, Webhooks, keep_webhook
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.transport.loop_share import Leftovers

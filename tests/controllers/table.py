@@ -18,7 +18,7 @@ from multikueue.api.kueue.workload import ORIGIN_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.quota.queue_status import QueueStatuses
 from multikueue.controllers.reconcile.events import Recorder
-from multikueue.controllers.workers.connection.breaker import Breaker
+from multikueue.controllers.workers.connection.health import Breaker
 from multikueue.controllers.workers.connection.outbox import Outbox
 from multikueue.errors import Conflict, MultiKueueError
 from multikueue.manager.life import Manager

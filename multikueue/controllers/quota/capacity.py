@@ -1,6 +1,6 @@
 """Lets the nominal quotas of ClusterQueues follow those of their workers.
 
-A worker is read once its queues have changed, which its connection watches (`queue_watches`), and all are read at an interval:
+A worker is read once its queues have changed, which its connection watches (`QueueWatches`), and all are read at an interval:
 time alone may change a quota, and a worker may refuse the watch. The decisions of `quota.capacity.following` are written. A
 ClusterQueue follows only if configured to, and only the workers of such queues are watched and read. A worker that refuses
 the read stays usable for everything else.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -10,12 +11,13 @@ import msgspec
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.admission_checks import ACTIVE, AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue
-from multikueue.api.meta import Condition, Value, with_condition
+from multikueue.api.meta import Condition, Object, Value, with_condition
 from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.api.values.render import difference, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.controllers.reconcile.kept import report_lost_fields
+from multikueue.errors import NotKept
 from multikueue.store.caches.cache import Cache
+from multikueue.store.refusals import StatusKey
 
 T = TypeVar("T", AdmissionCheck, ClusterQueue, MultiKueueCluster)
 S = TypeVar("S", AdmissionCheck, ClusterQueue, Cohort, LocalQueue, MultiKueueCluster)
@@ -51,3 +53,20 @@ async def write_status(context: ReconcileContext, kind: Kind[Any], cache: Cache[
         lost = difference(answer.status, status)
         is_settled = answer.metadata.resource_version == obj.metadata.resource_version
         report_lost_fields(context, kind, obj, lost, is_harmless=is_settled and "conditions" not in lost)
+
+
+def report_lost_fields(
+    context: ReconcileContext, kind: Kind[Any], obj: Object, lost: Collection[str], *, is_harmless: bool = False
+) -> None:
+    """Tells once which fields of a status were written and not stored. Raises NotKept if there are any, for a back-off,
+    unless that `is_harmless`."""
+    key = StatusKey(kind.name, obj.key)
+    if not lost:
+        context.store.refusals.over(key)
+        return
+    fields = ", ".join(f"status.{name}" for name in sorted(lost))
+    what, why = f"the API server does not keep {fields}", "see to admission policies, webhooks and the definition"
+    if context.store.refusals.fails(key, what, why, context.now(), is_sure=True):
+        context.recorder.emit(kind, obj, type_="Warning", reason="StatusNotKept", message=f"{what}: {why}")
+    if not is_harmless:
+        raise NotKept(f"{kind.kind} {obj.key}: {what}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -13,7 +13,6 @@ from multikueue.api.jobs.job import JobKey
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.events import Recorder
-from multikueue.controllers.reconcile.followed import Followed
 from multikueue.controllers.reconcile.strategies import Strategies
 from multikueue.jobs.reconciler.case import JobRules
 from multikueue.kube.cluster_client import WatchingClient
@@ -30,6 +29,30 @@ from multikueue.telemetry.metrics import Metrics
 from multikueue.workload.case import Case
 from multikueue.workload.decision_rules import DecisionRules, RequeueBackoff, WaitForPodsReady
 from multikueue.workload.handlers.outcome import Outcome
+
+
+class Followed:
+    """Owner: `controllers.quota.capacity`. The connection of a worker watches the worker's queues while it is among them."""
+
+    def __init__(self) -> None:
+        self._names: frozenset[str] = frozenset()
+        self._change = anyio.Event()
+
+    def __contains__(self, worker: str) -> bool:
+        return worker in self._names
+
+    def put(self, workers: Iterable[str]) -> None:
+        """From now on these are followed, and no others."""
+        before, self._names = self._names, frozenset(workers)
+        if before != self._names:
+            self._change.set()
+            self._change = anyio.Event()
+
+    async def until(self, worker: str, *, is_followed: bool) -> None:
+        """Returns once the worker is followed, or is no more."""
+        while (worker in self) is not is_followed:
+            await self._change.wait()
+
 
 Name = str
 BEGINNINGS, BEGINNING_SECONDS = 16, 1.0

@@ -12,11 +12,13 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import anyio
 import msgspec
 
 from multikueue.api.jobs.pod import GROUP_ANNOTATION, GROUP_LABEL
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import JOBS, MUTATING_WEBHOOKS
+from multikueue.api.kueue.queues import LocalQueue
 from multikueue.api.kueue.workload import (
     MAX_EXEC_TIME_LABEL,
     PREBUILT_ANNOTATION,
@@ -37,10 +39,11 @@ from multikueue.errors import (
     ServerError,
     Throttled,
 )
-from multikueue.jobs.framework.webhook import COMPLETIONS_ANNOTATION
+from multikueue.jobs.framework.webhook import COMPLETIONS_ANNOTATION, DEFAULT_QUEUE
 from multikueue.jobs.framework.workloads import MIN_PARALLELISM_ANNOTATION
 from multikueue.kube.cluster_client import ClusterClient
-from multikueue.runtime import Clock, Result
+from multikueue.runtime import Clock, Result, first
+from multikueue.store.caches.cache import Cache
 from multikueue.telemetry import get_logger
 from multikueue.web.server import WEBHOOK_PATH, Server
 from multikueue.web.serving import Serving
@@ -320,3 +323,41 @@ def _configuration(entries: list[dict[str, Any]]) -> dict[str, Any]:
         "metadata": {"name": CONFIGURATION.name, "labels": MANAGED_BY},
         "webhooks": entries,
     }
+
+
+class DefaultQueues:
+    """Follows the LocalQueues of the manager cluster from now on.
+
+    Such a queue takes the jobs that name no queue (quota-engine 6.1). The registration names the namespaces that have one,
+    so that jobs without a queue cause no calls in other namespaces.
+    """
+
+    def __init__(self, queues: Cache[LocalQueue]) -> None:
+        self._namespaces: set[str] = set()
+        self._news = anyio.Event()
+        for queue in queues:
+            self._changed(None, queue)
+        queues.follow(self._changed)
+
+    def __contains__(self, namespace: str) -> bool:
+        return namespace in self._namespaces
+
+    def take(self) -> tuple[str, ...]:
+        """The namespaces, sorted; `pause` waits for a change from now on."""
+        self._news = anyio.Event()
+        return tuple(sorted(self._namespaces))
+
+    async def pause(self, clock: Clock, seconds: float) -> None:
+        """Returns after so many seconds, or as soon as the namespaces changed after `take`."""
+        await first(lambda: clock.sleep(seconds), lambda: self._news.wait())
+
+    def _changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
+        queue = new or old
+        assert queue is not None
+        if queue.metadata.name != DEFAULT_QUEUE or (old is not None and new is not None):
+            return
+        if new is not None:
+            self._namespaces.add(queue.metadata.namespace)
+        else:
+            self._namespaces.discard(queue.metadata.namespace)
+        self._news.set()

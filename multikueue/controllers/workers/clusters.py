@@ -23,9 +23,8 @@ from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.conditions import active, write_condition
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.connection import Connection
-from multikueue.controllers.workers.connection.credential_expiry import CREDENTIAL_EXPIRING
-from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access, Kubeconfigs, RefusedError
+from multikueue.controllers.workers.connection.worker_credentials import CONNECTION_FAILED, CREDENTIAL_EXPIRING
 from multikueue.dispatch.remote import Reach
 from multikueue.runtime import DONE, Result, watch_files
 from multikueue.settings import Dispatch

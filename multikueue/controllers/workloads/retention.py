@@ -15,7 +15,7 @@ from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.workload import DEACTIVATED, EVICTED, FINISHED, Workload, workload_spec
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.controllers.workloads.job_writes import delete_job, subject_of
+from multikueue.controllers.workloads.jobs import delete_job, subject_of
 from multikueue.errors import NotFound
 from multikueue.runtime import DONE, Result
 

@@ -17,9 +17,9 @@ from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_part, shared_part
 from multikueue.api.kueue.workload import CLASS_VALUE_ANNOTATION, Workload, WorkloadStatus
 from multikueue.api.values.render import difference, status_patch
+from multikueue.controllers.reconcile.conditions import report_lost_fields
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.controllers.reconcile.kept import report_lost_fields
-from multikueue.controllers.workloads.job_writes import release
+from multikueue.controllers.workloads.jobs import release
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.telemetry import get_logger

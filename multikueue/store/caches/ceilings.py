@@ -18,7 +18,7 @@ _MOST_VERDICTS = 100
 
 
 class Ceilings:
-    """Owner: the store. Written by the reader of the workers' queues (`controllers.quota.ceilings`).
+    """Owner: the store. Written by the reader of the workers' queues (`controllers.quota.worker_queues`).
 
     `news`: workloads that fitted no worker, and that may fit since a worker's queues changed.
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from multikueue.api.kueue.queues import LocalQueue
-from multikueue.controllers.serving.default_queues import DefaultQueues
+from multikueue.controllers.serving.webhooks import DefaultQueues
 from multikueue.store.caches.cache import Cache
 from tests.builders import NOW, local_queue
 

@@ -15,9 +15,9 @@ from multikueue.api.kueue.compatibility import Release
 from multikueue.api.meta import ObjectKey, render_time
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection.connection import Connection
-from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED, TrialProblem
 from multikueue.controllers.workers.connection.identities import OtherCluster
 from multikueue.controllers.workers.connection.kubeconfigs import Access
+from multikueue.controllers.workers.connection.worker_credentials import CONNECTION_FAILED, TrialProblem
 from multikueue.dispatch.remote import Reach
 from multikueue.errors import Unauthorized
 from multikueue.kube.auth.credentials import Credentials

@@ -18,23 +18,21 @@ import anyio.abc
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.context import ReconcileContext, tenant
 from multikueue.controllers.reconcile.events import log_unreadable
-from multikueue.controllers.workers.connection.breaker import Breaker
-from multikueue.controllers.workers.connection.credential_expiry import CredentialExpiry
-from multikueue.controllers.workers.connection.credentials_on_trial import (
+from multikueue.controllers.workers.connection.health import HEARTBEAT, Breaker, Health
+from multikueue.controllers.workers.connection.heartbeat import Heartbeat
+from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster
+from multikueue.controllers.workers.connection.kubeconfigs import Access
+from multikueue.controllers.workers.connection.outbox import Outbox
+from multikueue.controllers.workers.connection.watches import QueueWatches, Watches
+from multikueue.controllers.workers.connection.worker_credentials import (
     CONNECTION_FAILED,
+    CredentialExpiry,
     CredentialsTrial,
     TrialProblem,
     may_lead_elsewhere,
     problem_of,
     prove,
 )
-from multikueue.controllers.workers.connection.health import HEARTBEAT, Health
-from multikueue.controllers.workers.connection.heartbeat import Heartbeat
-from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster
-from multikueue.controllers.workers.connection.kubeconfigs import Access
-from multikueue.controllers.workers.connection.outbox import Outbox
-from multikueue.controllers.workers.connection.queue_watches import QueueWatches
-from multikueue.controllers.workers.connection.watches import Watches
 from multikueue.errors import ClusterUnreachable, MultiKueueError, Throttled
 from multikueue.kube.auth.identity import loop_time
 from multikueue.kube.client import Call, Client, Listeners

@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 import anyio
 
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.controllers.workers.connection.breaker import Breaker
-from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED, reason_of
-from multikueue.controllers.workers.connection.health import HEARTBEAT, Health
+from multikueue.controllers.workers.connection.health import HEARTBEAT, Breaker, Health
 from multikueue.controllers.workers.connection.watches import Watches
+from multikueue.controllers.workers.connection.worker_credentials import CONNECTION_FAILED, reason_of
 from multikueue.errors import MultiKueueError, Unauthorized
 from multikueue.kube.client import Client
 from multikueue.settings import Dispatch

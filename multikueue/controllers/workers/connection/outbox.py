@@ -24,7 +24,7 @@ from multikueue.api.kueue.workload import ATTEMPT_ANNOTATION, EVICTED, ORIGIN_LA
 from multikueue.api.meta import Object, ObjectKey, encode
 from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.controllers.workers.connection.breaker import Breaker
+from multikueue.controllers.workers.connection.health import Breaker
 from multikueue.controllers.workers.connection.refused_calls import WORDS, RefusedCalls, is_unsure
 from multikueue.dispatch.copies.effects import (
     Action,

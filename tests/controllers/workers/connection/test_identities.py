@@ -15,8 +15,8 @@ from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION
 from multikueue.controllers.workers.clusters import Clusters
 from multikueue.controllers.workers.connection.connection import Connection
-from multikueue.controllers.workers.connection.credentials_on_trial import CONNECTION_FAILED
 from multikueue.controllers.workers.connection.identities import PATIENCE, OtherCluster, SameCluster
+from multikueue.controllers.workers.connection.worker_credentials import CONNECTION_FAILED
 from multikueue.dispatch.remote import Reach
 from multikueue.errors import Forbidden, MultiKueueError, ServerError
 from multikueue.runtime import Mandate

@@ -11,7 +11,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.workers.connection.queue_watches import QueueWatches
+from multikueue.controllers.workers.connection.watches import QueueWatches
 from multikueue.errors import Forbidden
 from multikueue.kube.transport.loop_share import UNMETERED
 from multikueue.store.workers.watch_scope import EVERYWHERE

@@ -1,24 +1,30 @@
-"""Proof of the credentials that are offered for a worker, and the reason why they are not in use yet."""
+"""The credentials of a worker: new ones are tried first; the end of those in use is told in time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import product
 
 import anyio
 import msgspec
 
+from multikueue.api.meta import render_time
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.connection.identities import ClusterIdentity, OtherCluster, SameCluster
 from multikueue.controllers.workers.connection.kubeconfigs import NOT_LOADED, Access
 from multikueue.controllers.workers.connection.watches import selector, watched
 from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, NotFound
+from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.expiry import Validity, of_credentials
 from multikueue.kube.client import Client
 from multikueue.store.workers.watch_scope import is_needed
 from multikueue.store.workers.worker import WorkerView
 
 __all__ = [
     "CONNECTION_FAILED",
+    "CREDENTIAL_EXPIRING",
+    "CredentialExpiry",
     "CredentialsTrial",
     "TrialProblem",
     "may_lead_elsewhere",
@@ -112,3 +118,45 @@ def _check_same(worker: WorkerView, seen: set[str]) -> None:
             f"it leads to another cluster, that has none of our {len(held)} objects; "
             "it is used once they are gone from the cluster before, or that one is lost"
         )
+
+
+CREDENTIAL_EXPIRING = "CredentialExpiring"
+"""Reason of an event."""
+
+
+@dataclass(slots=True)
+class CredentialExpiry:
+    """Owner: the worker's connection. `validity` is that of the credential in use, None if it has no end.
+
+    Once the worker refuses the credential, its source is read again.
+    """
+
+    context: ReconcileContext
+    worker: WorkerView
+    offered: CredentialsTrial
+    validity: Validity | None = None
+
+    def look_at(self, credentials: Credentials) -> None:
+        """Takes note of the credentials that are in use from now on."""
+        self.validity = of_credentials(credentials)
+        self.worker.uses_credential(self.validity.end if self.validity else None)
+
+    def notes(self) -> tuple[str, ...]:
+        """That the credential in use ends soon, or has ended; with the time itself, so that it stays the same text."""
+        validity, now = self.validity, self.context.now()
+        if validity is None or now < validity.warn_at:
+            return ()
+        verb = "ended" if validity.end <= now else "ends"
+        return (f"its credential {verb} at {render_time(validity.end)}: register the cluster again",)
+
+    def until_news(self) -> timedelta | None:
+        """The time until `notes` says something else; None if it never does."""
+        validity, now = self.validity, self.context.now()
+        coming = (moment for moment in ((validity.warn_at, validity.end) if validity else ()) if moment > now)
+        return next((moment - now for moment in coming), None)
+
+    def refused(self) -> None:
+        """The worker answers 401, whatever the credential says of its end: reads their source again, and retries the
+        offered ones at once."""
+        self.context.queues.clusters.add(self.worker.name)
+        self.offered.pause.cancel()
