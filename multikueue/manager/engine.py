@@ -9,7 +9,7 @@ from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.requests.amounts import Accounting, Transformation
 from multikueue.quota.requests.devices import DeviceRules
-from multikueue.quota.workload.reasons import Reasons
+from multikueue.quota.workload.outcome import Reasons
 from multikueue.settings import AdmissionSharing, Quota
 
 __all__ = ["device_rules", "engine_of"]

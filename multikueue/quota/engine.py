@@ -34,14 +34,14 @@ from multikueue.api.meta import Object, ObjectKey
 from multikueue.quota.cache.cache import QuotaCache
 from multikueue.quota.cache.catalog import is_leaving
 from multikueue.quota.cache.consumed_resources import UsageDecay
-from multikueue.quota.cache.slice_replacements import SliceReplacements
+from multikueue.quota.cache.reservations import SliceReplacements
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.queueing.queue_manager import QueueManager
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules
 from multikueue.quota.scheduler.scheduler import Scheduler
 from multikueue.quota.visibility.view import QuotaView
-from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
+from multikueue.quota.workload.outcome import AS_BEFORE, Reasons
 
 Concerned = Iterable[str]
 """ClusterQueues whose status may differ now, besides those that were observed themselves."""

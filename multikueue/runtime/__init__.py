@@ -10,14 +10,11 @@ a cache that takes in an object, and the call of a strategy. Both here let cance
 """
 
 from multikueue.runtime.clock import Clock, SystemClock
-from multikueue.runtime.concurrency.adaptive_limit import AdaptiveLimit
 from multikueue.runtime.concurrency.deadline_pool import DeadlineExceeded, DeadlinePool, PoolSaturated
-from multikueue.runtime.concurrency.race import first
-from multikueue.runtime.concurrency.turnstile import Turnstile
-from multikueue.runtime.controller.backoff import Backoff
+from multikueue.runtime.concurrency.limits import AdaptiveLimit, Turnstile, first
 from multikueue.runtime.controller.controller import AGAIN, DONE, Result, run_controller
 from multikueue.runtime.controller.queue import Closed, Depth, QueuePriority, WorkQueue
-from multikueue.runtime.controller.supervisor import supervise
+from multikueue.runtime.controller.supervisor import Backoff, supervise
 from multikueue.runtime.mandate import Mandate
 from multikueue.runtime.process.files import watch_files
 

@@ -23,14 +23,13 @@ from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.jobs.framework.difference import difference
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
-from multikueue.quota.workload.protection import non_preemptible_problem
+from multikueue.quota.workload.budget import non_preemptible_problem
 from multikueue.store.life_facts import LifeFacts
 from multikueue.store.state import pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
 from multikueue.store.workers.watch_scope import EVERYWHERE, WatchFailure
 from multikueue.workload.case import MAX_NOMINATED, NO_FLEET, Case, Fleet, JobFacts, Queues, Scheduling
-from multikueue.workload.copy_retention import copy_retention, copy_retention_problem
-from multikueue.workload.decision_rules import DecisionRules
+from multikueue.workload.decision_rules import DecisionRules, copy_retention, copy_retention_problem
 
 __all__ = ["Views"]
 

@@ -10,7 +10,7 @@ import pytest
 from multikueue.manager.engine import engine_of
 from multikueue.quota.engine import Engine
 from multikueue.quota.requests.devices import DeviceRules
-from multikueue.quota.workload.reasons import Reasons
+from multikueue.quota.workload.outcome import Reasons
 from multikueue.settings import Quota
 from tests.builders import NOW, cluster_queue, flavor, local_queue, namespace, workload
 

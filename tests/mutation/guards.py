@@ -60,7 +60,7 @@ GUARDS = (
         "admitted _can_take_over _completion _has_unreachable_job record_win _is_named",
     ),
     _of(FINISHED, "workload/handlers/finishing"),
-    _of(GIVEN_BACK, "workload/nomination/give_back"),
+    _of(GIVEN_BACK, "workload/handlers/nominating", "give_back_after_of give_back_at give_back_message"),
     _of(GIVEN_BACK, "workload/life/eviction"),
     _of(GIVEN_BACK, "workload/life/ending", "finish make_way end_deactivation"),
     _of(GIVEN_BACK, "workload/life/pods", "evict_if_pods_are_late limit_execution_time"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from multikueue.durations import duration
 from multikueue.settings import Settings, leaves, load, read
-from multikueue.settings.describe import GENERATED, in_force, main, page, written
+from multikueue.settings.describe import GENERATED, in_force, main, page, schema, template, written
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -89,3 +90,28 @@ def test_each_setting_in_force_tells_where_it_comes_from(tmp_path: Path, monkeyp
     assert (interval.value, interval.source, interval.live) == ("1m30s", "MULTIKUEUE_DISPATCH__GC_INTERVAL", True)
     assert (level.value, level.source) == ("debug", "flag")
     assert (port.value, port.source, port.default) == (None, "default", None)
+
+
+SCHEMA = schema()
+TEMPLATE = template()
+
+
+def resolved(node: dict[str, Any]) -> dict[str, Any]:
+    return {**SCHEMA["$defs"][node["$ref"].rpartition("/")[2]], **node} if "$ref" in node else node
+
+
+@pytest.mark.parametrize("leaf", leaves(), ids=lambda leaf: leaf.name)
+def test_each_setting_is_there(leaf: Any) -> None:
+    node: dict[str, Any] = SCHEMA
+    for part in leaf.path:
+        node = resolved(node)["properties"][part]
+
+    assert node["description"]
+    if "default" in node:
+        assert node["default"] == written(leaf.field.get_default(call_default_factory=True))
+    assert f" {leaf.path[-1]}:" in TEMPLATE
+
+
+def test_no_other_names_are_taken() -> None:
+    assert SCHEMA["additionalProperties"] is False
+    assert all(each["additionalProperties"] is False for each in SCHEMA["$defs"].values() if "properties" in each)

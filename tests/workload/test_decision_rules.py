@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.workload.decision_rules import JITTER, RequeueBackoff
+from multikueue.workload.decision_rules import (
+    COPY_RETENTION,
+    JITTER,
+    DecisionRules,
+    RequeueBackoff,
+    copy_retention,
+    copy_retention_problem,
+)
+from tests.builders import job
+from tests.workload.builders import won
 
 HOUR = timedelta(hours=1)
 HOURLY = RequeueBackoff(first=HOUR, cap=HOUR)
@@ -36,3 +45,40 @@ def test_the_jitter_is_the_same_in_every_process_and_never_more_than_its_share(u
 
 def test_those_evicted_together_do_not_come_back_together() -> None:
     assert len({HOURLY.after(3, f"u{number}") for number in range(20)}) == 20
+
+
+HOURS = DecisionRules(copies=timedelta(hours=2))
+ASKED = {
+    "nothing is asked: as the settings say": (None, None, 2, ""),
+    "the job asks for more": (None, "8h", 8, ""),
+    "the job asks for less": (None, "30m", 0.5, ""),
+    "the job wants none": (None, "0s", 0, ""),
+    "the Workload goes first": ("1h", "8h", 1, ""),
+    "as much as may be had": (None, "24h", 24, ""),
+    "more than may be had": (None, "100h", 24, "100h is more than 1 day, 0:00:00"),
+    "no duration": (None, "for ever", 2, "expected a duration as 12h or 30m, got 'for ever'"),
+    "a negative one": (None, "-1h", 2, "expected a duration"),
+    "more than a duration can be": (None, "9" * 30 + "h", 2, "expected a duration"),
+}
+
+
+@pytest.mark.parametrize(("workload", "own", "hours", "problem"), ASKED.values(), ids=ASKED)
+def test_retention(workload: str | None, own: str | None, hours: float, problem: str) -> None:
+    local = won().finished()
+    if workload is not None:
+        local = local.annotations({COPY_RETENTION: workload})
+    owner = job("job") if own is None else job("job").annotations({COPY_RETENTION: own})
+    assert copy_retention(local.build(), owner.build(), HOURS) == timedelta(hours=hours)
+    said = copy_retention_problem(local.build(), owner.build(), HOURS)
+    assert problem in said if problem else not said
+
+
+def test_a_workload_whose_job_is_gone_is_retained_by_the_settings() -> None:
+    assert copy_retention(won().finished().build(), None, HOURS) == timedelta(hours=2)
+
+
+def test_what_all_copies_have_an_annotation_may_ask_for() -> None:
+    week = DecisionRules(copies=timedelta(days=7))
+    local = won().finished().annotations({COPY_RETENTION: "48h"}).build()
+    assert copy_retention(local, None, week) == timedelta(days=2)
+    assert copy_retention_problem(local, None, week) == ""

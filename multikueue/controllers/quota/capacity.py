@@ -47,7 +47,7 @@ from multikueue.quota.capacity.following import (
     reserve_of,
 )
 from multikueue.quota.capacity.offers import Feeders, Offer, Record, offer
-from multikueue.quota.workload.protection import INVALID_ANNOTATION
+from multikueue.quota.workload.budget import INVALID_ANNOTATION
 from multikueue.runtime import DONE, Result, supervise
 from multikueue.telemetry import get_logger
 

@@ -15,8 +15,7 @@ from multikueue.controllers.reconcile.conditions import write_status
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import Invalid
 from multikueue.quota.scheduler.backfill import backfill_problem
-from multikueue.quota.workload.budget import budget_problem
-from multikueue.quota.workload.protection import INVALID_ANNOTATION
+from multikueue.quota.workload.budget import INVALID_ANNOTATION, budget_problem
 from multikueue.runtime import DONE, Result
 from multikueue.store.caches.cache import Cache
 

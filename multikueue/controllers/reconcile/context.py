@@ -19,7 +19,7 @@ from multikueue.kube.cluster_client import WatchingClient
 from multikueue.kube.transport.loop_share import Leftovers, LoopShare
 from multikueue.kube.transport.session import USER_AGENT, Transport, open_session
 from multikueue.quota.engine import Engine
-from multikueue.quota.workload.reasons import Reasons
+from multikueue.quota.workload.outcome import Reasons
 from multikueue.runtime import Mandate, Turnstile, WorkQueue
 from multikueue.settings import InForce, PodsReady, Settings
 from multikueue.store.job_view import JobViews

@@ -38,7 +38,7 @@ from multikueue.store.store import Store
 from multikueue.strategy import Nomination
 from multikueue.telemetry import get_logger
 from multikueue.workload.case import Case
-from multikueue.workload.nomination.give_back import give_back_after_of
+from multikueue.workload.handlers.nominating import give_back_after_of
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import (
     LoadedStrategy,

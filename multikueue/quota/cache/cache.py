@@ -19,14 +19,19 @@ from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.budgets import Budgets
 from multikueue.quota.cache.catalog import Catalog
 from multikueue.quota.cache.consumed_resources import USAGE_BASED, ConsumedResources, UsageDecay
-from multikueue.quota.cache.reservations import Reordered, Reservation, Reservations, admission_amounts
-from multikueue.quota.cache.slice_replacements import SliceReplacements
+from multikueue.quota.cache.reservations import (
+    Reordered,
+    Reservation,
+    Reservations,
+    SliceReplacements,
+    admission_amounts,
+)
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
 from multikueue.quota.requests.amounts import Demand
+from multikueue.quota.workload.budget import is_non_preemptible
 from multikueue.quota.workload.ends import end_of, time_is_up
 from multikueue.quota.workload.ordering import queue_time
-from multikueue.quota.workload.protection import is_non_preemptible
 
 
 class QuotaCache:

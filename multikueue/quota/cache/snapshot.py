@@ -13,7 +13,7 @@ from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, ClusterQueueSpec, ResourceFlavor, ResourceGroup
 from multikueue.quota.cache.tree import Node
 from multikueue.quota.requests.amounts import PODS
-from multikueue.quota.requests.topology import is_topology_only
+from multikueue.quota.requests.matching import is_topology_only
 
 
 class FlavorGroup(msgspec.Struct, frozen=True):

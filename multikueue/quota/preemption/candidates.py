@@ -1,10 +1,15 @@
-"""Preemption candidates of a head, and the eviction of each target (quota-engine 3.5, 3.7)."""
+"""Preemption candidates of a head, the grade that preemption gives a flavor, and the eviction of each target.
+
+Rules: quota-engine 3.5, 3.7.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from enum import IntEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -132,3 +137,24 @@ def eviction(target: Target, preemptor: Workload, queue: Node) -> Eviction:
         f"due to {_IN_WORDS[target.cause]}; preemptor path: {queue.path}; preemptee path: {target.node.path}"
     )
     return Eviction(target.reservation.key, target.cause, message, by=queue.name)
+
+
+class Mode(IntEnum):
+    """How a flavor could serve a request, from worst to best."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    PREEMPT = 2
+    RECLAIM = 3
+    FIT = 4
+
+
+class Grade(NamedTuple):
+    """A mode, and how high up the cohort tree the quota comes from; 0: without borrowing."""
+
+    mode: Mode
+    borrowing: int = 0
+
+
+Oracle = Callable[[FlavorResource, int], Grade]
+"""The grade that preemption gives an amount of one (flavor, resource): no candidates, preempt or reclaim."""

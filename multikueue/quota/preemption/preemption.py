@@ -12,10 +12,9 @@ from multikueue.quota.cache.budgets import Allowance, unlimited
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, UndoLog, subtree_that_fits
-from multikueue.quota.preemption.candidates import Holders, PreemptionRequest, Target, are_within
+from multikueue.quota.preemption.candidates import Grade, Holders, Mode, PreemptionRequest, Target, are_within
 from multikueue.quota.preemption.classical import classical_targets
 from multikueue.quota.preemption.fair import FairPreemption, fair_targets
-from multikueue.quota.preemption.grade import Grade, Mode
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 
 

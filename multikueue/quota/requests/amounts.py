@@ -19,8 +19,7 @@ from multikueue.api.kueue.workload import PodSet, PodSetRequest, ReclaimablePod,
 from multikueue.api.meta import ObjectKey, Value, decoder
 from multikueue.api.values import quantity
 from multikueue.errors import InvalidObject
-from multikueue.quota.requests.matching import NodeAffinity, NodeRules, node_rules
-from multikueue.quota.requests.topology import TopologyRequest
+from multikueue.quota.requests.matching import NodeAffinity, NodeRules, TopologyRequest, node_rules
 
 PODS = "pods"
 """The resource that counts pods; requested implicitly where a ClusterQueue covers it."""

@@ -24,7 +24,7 @@ from multikueue.api.kueue.queues import BACKFILL_ANNOTATION, KNOWN_ENDS, SPARE_Q
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
-from multikueue.quota.preemption.grade import Grade, Mode
+from multikueue.quota.preemption.candidates import Grade, Mode
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.requests.amounts import Demand
 from multikueue.quota.scheduler.cycle import Head, Refuse, Reserve, run

@@ -24,8 +24,7 @@ from multikueue.quota.cache.budgets import Allowance, unlimited
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
-from multikueue.quota.preemption.candidates import Target, are_within, eviction
-from multikueue.quota.preemption.grade import Mode
+from multikueue.quota.preemption.candidates import Mode, Target, are_within, eviction
 from multikueue.quota.preemption.preemption import NO_PREEMPTION, PreemptionRules, Searches
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.requests.amounts import Demand, resource_requests

@@ -14,9 +14,9 @@ from multikueue.api.kueue.workload import Admission, PodSetAssignment
 from multikueue.api.values import quantity
 from multikueue.quota.cache.snapshot import FlavorGroup, QueueSnapshot
 from multikueue.quota.cache.tree import FlavorResource, subtree_that_fits
-from multikueue.quota.preemption.grade import Grade, Mode, Oracle
+from multikueue.quota.preemption.candidates import Grade, Mode, Oracle
 from multikueue.quota.queueing.pending_workload import Progress
-from multikueue.quota.requests import topology
+from multikueue.quota.requests import matching
 from multikueue.quota.requests.amounts import Demand, PodSetDemand, rendered
 from multikueue.quota.requests.matching import unsuitable
 
@@ -105,7 +105,7 @@ class Assignment:
                     flavors={resource: choice.flavor for resource, choice in each.choices.items()},
                     resource_usage=rendered({name: each.requests[name] for name in each.choices}),
                     count=each.pod_set.count,
-                    delayed_topology_request=topology.PENDING if each.is_placed else "",
+                    delayed_topology_request=matching.PENDING if each.is_placed else "",
                 )
                 for each in self.pod_sets
             ),
@@ -239,7 +239,7 @@ class _Search:
             return f"flavor {name} not found"
         only = self._queue.is_topology_only
         whys = (
-            topology.mismatch(flavor, is_explicit=pod_set.has_topology, is_only_topology=only)
+            matching.mismatch(flavor, is_explicit=pod_set.has_topology, is_only_topology=only)
             or unsuitable(pod_set.nodes, flavor, group.label_keys.get(name, frozenset()))
             for pod_set in self._pod_sets
         )

@@ -29,8 +29,7 @@ from multikueue.quota.queueing.queue_manager import QueueManager
 from multikueue.quota.scheduler.backfill import DEPTH, backfill, is_waiting_for_quota, passing, start_of
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run
 from multikueue.quota.workload.ordering import EPOCH
-from multikueue.quota.workload.outcome import Eviction, Verdict
-from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
+from multikueue.quota.workload.outcome import AS_BEFORE, Eviction, Reasons, Verdict
 
 WAITING_MESSAGE = "waiting for all admitted workloads to be in PodsReady condition"
 

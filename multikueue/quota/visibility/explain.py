@@ -19,8 +19,7 @@ from multikueue.api.meta import ObjectKey, Value
 from multikueue.api.values import quantity
 from multikueue.quota.cache.reservations import Reservation
 from multikueue.quota.cache.tree import FlavorResource, Node, UndoLog, subtree_that_fits
-from multikueue.quota.preemption.candidates import may_be_preempted
-from multikueue.quota.preemption.grade import Grade, Mode
+from multikueue.quota.preemption.candidates import Grade, Mode, may_be_preempted
 from multikueue.quota.preemption.preemption import PreemptionRules, Searches
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.requests.matching import unsuitable

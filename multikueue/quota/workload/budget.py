@@ -1,7 +1,8 @@
-"""The preemption budget of a ClusterQueue: so many preemptions within a time; an annotation, beyond Kueue's rules.
+"""Limits of preemption beyond Kueue's rules, by annotations: a ClusterQueue's budget, and a workload's protection.
 
-The count comes from objects alone, so that every process counts the same. Kueue's condition Preempted loses its time
-when the workload gets quota again, so a condition of ours keeps it, in queues with a budget.
+A budget is so many preemptions within a time. The count comes from objects alone, so that every process counts the same.
+Kueue's condition Preempted loses its time when the workload gets quota again, so a condition of ours keeps it, in queues
+with a budget.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from datetime import datetime, timedelta
 import msgspec
 
 from multikueue.api.kueue.queues import MAX_PREEMPTED_ANNOTATION, ClusterQueue
-from multikueue.api.kueue.workload import PREEMPTED, PREEMPTED_AT, WorkloadStatus, put_condition
+from multikueue.api.kueue.workload import (
+    NON_PREEMPTIBLE_ANNOTATION,
+    PREEMPTED,
+    PREEMPTED_AT,
+    Workload,
+    WorkloadStatus,
+    put_condition,
+)
 from multikueue.api.meta import find_condition, render_time
 from multikueue.durations import parse_duration
 
@@ -83,3 +91,24 @@ def keep_time(status: WorkloadStatus, queue: ClusterQueue | None, *, generation:
     return put_condition(
         status, PREEMPTED_AT, "True", reason=PREEMPTED, message=message, generation=generation, now=now
     )
+
+
+INVALID_ANNOTATION = "InvalidAnnotation"
+"""The reason of the event about an invalid annotation."""
+
+
+def is_non_preemptible(workload: Workload) -> bool:
+    """Whether the workload asks not to be preempted.
+
+    The annotation counts only where a setting allows it.
+    """
+    return workload.metadata.annotations.get(NON_PREEMPTIBLE_ANNOTATION) == "true"
+
+
+def non_preemptible_problem(workload: Workload) -> str:
+    """The error in its annotation, which then counts as absent; empty if there is none."""
+    value = workload.metadata.annotations.get(NON_PREEMPTIBLE_ANNOTATION, "false")
+    if value in ("true", "false"):
+        return ""
+    name = workload.key
+    return f'Workload {name}: annotation {NON_PREEMPTIBLE_ANNOTATION}: expected "true" or "false", got "{value}"'

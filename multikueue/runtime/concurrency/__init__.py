@@ -1,1 +1,1 @@
-"""Limits on what runs at the same time: a pool of threads with deadlines, a race, a turnstile."""
+"""Limits on what runs at the same time: a pool of threads with deadlines, and `limits` on the event loop."""

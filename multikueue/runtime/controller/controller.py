@@ -15,8 +15,8 @@ import anyio.abc
 import msgspec
 
 from multikueue.errors import ClusterUnreachable, Conflict, NotLeading, Throttled, Unauthorized
-from multikueue.runtime.controller.failures import describe, is_expected, is_fatal, leaves
 from multikueue.runtime.controller.queue import Closed, WorkQueue, nobody
+from multikueue.runtime.controller.supervisor import describe, is_expected, is_fatal, leaves
 from multikueue.telemetry import bind, get_logger
 
 K = TypeVar("K", bound=Hashable)

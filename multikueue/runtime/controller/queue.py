@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from multikueue.errors import MultiKueueError
-from multikueue.runtime.controller.backoff import Backoff
+from multikueue.runtime.controller.supervisor import Backoff
 
 K = TypeVar("K", bound=Hashable)
 

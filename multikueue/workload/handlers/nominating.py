@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -16,14 +16,13 @@ from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.copies import preemption_gates
 from multikueue.dispatch.copies.plan import Copied, Desired, Ungated
 from multikueue.dispatch.remote import Remote
-from multikueue.strategy import Nomination
+from multikueue.strategy import Nomination, Strategy
 from multikueue.workload.case import MAX_NOMINATED, Case
 from multikueue.workload.fit import lacks
 from multikueue.workload.handlers.outcome import Outcome, sooner, unchanged, with_check, with_own_condition
 from multikueue.workload.handlers.removal import removals
 from multikueue.workload.handlers.retrying import retry
 from multikueue.workload.handlers.unreachable import may_hold_unseen, until_lost
-from multikueue.workload.nomination.give_back import give_back_at, give_back_message
 from multikueue.workload.nomination.request import usable
 from multikueue.workload.strategy_call import NominationResult
 
@@ -210,3 +209,35 @@ def slice_pinned(case: Case) -> Outcome:
     stuck, after = _stuck(case, (stays,))
     desired = (*removals((stays,), case.remotes), *_copies(case, (stays,)))
     return replace(unchanged(case, desired=desired, after=after), status=with_check(case, "Pending", stuck))
+
+
+def give_back_after_of(strategy: Strategy | None, default: timedelta | None) -> timedelta | None:
+    """The strategy's option `give_back_after`, if it has one that is set; else the default."""
+    own = getattr(strategy, "give_back_after", None)
+    return own if isinstance(own, timedelta) and own > timedelta() else default
+
+
+def give_back_at(case: Case) -> datetime | None:
+    """When its quota is given back if no worker has admitted it by then; None: never.
+
+    A strategy that wants to be called again has more to nominate, or gives back by itself. Otherwise the time counts from
+    the latest of three events: the reservation of quota, the nomination, and a change of another check. A time that is
+    still to come by our clock is not believed as long as there is another one.
+
+    Then the workload is evicted, to let others go first, and requeued.
+    """
+    local, nomination = case.workload, case.nomination
+    if case.give_back_after is None or local is None or case.slice.stays:
+        return None
+    if nomination is not None and nomination.revisit_after is not None:
+        return None
+    told = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED))
+    others = (check for check in local.status.admission_checks if check.name != case.check)
+    since = [each.last_transition_time for each in (*told, *others) if each is not None and each.last_transition_time]
+    past = [each for each in since if each <= case.now]
+    return max(past or since) + case.give_back_after if since else None
+
+
+def give_back_message(case: Case) -> str:
+    """The message of the eviction."""
+    return f"No worker admitted it within {case.give_back_after}"

@@ -1,12 +1,24 @@
-"""Quota goes: why a reservation ends, and when it is given back."""
+"""Quota goes: why a reservation ends, when it is given back, and when the workload queues again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.unadmitted import INADMISSIBLE, MISCONFIGURED, SUSPENDED
-from multikueue.api.kueue.workload import ADMITTED, DEACTIVATED, EVICTED, PREEMPTED, QUOTA_RESERVED, AdmissionCheckState
+from multikueue.api.kueue.workload import (
+    ADMITTED,
+    DEACTIVATED,
+    EVICTED,
+    PODS_READY_TIMEOUT,
+    PREEMPTED,
+    QUOTA_RESERVED,
+    REQUEUED,
+    AdmissionCheckState,
+)
+from multikueue.api.meta import find_condition, without_condition
 from multikueue.quota.workload.budget import keep_time
 from multikueue.quota.workload.ends import end_of
 from multikueue.workload.life import transitions
@@ -15,7 +27,7 @@ from multikueue.workload.life.pods import evict_if_pods_are_late, limit_executio
 from multikueue.workload.life.reservation import hold_back
 from multikueue.workload.life.transitions import ADMISSION_CHECK
 
-__all__ = ["look_for_trouble", "release"]
+__all__ = ["look_for_trouble", "release", "requeue"]
 
 _MESSAGE_LENGTH = 32_000
 """Characters of what checks say in a message of ours. A condition may have 32768, and more is put before it."""
@@ -147,3 +159,33 @@ def _about(checks: Sequence[AdmissionCheckState]) -> str:
     said = (f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"' for check in checks)
     kind = "AdmissionCheck" if len(checks) == 1 else "AdmissionChecks"
     return f"{kind} in {checks[0].state} state: {'; '.join(said)}"[:_MESSAGE_LENGTH]
+
+
+_RETRIED = (ADMISSION_CHECK, PODS_READY_TIMEOUT)
+"""Reasons of Requeued=False that end with the back-off (quota-engine 4.4)."""
+
+
+def requeue(life: Life) -> None:
+    """Let a workload queue again when the reason of its eviction is over. If its queue runs again, it may have
+    quota by then."""
+    backing_off = not life.may_fit_now and life.is_waiting_for(life.requeue_at)
+    if not life.has(QUOTA_RESERVED) and not backing_off and life.status.requeue_state and life.requeue_at:
+        life.status = replace(life.status, requeue_state=replace(life.status.requeue_state, requeue_at=None))
+    requeued = find_condition(life.status.conditions, REQUEUED)
+    if requeued is None or requeued.status != "False":
+        return
+    if requeued.reason.startswith(DEACTIVATED):  # with a cause too: else it would never queue again (5.3)
+        life.put(REQUEUED, "True", reason="Reactivated", message="The workload is active again")
+    elif requeued.reason in _RETRIED and not backing_off:
+        life.put(REQUEUED, "True", reason="BackoffFinished", message="The back-off is over")
+    elif requeued.reason == "LocalQueueStopped" and _is_running(life.case.queues.local_queue):
+        life.put(REQUEUED, "True", reason="LocalQueueRestarted", message="The LocalQueue runs again")
+    elif requeued.reason == "ClusterQueueStopped" and _is_running(life.case.queues.cluster_queue):
+        life.put(REQUEUED, "True", reason="ClusterQueueRestarted", message="The ClusterQueue runs again")
+    elif requeued.reason == INADMISSIBLE and not life.case.scheduling.uncounted:
+        for condition in (REQUEUED, QUOTA_RESERVED):
+            life.status = replace(life.status, conditions=without_condition(life.status.conditions, condition))
+
+
+def _is_running(queue: LocalQueue | ClusterQueue | None) -> bool:
+    return queue is not None and queue.spec.stop_policy == "None"

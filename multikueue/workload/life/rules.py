@@ -17,11 +17,10 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.workload.case import Case
 from multikueue.workload.life.ending import end_deactivation, finish, make_way, reclaim
-from multikueue.workload.life.eviction import look_for_trouble, release
+from multikueue.workload.life.eviction import look_for_trouble, release, requeue
 from multikueue.workload.life.explanation import explain, explain_deactivation
 from multikueue.workload.life.life import Life
 from multikueue.workload.life.pods import look_at_pods, look_for_members
-from multikueue.workload.life.requeue import requeue
 from multikueue.workload.life.reservation import admit, check_delays, list_checks, reserve
 
 __all__ = ["Step", "step"]

@@ -35,8 +35,7 @@ from multikueue.api.kueue.workload import (
     without_nomination,
 )
 from multikueue.api.meta import find_condition, is_true, without_condition
-from multikueue.quota.workload.outcome import Eviction
-from multikueue.quota.workload.reasons import AS_BEFORE, Reasons
+from multikueue.quota.workload.outcome import AS_BEFORE, Eviction, Reasons
 
 ADMISSION_CHECK = "AdmissionCheck"
 """The reason of an eviction by a check."""

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from multikueue.api.kueue.queues import BorrowWithinCohort
 from multikueue.quota.cache.tree import UndoLog
+from multikueue.quota.preemption.candidates import Grade, Mode
 from multikueue.quota.preemption.fair import FairPreemption
-from multikueue.quota.preemption.grade import Grade, Mode
 from multikueue.quota.preemption.preemption import NO_PREEMPTION, Searches, find_targets
 from multikueue.quota.workload.outcome import Cause
 from tests.builders import ClusterQueueBuilder, CohortBuilder, cluster_queue, cohort, limits

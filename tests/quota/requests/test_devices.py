@@ -14,7 +14,7 @@ from multikueue.api.meta import Object, encode
 from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.requests.amounts import Accounting, Demand, Transformation, demand
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules, Devices
-from multikueue.quota.workload.reasons import Reasons
+from multikueue.quota.workload.outcome import Reasons
 from tests.builders import cluster_queue, local_queue, pod_set, workload
 from tests.quota.builders import EXTENDED, Play, claim_template, claiming, device_class, devices, wants
 

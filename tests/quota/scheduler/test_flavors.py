@@ -13,7 +13,7 @@ from multikueue.api.kueue.queues import BorrowWithinCohort, FlavorFungibility, R
 from multikueue.api.kueue.workload import workload_spec
 from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, quotas
-from multikueue.quota.preemption.grade import Grade, Mode, Oracle
+from multikueue.quota.preemption.candidates import Grade, Mode, Oracle
 from multikueue.quota.queueing.pending_workload import Progress
 from multikueue.quota.requests.amounts import Demand, PodSetDemand, demand
 from multikueue.quota.requests.matching import NodeRules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multikueue.api.kueue.queues import ClusterQueue
 from multikueue.quota.engine import Engine, EngineRules
-from multikueue.quota.workload.reasons import Reasons
+from multikueue.quota.workload.outcome import Reasons
 from tests.builders import cluster_queue, cohort, flavor, limits, local_queue, pod_set
 from tests.quota.builders import Play, key_of, wants
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from multikueue.api.kueue.workload import ADMISSION_GATED_BY_ANNOTATION, UNDISPATCHABLE_ANNOTATION
-from multikueue.quota.workload.outcome import Verdict
-from multikueue.quota.workload.reasons import Reasons
+from multikueue.quota.workload.outcome import Reasons, Verdict
 from multikueue.workload.case import Case
 from tests.builders import NOW, WorkloadBuilder
 from tests.quota.builders import SECOND

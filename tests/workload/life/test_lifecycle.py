@@ -14,8 +14,7 @@ from multikueue.api.kueue.workload import (
     ReclaimablePod,
 )
 from multikueue.api.meta import find_condition
-from multikueue.quota.workload.outcome import Verdict
-from multikueue.quota.workload.reasons import Reasons
+from multikueue.quota.workload.outcome import Reasons, Verdict
 from multikueue.workload.case import Case
 from multikueue.workload.life.rules import Step
 from tests.builders import NOW, WorkloadBuilder

@@ -16,7 +16,7 @@ from multikueue.api.kueue.workload import (
     put_condition,
 )
 from multikueue.api.meta import Condition, find_condition
-from multikueue.quota.workload.reasons import Reasons
+from multikueue.quota.workload.outcome import Reasons
 from multikueue.workload.life.transitions import (
     evict,
     release,

@@ -13,7 +13,7 @@ from multikueue.api.kueue.workload import NOMINATED
 from multikueue.strategy import Fleet, Nomination, Workload
 from multikueue.testing import NOW
 from multikueue.workload.decide import decide, nominate
-from multikueue.workload.nomination.give_back import give_back_after_of, give_back_at
+from multikueue.workload.handlers.nominating import give_back_after_of, give_back_at
 from multikueue.workload.strategy_call import LoadedStrategy
 from tests.builders.workloads import WorkloadBuilder
 from tests.workload.builders import RESERVED, case_of, copy, reserved, with_nomination, worker

@@ -24,7 +24,7 @@ def init() -> None:
     Examples:
       multikueue settings init > multikueue.yaml
     """
-    from multikueue.settings.schema import template
+    from multikueue.settings.describe import template
 
     print(template())
 
@@ -64,6 +64,6 @@ def schema() -> None:
     Examples:
       multikueue settings schema > multikueue.schema.json
     """
-    from multikueue.settings import schema as schemas
+    from multikueue.settings import describe as schemas
 
     print_document(schemas.schema(), Format.JSON)

@@ -14,7 +14,7 @@ from typing import get_args
 import anyio
 
 from multikueue.api.kueue.compatibility import Release
-from multikueue.runtime.controller.failures import describe, is_expected
+from multikueue.runtime.controller.supervisor import describe, is_expected
 from multikueue.settings import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,

@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.api.kueue.workload import EvictionCount, RequeueState, SchedulingStats, WorkloadStatus
 from multikueue.workload.decision_rules import WaitForPodsReady
-from multikueue.workload.life.readiness import deadline, finding, is_given_up
+from multikueue.workload.life.pods import deadline, finding, is_given_up
 from tests.builders import WorkloadBuilder, workload
 from tests.quota.builders import SECOND, after
 
