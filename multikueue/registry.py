@@ -1,7 +1,12 @@
-"""Finds a strategy by name among the installed entry points and builds it from options.
+"""Finds a strategy by name among the installed entry points and builds it from options, and the parts it is made of.
 
 Our own strategies register in the same way as a user's: by an entry point of the group `multikueue.strategies` that
 names a frozen dataclass. Only the requested strategy is imported, so a broken one does not affect the others.
+
+An option whose type is `tuple[Filter, ...]` or `tuple[Weighted, ...]` takes parts by name: a list of names, or of mappings
+from the name to the part's options, with the `weight` of a scorer beside it::
+
+    {"filters": ["named", {"labels": {"match": {"region": ["eu"]}}}], "scorers": [{"tiers": {"order": ["spot"]}, "weight": 2}]}
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -21,19 +26,50 @@ from pydantic import TypeAdapter, ValidationError
 
 from multikueue.durations import duration
 from multikueue.errors import ConfigurationError
-from multikueue.strategy import Strategy
+from multikueue.strategy import Filter, Strategy, Weighted
 
-__all__ = ["GROUP", "Description", "Option", "describe", "is_ours", "load", "load_from", "names", "reads"]
+__all__ = [
+    "FILTERS",
+    "GROUPS",
+    "SCORERS",
+    "STRATEGIES",
+    "Description",
+    "Group",
+    "Option",
+    "describe",
+    "is_ours",
+    "load",
+    "load_from",
+    "names",
+    "reads",
+]
 
-GROUP = "multikueue.strategies"
 OURS = "multikueue"
 
 _CLASS = re.compile(r"[\w.]+:[\w.]+")
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """A group of entry points, whose classes have that method. `noun` is what messages call one of them."""
+
+    name: str
+    noun: str
+    method: str
+
+
+STRATEGIES = Group("multikueue.strategies", "strategy", "nominate")
+FILTERS = Group("multikueue.filters", "filter", "refuses")
+SCORERS = Group("multikueue.scorers", "scorer", "score")
+GROUPS = (STRATEGIES, FILTERS, SCORERS)
+
+_PARTS = {tuple[Filter, ...]: FILTERS, tuple[Weighted, ...]: SCORERS}
+"""The types of options that take parts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
-    """One option of a strategy: its name, and its type and default as text. `default` is None if it is required."""
+    """One option of a strategy or a part: its name, and its type and default as text. `default` is None if it is required."""
 
     name: str
     type: str
@@ -45,7 +81,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Help text, options and package of a strategy, for users who choose one."""
+    """Help text, options and package of a strategy or a part, for users who choose one."""
 
     name: str
     help: str
@@ -53,50 +89,38 @@ class Description:
     package: str
 
 
-def names() -> tuple[str, ...]:
-    """The installed strategies, sorted. Imports none of them."""
-    return tuple(sorted({point.name for point in _installed(tuple(sys.path))}))
+def names(group: Group = STRATEGIES) -> tuple[str, ...]:
+    """What is installed of the group, sorted. Imports nothing of it."""
+    return tuple(sorted({point.name for point in _installed(group.name, tuple(sys.path))}))
 
 
 @cache
-def _installed(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """All strategies on that path. Cached: the scan reads files of every installed distribution."""
-    return tuple(entry_points(group=GROUP))
+def _installed(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """All entry points of a group on that path. Cached: the scan reads files of every installed distribution."""
+    return tuple(entry_points(group=group))
 
 
-def load(name: str, options: Mapping[str, Any]) -> Strategy:
-    """The strategy of that name with these options. Durations may be text, such as `5m`.
+def load(name: str, options: Mapping[str, Any], group: Group = STRATEGIES) -> Any:
+    """The strategy, filter or scorer of that name with these options. Durations may be text, such as `5m`.
 
-    Raises ConfigurationError for an unknown or broken strategy, an unknown option, or an option of the wrong type; the
-    message lists the valid ones.
+    Raises ConfigurationError for an unknown or broken strategy or part, an unknown option, or an option of the wrong type;
+    the message lists the valid ones.
     """
-    return _built(name, _kind(_entry_point(name)), options)
+    return _load(name, options, group, "")
 
 
-def load_from(path: str, options: Mapping[str, Any]) -> Strategy:
-    """The strategy at `module:Class`, which need not be installed, with these options. Raises as `load`."""
+def load_from(path: str, options: Mapping[str, Any]) -> Any:
+    """The strategy, filter or scorer at `module:Class`, which need not be installed, with these options. Raises as `load`."""
     if _CLASS.fullmatch(path) is None:
         raise ConfigurationError(f"strategy {path!r}: expected module:Class")
-    return _built(path, _kind(EntryPoint(name=path, value=path, group=GROUP)), options)
+    point = EntryPoint(name=path, value=path, group=STRATEGIES.name)
+    return _built(_kind(point, None, ""), options, f"strategy {path!r}")
 
 
-def _built(name: str, kind: type, options: Mapping[str, Any]) -> Strategy:
-    known = _options(kind)
-    unknown = sorted(str(name) for name in set(options) - {option.name for option in known})
-    if unknown:
-        raise ConfigurationError(f"strategy {name!r}: there is no option {', '.join(unknown)}; {_listed(known)}")
-    try:
-        return cast(Strategy, TypeAdapter(kind).validate_python(_with_durations(kind, options)))
-    except ValidationError as error:
-        raise ConfigurationError(f"strategy {name!r}: {_problems(error)}; {_listed(known)}") from None
-    except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"strategy {name!r} cannot be built: {type(error).__name__}: {error}") from error
-
-
-def describe(name: str) -> Description:
-    """Help text and options of a strategy. Raises ConfigurationError as `load`."""
-    point = _entry_point(name)
-    kind, distribution = _kind(point), point.dist
+def describe(name: str, group: Group = STRATEGIES) -> Description:
+    """Help text and options of a strategy or a part. Raises ConfigurationError as `load`."""
+    point = _entry_point(name, group, "")
+    kind, distribution = _kind(point, group, ""), point.dist
     return Description(
         name=name,
         help=inspect.getdoc(kind) or "",
@@ -105,10 +129,16 @@ def describe(name: str) -> Description:
     )
 
 
-def is_ours(name: str) -> bool:
-    """Whether a strategy comes with this package. Raises ConfigurationError for an unknown name."""
-    distribution = _entry_point(name).dist
-    return distribution is not None and distribution.name == OURS
+def is_ours(name: str, options: Mapping[str, Any]) -> bool:
+    """Whether a strategy comes with this package, and so do all the parts that its options name. Raises ConfigurationError
+    for an unknown name of a strategy."""
+    point = _entry_point(name, STRATEGIES, "")
+    return _comes_with_us(point) and all(
+        _comes_with_us(each)
+        for group, part in _named_parts(_kind(point, STRATEGIES, ""), options)
+        for each in _installed(group.name, tuple(sys.path))
+        if each.name == part
+    )
 
 
 def reads(strategy: Strategy) -> frozenset[str]:
@@ -117,38 +147,62 @@ def reads(strategy: Strategy) -> frozenset[str]:
     return frozenset(word for word in words if isinstance(word, str)) if isinstance(words, tuple) else frozenset()
 
 
-def _entry_point(name: str) -> EntryPoint:
-    found = {point.value: point for point in _installed(tuple(sys.path)) if point.name == name}
+def _load(name: str, options: Mapping[str, Any], group: Group, place: str) -> Any:
+    return _built(_kind(_entry_point(name, group, place), group, place), options, f"{place}{group.noun} {name!r}")
+
+
+def _built(kind: type, options: Mapping[str, Any], what: str) -> Any:
+    known = _options(kind)
+    unknown = sorted(str(name) for name in set(options) - {option.name for option in known})
+    if unknown:
+        raise ConfigurationError(f"{what}: there is no option {', '.join(unknown)}; {_listed(known)}")
+    try:
+        return TypeAdapter(kind).validate_python(_converted(kind, options, what))
+    except ConfigurationError:
+        raise
+    except ValidationError as error:
+        raise ConfigurationError(f"{what}: {_problems(error)}; {_listed(known)}") from None
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{what} cannot be built: {type(error).__name__}: {error}") from error
+
+
+def _comes_with_us(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == OURS
+
+
+def _entry_point(name: str, group: Group, place: str) -> EntryPoint:
+    found = {point.value: point for point in _installed(group.name, tuple(sys.path)) if point.name == name}
+    what = f"{place}{group.noun} {name!r}"
     if not found:
-        raise ConfigurationError(
-            f"strategy {name!r}: expected one that is installed: {', '.join(names()) or 'none is'}"
-        )
+        raise ConfigurationError(f"{what}: expected one that is installed: {', '.join(names(group)) or 'none is'}")
     if len(found) > 1:
-        raise ConfigurationError(f"strategy {name!r}: installed more than once: {', '.join(sorted(found))}")
+        raise ConfigurationError(f"{what}: installed more than once: {', '.join(sorted(found))}")
     return next(iter(found.values()))
 
 
-def _kind(point: EntryPoint) -> type:
-    """The class of a strategy. Raises ConfigurationError if it cannot be imported, or is no strategy."""
-    name = point.name
+def _kind(point: EntryPoint, group: Group | None, place: str) -> type:
+    """The class of an entry point; without a group, of any. Raises ConfigurationError if it cannot be imported, or is of
+    another shape."""
+    what = f"{place}{(group or STRATEGIES).noun} {point.name!r}"
     try:
         kind = point.load()
     except (Exception, SystemExit) as error:  # the import runs third-party code, which may raise anything
         raise ConfigurationError(
-            f"strategy {name!r}: {point.value} cannot be imported: {type(error).__name__}: {error}"
+            f"{what}: {point.value} cannot be imported: {type(error).__name__}: {error}"
         ) from error
-    if not _is_strategy(kind):
+    methods = [each.method for each in GROUPS if group in (None, each)]
+    if not _is_frozen(kind) or not any(callable(getattr(kind, method, None)) for method in methods):
         raise ConfigurationError(
-            f"strategy {name!r}: expected {point.value} to be a frozen dataclass with a method nominate"
+            f"{what}: expected {point.value} to be a frozen dataclass with a method {' or '.join(methods)}"
         )
     return cast(type, kind)
 
 
-def _is_strategy(kind: object) -> bool:
+def _is_frozen(kind: object) -> bool:
     if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
         return False
     frozen: bool = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]  # every dataclass has it
-    return frozen and callable(getattr(kind, "nominate", None))
+    return frozen
 
 
 def _options(kind: type) -> tuple[Option, ...]:
@@ -168,15 +222,63 @@ def _hints(kind: type) -> dict[str, Any]:
         return {each.name: each.type for each in dataclasses.fields(kind)}
 
 
-def _with_durations(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+def _converted(kind: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The options with durations for texts and parts for names."""
     hints = _hints(kind)
-    return {
-        name: duration(value) if hints[name] in (timedelta, timedelta | None) else value
-        for name, value in options.items()
-    }
+    return {name: _value(hints[name], value, f"{what}: {name}") for name, value in options.items()}
+
+
+def _value(hint: Any, value: Any, place: str) -> Any:
+    if hint in (timedelta, timedelta | None):
+        return duration(value)
+    group = _group_of(hint)
+    if group is None:
+        return value
+    if not isinstance(value, list | tuple):
+        raise ConfigurationError(f"{place}: expected a list of {group.noun}s, got {value!r}")
+    return tuple(_part(each, group, f"{place}.{index}: ") for index, each in enumerate(value))
+
+
+def _part(item: Any, group: Group, place: str) -> Any:
+    """The part that an item of a list asks for: a name, a mapping from the name to options, or a part already."""
+    if callable(getattr(item, group.method, None)) or isinstance(item, Weighted):
+        return item
+    name, options, weight = _asked_part(item, group, place)
+    part = _load(name, options, group, place)
+    return part if group is FILTERS else Weighted(part, weight)
+
+
+def _asked_part(item: Any, group: Group, place: str) -> tuple[str, Mapping[str, Any], float]:
+    more: dict[str, Any] = {"weight": 1.0} if group is SCORERS else {}
+    named = {item: {}} if isinstance(item, str) else dict(item) if isinstance(item, Mapping) else {}
+    more |= {key: named.pop(key) for key in more if key in named}
+    ((name, options),) = named.items() if len(named) == 1 else ((None, None),)
+    weight = more.get("weight", 1.0)
+    if not isinstance(name, str) or not isinstance(options or {}, Mapping):
+        raise ConfigurationError(f"{place}expected the name of a {group.noun}, or name: options, got {item!r}")
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
+        raise ConfigurationError(f"{place}expected weight to be a number greater than 0, got {weight!r}")
+    return name, options or {}, float(weight)
+
+
+def _named_parts(kind: type, options: Mapping[str, Any]) -> Iterator[tuple[Group, str]]:
+    for option, hint in _hints(kind).items():
+        group, value = _group_of(hint), options.get(option)
+        if group is not None and isinstance(value, list | tuple):
+            for item in value:
+                asked = item if isinstance(item, Mapping) else [item] if isinstance(item, str) else ()
+                yield from ((group, name) for name in asked)
+
+
+def _group_of(hint: Any) -> Group | None:
+    """The group of the parts that an option of this type takes. Compared, not looked up: a type need not be hashable."""
+    return next((group for type_, group in _PARTS.items() if type_ == hint), None)
 
 
 def _type_name(hint: object) -> str:
+    group = _group_of(hint)
+    if group is not None:
+        return f"list of {group.noun}s"
     text = hint if isinstance(hint, str) else inspect.formatannotation(hint)
     return text.replace("datetime.timedelta", "duration")
 

@@ -18,6 +18,17 @@ A complete strategy of your own, in a distribution of your own::
 
 registered as ``[project.entry-points."multikueue.strategies"]`` ``first-only = "my_package:FirstOnly"``.
 `multikueue.testing.check_strategy` tells whether it keeps the contract.
+
+The strategy `composed` is made of parts: filters, which say which workers are not for a workload, and scorers, which say
+how good each of the others is. A part is a frozen dataclass as a strategy is, as pure, and registered in the same way, in
+the group ``multikueue.filters`` or ``multikueue.scorers``::
+
+    @dataclass(frozen=True, slots=True)
+    class Newest:
+        \"\"\"Prefers workers with a newer Kubernetes.\"\"\"
+
+        def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+            return Score(1.0 if worker.labels.get("version") == "1.37" else 0.0)
 """
 
 from __future__ import annotations
@@ -27,17 +38,28 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Fleet", "Nomination", "Placement", "Strategy", "Worker", "Workload"]
+__all__ = [
+    "Filter",
+    "Fleet",
+    "Nomination",
+    "Placement",
+    "Score",
+    "Scorer",
+    "Strategy",
+    "Weighted",
+    "Worker",
+    "Workload",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """What a strategy may know of the workload it places.
 
-    Amounts in `requests` are as Kueue counts them: milli-units of cpu, whole units of all else, summed over pod sets.
-    `nominated_clusters` is the present nomination. `nominated_at` is when the newest of them was nominated, in whole
-    seconds; it is known only while the answers ask to be revisited or give a reason. `failed_on` says when an earlier
-    attempt ended on which cluster.
+    `annotations` are its own, and those of its job where it has none of that name. Amounts in `requests` are as Kueue counts
+    them: milli-units of cpu, whole units of all else, summed over pod sets. `nominated_clusters` is the present nomination.
+    `nominated_at` is when the newest of them was nominated, in whole seconds; it is known only while the answers ask to be
+    revisited or give a reason. `failed_on` says when an earlier attempt ended on which cluster.
     """
 
     namespace: str
@@ -128,3 +150,44 @@ class Strategy(Protocol):
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
         """Answer with names of `fleet`; they replace the present nomination, of which any name may stay."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good a worker is for a workload, from 0 to 1. None: the scorer cannot tell, and the worker gets the middle.
+
+    `reason` is for people, such as `tier spot`. It must not tell the time.
+    """
+
+    value: float | None
+    reason: str = ""
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Says which workers a workload must not use. Filters together only narrow: none can bring a worker back."""
+
+    def refuses(self, workload: Workload, worker: Worker) -> str:
+        """Why this worker is not for this workload, for people; empty if it may be."""
+        ...
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Says how good a worker is for a workload, by itself or beside the other usable workers of the fleet."""
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        """The score of that worker of `fleet`. The order of the fleet's workers changes it only if that is its purpose."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A scorer and its weight beside the others, more than 0."""
+
+    scorer: Scorer
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < float("inf"):
+            raise ValueError("expected weight to be a number greater than 0")

@@ -60,14 +60,14 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     """Installs a package with one module and entry points, as pip would."""
     modules: list[str] = []
 
-    def install(module: str, source: str, **points: str) -> None:
+    def install(module: str, source: str, group: registry.Group = registry.STRATEGIES, **points: str) -> None:
         site = tmp_path / f"site-{module}"
         info = site / f"{module}-1.2.dist-info"
         info.mkdir(parents=True)
         (site / f"{module}.py").write_text(dedent(source))
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.2\n")
         entries = "\n".join(f"{name} = {module}:{value}" for name, value in points.items())
-        (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{entries}\n")
+        (info / "entry_points.txt").write_text(f"[{group.name}]\n{entries}\n")
         monkeypatch.syspath_prepend(str(site))
         modules.append(module)
 
@@ -93,9 +93,11 @@ def test_the_installed_distributions_are_looked_through_once(monkeypatch: pytest
     monkeypatch.syspath_prepend("/nowhere")  # a path that nobody has asked about yet
     for name in registry.names():
         registry.load(name, {})
-        registry.is_ours(name)
+        registry.is_ours(name, {})
 
-    assert looks == [registry.GROUP]
+    assert looks == [
+        group.name for group in (registry.STRATEGIES, registry.FILTERS, registry.SCORERS) if group.name in looks
+    ]
 
 
 def test_our_own_strategy_is_found_by_its_entry_point() -> None:
@@ -240,10 +242,10 @@ def test_one_name_for_two_strategies_is_refused(install: Install) -> None:
 
 def test_ours_are_those_that_come_with_this_package(install: Install) -> None:
     install("cheapest_pkg", CHEAPEST, cheapest="Cheapest")
-    assert registry.is_ours("incremental")
-    assert not registry.is_ours("cheapest")
+    assert registry.is_ours("incremental", {})
+    assert not registry.is_ours("cheapest", {})
     with pytest.raises(ConfigurationError, match="strategy 'best': expected one that is installed"):
-        registry.is_ours("best")
+        registry.is_ours("best", {})
 
 
 def test_a_strategy_says_what_it_reads() -> None:
@@ -286,3 +288,73 @@ def test_a_path_that_leads_nowhere_is_told(install: Install, path: str, problem:
 def test_a_module_that_ends_the_program_hurts_only_itself(install: Install) -> None:
     install("leaving_pkg", "raise SystemExit(3)", leaving="It")
     assert "cannot be imported: SystemExit: 3" in refusal("leaving")
+
+
+# Parts.
+
+NEWEST = '''
+from dataclasses import dataclass
+from multikueue.strategy import Score
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest worker."""
+
+    version: str = "1.37"
+
+    def score(self, workload, worker, fleet):
+        return Score(float(worker.labels.get("version") == self.version), "version")
+'''
+
+
+def test_parts_are_built_from_their_names_and_options(install: Install) -> None:
+    install("newest_pkg", NEWEST, group=registry.SCORERS, newest="Newest")
+    options = {
+        "filters": ["named", {"labels": {"exclude": {"region": ["us"]}}}],
+        "scorers": [{"newest": {"version": "1.38"}, "weight": 2}, {"order": None}],
+    }
+    workers = fleet().worker("a").worker("b", labels={"version": "1.38"}).worker("c", labels={"region": "us"})
+    strategy = registry.load("composed", options)
+    assert strategy.nominate(strategy_workload().build(), workers.build()).clusters == ("b",)
+    assert [each.weight for each in strategy.scorers] == [2.0, 1.0]
+    check_strategy(strategy)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"filters": "named"}, "filters: expected a list of filters, got 'named'"),
+        ({"filters": ["name"]}, "filters.0: filter 'name': expected one that is installed: labels, named, taints"),
+        ({"filters": ["named", 7]}, "filters.1: expected the name of a filter, or name: options, got 7"),
+        ({"filters": [{"named": 7}]}, "filters.0: expected the name of a filter, or name: options, got {'named': 7}"),
+        ({"filters": [{"labels": {"mach": {}}}]}, "filters.0: filter 'labels': there is no option mach; its options"),
+        ({"scorers": [{"tiers": {}}]}, "scorers.0: scorer 'tiers': order: expected a value"),
+        ({"scorers": [{"tiers": {"order": []}}]}, "scorers.0: scorer 'tiers': options: expected order to name"),
+        ({"scorers": [{"order": {}, "data": {}}]}, "scorers.0: expected the name of a scorer, or name: options, got"),
+        ({"scorers": [{"order": {}, "weight": 0}]}, "scorers.0: expected weight to be a number greater than 0, got 0"),
+        ({"scorers": [{"order": {}, "weight": "2"}]}, "scorers.0: expected weight to be a number greater than 0"),
+        ({"scorers": [{"weight": 2}]}, "scorers.0: expected the name of a scorer, or name: options, got {'weight': 2}"),
+    ],
+)
+def test_wrong_parts_are_told_with_their_place(options: dict[str, object], problem: str) -> None:
+    assert refusal("composed", **options).startswith(f"strategy 'composed': {problem}")
+
+
+def test_a_strategy_with_a_part_of_somebody_else_is_not_ours(install: Install) -> None:
+    install("newest_pkg", NEWEST, group=registry.SCORERS, newest="Newest")
+    assert registry.is_ours("composed", {"scorers": ["order", {"tiers": {"order": ["a"]}, "weight": 3}]})
+    assert not registry.is_ours("composed", {"scorers": ["order", {"newest": {}, "weight": 3}]})
+    assert registry.is_ours("composed", {"scorers": 7, "filters": [7]})
+
+
+def test_a_part_is_built_from_its_module_and_class(install: Install) -> None:
+    install("newest_pkg", NEWEST, group=registry.SCORERS)
+    check_strategy(registry.load_from("newest_pkg:Newest", {"version": "1.36"}))
+    with pytest.raises(ConfigurationError, match="a frozen dataclass with a method nominate or refuses or score"):
+        registry.load_from("fractions:Fraction", {})
+
+
+def test_the_options_that_take_parts_are_told_as_lists() -> None:
+    told = {option.name: option.type for option in registry.describe("composed").options}
+    assert (told["filters"], told["scorers"]) == ("list of filters", "list of scorers")
+    assert registry.describe("tiers", registry.SCORERS).package.startswith("multikueue ")

@@ -15,7 +15,18 @@ PATIENCE = timedelta(minutes=5)
 
 
 def test_the_public_names_are_these() -> None:
-    assert strategy.__all__ == ["Fleet", "Nomination", "Placement", "Strategy", "Worker", "Workload"]
+    assert strategy.__all__ == [
+        "Filter",
+        "Fleet",
+        "Nomination",
+        "Placement",
+        "Score",
+        "Scorer",
+        "Strategy",
+        "Weighted",
+        "Worker",
+        "Workload",
+    ]
 
 
 def test_the_names_of_a_fleet_are_those_of_its_usable_workers_in_order() -> None:

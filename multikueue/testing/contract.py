@@ -1,4 +1,4 @@
-"""`check_strategy`: whether a strategy keeps its contract in a few hundred calls."""
+"""`check_strategy`: whether a strategy, or a filter or scorer of one, keeps its contract in a few hundred calls."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from datetime import timedelta
 from itertools import product
 from typing import Any
 
+from multikueue.api.values.foreign import LONGEST_EXCERPT
 from multikueue.errors import StrategyError
-from multikueue.strategy import Nomination, Strategy
+from multikueue.strategy import Filter, Score, Scorer, Strategy
 from multikueue.testing.fleets import NOW, FleetBuilder, StrategyWorkloadBuilder, fleet, strategy_workload
 from multikueue.workload.strategy_call import NominationRequest, call_strategy
 
+Checked = Strategy | Filter | Scorer
 
-def check_strategy(strategy: Strategy) -> None:
-    """Raises AssertionError, with the input and the answer, if the strategy breaks the contract.
+
+def check_strategy(strategy: Checked) -> None:
+    """Raises AssertionError, with the input and the answer, if the strategy, filter or scorer breaks the contract.
 
     - It is a frozen dataclass: its fields are its options, its docstring is its help text.
     - It answers each call with a Nomination of usable workers of its fleet, each once (a cluster nominated already may
-      stay, usable or not), and any `revisit_after` is positive.
+      stay, usable or not), and any `revisit_after` is positive. A filter answers with a text for each worker, a scorer with a
+      Score from 0 to 1, or of None.
     - It is pure: the same input gives the same answer in any number and order of calls, and a call changes neither
       input nor strategy.
 
@@ -35,7 +39,7 @@ def check_strategy(strategy: Strategy) -> None:
 
 PROMISES = (
     "is a frozen dataclass",
-    "has a method nominate",
+    "has the method of its kind",
     "has no fields but options",
     "explains itself",
     "answers each question soundly",
@@ -46,7 +50,16 @@ PROMISES = (
 )
 
 
-def broken_promises(strategy: Strategy) -> dict[str, str]:
+METHODS = ("nominate", "refuses", "score")
+"""Of a strategy, a filter, a scorer."""
+
+
+def promises(strategy: Checked) -> tuple[str, ...]:
+    """What of `PROMISES` is asked of it: a filter or scorer nominates nothing."""
+    return PROMISES if _method(strategy) == METHODS[0] else (*PROMISES[:5], *PROMISES[6:])
+
+
+def broken_promises(strategy: Checked) -> dict[str, str]:
     """The `PROMISES` that a strategy breaks, each with an example: the input and the answer. Empty: none."""
     first: dict[str, _Fault] = {}
     for fault in (*_faults_of_shape(strategy), *_faults_of_conduct(strategy)):
@@ -54,9 +67,9 @@ def broken_promises(strategy: Strategy) -> dict[str, str]:
     return {promise: fault.story(strategy) for promise, fault in first.items()}
 
 
-def promises_not_asked(strategy: Strategy) -> tuple[str, ...]:
+def promises_not_asked(strategy: Checked) -> tuple[str, ...]:
     """The promises about answers, of a strategy that gives none: nobody knows whether it would keep them."""
-    if not callable(getattr(strategy, "nominate", None)):
+    if not _method(strategy):
         return PROMISES[4:]
     answered = any(_call(strategy, request)[0] is not None for request in _requests())
     return () if answered else PROMISES[5:8]
@@ -70,21 +83,30 @@ class _Fault:
     text: str
     request: NominationRequest | None = None
 
-    def story(self, strategy: Strategy) -> str:
+    def story(self, strategy: Checked) -> str:
         if self.request is None:
             return f"{_name(strategy)} {self.text}"
         workload, fleet_ = self.request.workload, self.request.fleet
         return f"{_name(strategy)} breaks the contract: {self.text}\n  asked with {workload}\n  and {fleet_}"
 
 
-def _faults_of_shape(strategy: Strategy) -> Iterator[_Fault]:
+def _method(strategy: Checked) -> str:
+    """The one of `METHODS` that it has; empty if it has none."""
+    return next((name for name in METHODS if callable(getattr(strategy, name, None))), "")
+
+
+def _faults_of_shape(strategy: Checked) -> Iterator[_Fault]:
     name = _name(strategy)
     kind: Any = type(strategy)
     params = getattr(kind, "__dataclass_params__", None)
     if params is None or not params.frozen:
         yield _Fault(PROMISES[0], "must be a frozen dataclass: put @dataclass(frozen=True) above the class")
-    if not callable(getattr(strategy, "nominate", None)):
-        yield _Fault(PROMISES[1], "must have a method nominate(workload, fleet)")
+    if not _method(strategy):
+        yield _Fault(
+            PROMISES[1],
+            "must have a method nominate(workload, fleet), or refuses(workload, worker) as a filter or "
+            "score(workload, worker, fleet) as a scorer",
+        )
     unsettable = sorted(each.name for each in fields(kind) if not each.init) if params is not None else []
     if unsettable:
         yield _Fault(
@@ -95,9 +117,9 @@ def _faults_of_shape(strategy: Strategy) -> Iterator[_Fault]:
         yield _Fault(PROMISES[3], "needs a docstring: it is the help text that people read to choose it")
 
 
-def _faults_of_conduct(strategy: Strategy) -> Iterator[_Fault]:
-    """Makes each request twice, the second time in reverse order, if there is a method `nominate`."""
-    if not callable(getattr(strategy, "nominate", None)):
+def _faults_of_conduct(strategy: Checked) -> Iterator[_Fault]:
+    """Makes each request twice, the second time in reverse order, if there is a method to call."""
+    if not _method(strategy):
         return
     requests = tuple(_requests())
     before = deepcopy(strategy)
@@ -113,20 +135,52 @@ def _faults_of_conduct(strategy: Strategy) -> Iterator[_Fault]:
         yield _Fault(PROMISES[8], f"changed itself: it was {before}, it is {strategy}")
 
 
-def _call(strategy: Strategy, request: NominationRequest) -> tuple[Nomination | None, list[_Fault]]:
+def _call(strategy: Checked, request: NominationRequest) -> tuple[object, list[_Fault]]:
+    """The answer, None if there is none, and what is wrong with it."""
     given = deepcopy(request)
     try:
-        nomination = call_strategy(strategy, given.workload, given.fleet)
+        answer, wrong = _nominated(strategy, given) if isinstance(strategy, Strategy) else _judged(strategy, given)
     except StrategyError as error:
         return None, [_Fault(PROMISES[4], str(error), request)]
-    faults = []
-    if given != request:
-        faults.append(_Fault(PROMISES[6], f"the question was changed to {given}", request))
-    allowed = {*request.fleet.names, *request.workload.nominated_clusters}
-    wrong = [name for name in nomination.clusters if name not in allowed]
+    faults = [] if given == request else [_Fault(PROMISES[6], f"the question was changed to {given}", request)]
     if wrong:
-        faults.append(_Fault(PROMISES[5], f"nominated {', '.join(wrong)}, which cannot be used", request))
-    return nomination, faults
+        faults.append(_Fault(PROMISES[5], wrong, request))
+    return answer, faults
+
+
+def _nominated(strategy: Strategy, request: NominationRequest) -> tuple[object, str]:
+    """Its nomination, and which of the nominated cannot be used."""
+    allowed = {*request.fleet.names, *request.workload.nominated_clusters}
+    nomination = call_strategy(strategy, request.workload, request.fleet)
+    wrong = [name for name in nomination.clusters if name not in allowed]
+    return nomination, f"nominated {', '.join(wrong)}, which cannot be used" if wrong else ""
+
+
+def _judged(part: Filter | Scorer, request: NominationRequest) -> tuple[object, str]:
+    """The answers of a filter or scorer for all workers. Raises StrategyError if it raises or gives something else."""
+    name, workload, fleet_ = _name(part), request.workload, request.fleet
+    try:
+        if isinstance(part, Filter):
+            answers: list[object] = [part.refuses(workload, worker) for worker in fleet_.workers]
+            wrong = [answer for answer in answers if type(answer) is not str or len(answer) > LONGEST_EXCERPT]
+            expected = f"a text of at most {LONGEST_EXCERPT} characters, empty if it does not refuse"
+        else:
+            answers = [part.score(workload, worker, fleet_) for worker in fleet_.workers]
+            wrong = [answer for answer in answers if not _is_sound(answer)]
+            expected = "a Score from 0 to 1, or of None, with a text"
+    except Exception as error:
+        raise StrategyError(f"{name} raised {type(error).__name__}: {error}") from error
+    if wrong:
+        raise StrategyError(f"{name} must answer {expected}, answered {wrong[0]!r}")
+    return tuple(answers), ""
+
+
+def _is_sound(answer: object) -> bool:
+    if not isinstance(answer, Score):
+        return False
+    value: Any = answer.value
+    is_told = type(answer.reason) is str and len(answer.reason) <= LONGEST_EXCERPT
+    return is_told and (value is None or (type(value) in (int, float) and 0 <= value <= 1))
 
 
 def _requests() -> Iterator[NominationRequest]:
@@ -171,5 +225,5 @@ def _workloads() -> Iterator[StrategyWorkloadBuilder]:
     yield fresh.failed_on("a").failed_on("b").failed_on("c").nominated("c")
 
 
-def _name(strategy: Strategy) -> str:
+def _name(strategy: Checked) -> str:
     return type(strategy).__name__

@@ -8,7 +8,7 @@ from tests.project.figures import figures
 
 MOST = {
     "modules": 334,
-    "lines": 57_600,
+    "lines": 57_900,
     "settings": 94,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,

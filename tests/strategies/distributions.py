@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
-from multikueue.registry import GROUP
+from multikueue.registry import STRATEGIES, Group
 
 HEADER = '''
 """Strategies of somebody else's."""
@@ -39,7 +39,7 @@ class LastOnly:
 '''
 
 
-def distribution(folder: Path, module: str, source: str, **points: str) -> Path:
+def distribution(folder: Path, module: str, source: str, group: Group = STRATEGIES, **points: str) -> Path:
     """A folder for sys.path with one module, and an entry point for each name of a class in it."""
     site = folder / f"site-{module}"
     info = site / f"{module}-1.2.dist-info"
@@ -47,5 +47,5 @@ def distribution(folder: Path, module: str, source: str, **points: str) -> Path:
     (site / f"{module}.py").write_text(dedent(source))
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.2\n")
     entries = "\n".join(f"{name.replace('_', '-')} = {module}:{value}" for name, value in points.items())
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entries}\n")
+    (info / "entry_points.txt").write_text(f"[{group.name}]\n{entries}\n")
     return site

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from multikueue.strategy import Fleet, Nomination, Strategy, Workload
+from multikueue.strategy import Fleet, Nomination, Score, Strategy, Worker, Workload
 from multikueue.testing import check_strategy
-from multikueue.testing.contract import PROMISES, broken_promises
+from multikueue.testing.contract import PROMISES, Checked, broken_promises, promises
 
 Behaviour = Callable[[Workload, Fleet], Nomination]
 
@@ -62,7 +62,7 @@ def test_a_strategy_that_keeps_the_contract_passes(strategy: Strategy) -> None:
     check_strategy(strategy)
 
 
-def fault(strategy: Strategy) -> str:
+def fault(strategy: Checked) -> str:
     with pytest.raises(AssertionError) as caught:
         check_strategy(strategy)
     return str(caught.value)
@@ -114,7 +114,7 @@ def test_every_broken_promise_is_named_once() -> None:
     broken = broken_promises(Stub(lambda _w, f: Nomination(("x",) if f.names else ())))
     assert set(broken) == {"answers each question soundly"}
     nothing: Any = Nothing()
-    assert list(broken_promises(nothing)) == ["is a frozen dataclass", "has a method nominate", "explains itself"]
+    assert list(broken_promises(nothing)) == ["is a frozen dataclass", "has the method of its kind", "explains itself"]
     assert broken_promises(OneMore()) == {}
     assert set(broken) < set(PROMISES)
 
@@ -192,3 +192,57 @@ class Plain:
 )
 def test_the_shape_of_a_strategy_matters(strategy: Any, message: str) -> None:
     assert fault(strategy).startswith(message)
+
+
+# Filters and scorers.
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """Refuses as it is told."""
+
+    behaviour: Callable[[Workload, Worker], Any]
+
+    def refuses(self, workload: Workload, worker: Worker) -> str:
+        answer: str = self.behaviour(workload, worker)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Scores as it is told."""
+
+    behaviour: Callable[[Workload, Worker, Fleet], Any]
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        answer: Score = self.behaviour(workload, worker, fleet)
+        return answer
+
+
+COUNT = itertools.count()
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        pytest.param(Sieve(lambda _w, _o: None), "must answer a text of at most", id="a filter without an answer"),
+        pytest.param(Sieve(lambda _w, _o: "x" * 2000), "must answer a text of at most", id="a long refusal"),
+        pytest.param(Sieve(lambda _w, o: o.labels["a"]), "Sieve raised KeyError", id="a filter that raises"),
+        pytest.param(Sieve(lambda _w, _o: str(next(COUNT))), "and asked again", id="a filter with a memory"),
+        pytest.param(Judge(lambda *_: 0.5), "must answer a Score from 0 to 1", id="a number alone"),
+        pytest.param(Judge(lambda *_: Score(1.5)), "must answer a Score from 0 to 1", id="more than 1"),
+        pytest.param(Judge(lambda *_: Score(float("nan"))), "must answer a Score from 0 to 1", id="no number"),
+        pytest.param(Judge(lambda *_: Score(True)), "must answer a Score from 0 to 1", id="a truth"),
+        pytest.param(Judge(lambda *_: Score(1, None)), "must answer a Score from 0 to 1", id="no text"),  # type: ignore[arg-type]
+        pytest.param(Judge(lambda *_: Score(next(COUNT) % 2)), "and asked again", id="a scorer with a memory"),
+    ],
+)
+def test_a_part_that_breaks_the_contract_is_told(part: Checked, message: str) -> None:
+    assert message in fault(part)
+
+
+def test_a_part_is_not_asked_whom_it_nominates() -> None:
+    part = Judge(lambda *_: Score(None, "who knows"))
+    check_strategy(part)
+    assert set(PROMISES) - set(promises(part)) == {"nominates what can be used"}
+    assert promises(OneMore()) == PROMISES

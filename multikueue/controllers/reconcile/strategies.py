@@ -114,7 +114,7 @@ class Strategies:
         return replace(case, misread=(*case.misread, ignored)) if ignored else case
 
     def _asked(self, case: Case) -> Case:
-        request = nomination_request(case)
+        request = nomination_request(case, self.store.local_job(case.local))
         try:
             by = self._choose(case.local, self.store.checks.get(ObjectKey("", case.check)))
         except _NotYet as wait:
@@ -207,7 +207,7 @@ class Strategies:
         """Raises ConfigurationError if the strategy cannot be used, _NotYet while it is loading."""
         key = name, repr(options)
         found = self.known.get(key)
-        if found is None and _is_third_party(name):
+        if found is None and _is_third_party(name, options):
             loading = self._loading.get(key) or self._load_in_thread(key, name, options)
             found = self.known.get(key)  # known at once if the pool is saturated
             if found is None:
@@ -363,10 +363,10 @@ async def _known(find: Callable[[], T]) -> T:
             await wait.loading.done.wait()
 
 
-def _is_third_party(name: str) -> bool:
-    """Whether the strategy is installed, and not one of ours."""
+def _is_third_party(name: str, options: Mapping[str, Any]) -> bool:
+    """Whether the strategy is installed and not one of ours, or made of a part that is not."""
     try:
-        return not registry.is_ours(name)
+        return not registry.is_ours(name, options)
     except ConfigurationError:
         return False
 
@@ -376,7 +376,7 @@ def _loaded(name: str, options: Mapping[str, Any]) -> LoadedStrategy | str:
         strategy = registry.load(name, options)
     except ConfigurationError as error:
         return str(error)
-    return LoadedStrategy(name, strategy, is_ours=registry.is_ours(name), reads=registry.reads(strategy))
+    return LoadedStrategy(name, strategy, is_ours=registry.is_ours(name, options), reads=registry.reads(strategy))
 
 
 def _options(text: str) -> dict[str, Any] | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from multikueue import strategy as contract
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kueue.workload import FAILED_ON, NOMINATED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.meta import render_time
 from multikueue.api.values import quantity
@@ -18,9 +20,13 @@ _MAX_FAILURES = 20
 _AT = " at "
 
 
-def nomination_request(case: Case) -> NominationRequest:
-    """The strategy's input for a workload that waits for a worker."""
-    return NominationRequest(_workload(case), contract.Fleet(workers=case.shown.workers, now=case.now))
+def nomination_request(case: Case, job: AnyJob | None = None) -> NominationRequest:
+    """The strategy's input for a workload that waits for a worker. People annotate what they write: the annotations of its
+    job are shown, too."""
+    workload = _workload(case)
+    if job is not None and job.metadata.annotations:
+        workload = replace(workload, annotations={**job.metadata.annotations, **workload.annotations})
+    return NominationRequest(workload, contract.Fleet(workers=case.shown.workers, now=case.now))
 
 
 def nominated_before(case: Case) -> tuple[str, ...]:

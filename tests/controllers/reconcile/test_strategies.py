@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multikueue import registry
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.strategies import Strategies, _known, verify
@@ -55,6 +56,23 @@ class Nonsense:
         return Nomination(("nobody",))
 '''
 
+
+JUDGE = '''
+import sys
+import threading
+from dataclasses import dataclass
+
+from multikueue.strategy import Score
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The second worker."""
+
+    def score(self, workload, worker, fleet):
+        sys.asked.append(threading.current_thread())
+        return Score(float(worker.name == "w2"))
+'''
 
 SLOW = '''
 import sys
@@ -439,6 +457,34 @@ async def test_a_workload_may_choose_what_the_operator_allows_with_its_options()
     await settle(world)
     assert world.copies() == ["w2", "w3"]
     assert world.copies("other") == ["w1"]
+
+
+NAMES = "kueue.x-k8s.io/multikueue-cluster-names"
+
+
+async def test_a_strategy_sees_the_annotations_of_the_job_and_those_of_the_workload_before_them() -> None:
+    world = table()
+    annotate(world, strategy="composed", options='{"filters": ["named"], "patience": null}')
+    world.submit()
+    world.manager.change(kinds.JOBS, ObjectKey(NAMESPACE, "job"), {"metadata": {"annotations": {NAMES: "w3"}}})
+    await settle(world)
+    assert world.copies() == ["w3"]
+    world.manager.change(kinds.WORKLOADS, world.key("job"), {"metadata": {"annotations": {NAMES: "w2"}}})
+    await settle(world)
+    assert world.copies() == ["w2"]
+
+
+async def test_a_part_of_somebody_else_is_asked_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[threading.Thread] = []
+    monkeypatch.setattr(sys, "asked", asked, raising=False)
+    monkeypatch.syspath_prepend(str(distribution(tmp_path, "judging", JUDGE, group=registry.SCORERS, judge="Judge")))
+    world = table()
+    annotate(world, strategy="composed", options='{"scorers": ["judge"], "patience": null}')
+    world.submit()
+    await settle(world)
+    assert world.copies() == ["w2"]
+    assert asked
+    assert threading.main_thread() not in asked
 
 
 async def test_the_workload_goes_before_its_job() -> None:

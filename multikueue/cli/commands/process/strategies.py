@@ -1,4 +1,4 @@
-"""`multikueue strategies`: the installed ones, their options, and a check of one against the contract."""
+"""`multikueue strategies`: the installed ones and their parts, their options, and a check of one against the contract."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from multikueue.cli.terminal.formats import Format, Output, is_document
 from multikueue.cli.terminal.output import Column, PrintedList, heading, note, print_document, print_facts, print_items
 
 if TYPE_CHECKING:
-    from multikueue.registry import Description
-    from multikueue.strategy import Strategy
+    from multikueue.registry import Description, Group
 
 __all__ = ["app"]
 
 app = group("strategies", "See the installed strategies, and check your own.")
 
-LISTED = (Column("NAME"), Column("PACKAGE"), Column("SUMMARY"), Column("OPTIONS", is_wide=True))
+LISTED = (Column("NAME"), Column("KIND"), Column("PACKAGE"), Column("SUMMARY"), Column("OPTIONS", is_wide=True))
 KEPT = {True: "ok", False: "failed", None: "not asked"}
 CHECKED = (Column("PROMISE"), Column("KEPT"), Column("EXAMPLE", is_wide=True))
 
 
 @app.command("list")
 def list_strategies(output: Output = Format.TABLE) -> None:
-    """List the installed strategies. Needs no cluster.
+    """List the installed strategies, and the filters and scorers of `composed`. Needs no cluster.
 
     \b
     Examples:
       multikueue strategies list -o wide
     """
-    found = [_summary(name) for name in _names()]
+    from multikueue import registry
+
+    found = [_summary(name, group) for group in registry.GROUPS for name in registry.names(group)]
+    if output is Format.NAME:
+        print(*(f"{item['kind']}/{item['metadata']['name']}" for item in found), sep="\n")
+        return
     print_items(
         PrintedList(
             columns=LISTED,
@@ -48,23 +52,26 @@ def list_strategies(output: Output = Format.TABLE) -> None:
 
 @app.command("show")
 def show_strategy(
-    name: Annotated[str, typer.Argument(help="Name of an installed strategy.")], output: Output = Format.TABLE
+    name: Annotated[str, typer.Argument(help="Name of an installed strategy, filter or scorer.")],
+    output: Output = Format.TABLE,
 ) -> None:
-    """Show what a strategy does, and its options.
+    """Show what a strategy, a filter or a scorer does, and its options.
 
     \b
     Examples:
       multikueue strategies show incremental
+      multikueue strategies show scorer/tiers
     """
     from multikueue import registry
 
-    found = registry.describe(name)
+    group, bare = _located(name)
+    found = registry.describe(bare, group)
     if is_document(output):
-        print_document(_item(found), output)
+        print_document(_item(found, group), output)
     elif output is Format.NAME:
-        print(f"strategy/{found.name}")
+        print(f"{group.noun}/{found.name}")
     else:
-        print_facts(f"Strategy {found.name}", [("Package", found.package)])
+        print_facts(f"{group.noun.capitalize()} {found.name}", [("Package", found.package)])
         heading("What it does")
         for line in found.help.splitlines():
             print(f"  {line}".rstrip())
@@ -77,13 +84,15 @@ def show_strategy(
 
 @app.command("check")
 def check_strategy(
-    strategy: Annotated[str, typer.Argument(help="Name of an installed strategy, or module:Class of your own.")],
+    strategy: Annotated[
+        str, typer.Argument(help="Name of an installed strategy, filter or scorer, or module:Class of your own.")
+    ],
     option: Annotated[
-        list[str] | None, typer.Option("--option", help="An option of the strategy as name=value.", show_default=False)
+        list[str] | None, typer.Option("--option", help="An option of it as name=value.", show_default=False)
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Check whether a strategy keeps the contract.
+    """Check whether a strategy, a filter or a scorer keeps the contract.
 
     It is asked some hundred questions. Ends with 1 if it breaks a promise.
 
@@ -91,16 +100,17 @@ def check_strategy(
     Examples:
       multikueue strategies check incremental --option step=2
       multikueue strategies check my_package:Cheapest --option 'prices={a: 0.5}' -o wide
+      multikueue strategies check scorer/tiers --option 'order=[reserved, spot]'
     """
-    from multikueue.testing.contract import PROMISES, broken_promises, promises_not_asked
+    from multikueue.testing.contract import broken_promises, promises, promises_not_asked
 
     loaded = _load(strategy, dict(_pair(text) for text in option or ()))
     broken = broken_promises(loaded)
     unknown = promises_not_asked(loaded) if broken else ()
-    kept = {promise: None if promise in unknown else True for promise in PROMISES} | dict.fromkeys(broken, False)
+    asked = promises(loaded)
+    kept = {promise: None if promise in unknown else True for promise in asked} | dict.fromkeys(broken, False)
     items: list[dict[str, Any]] = [
-        {"metadata": {"name": promise}, "kept": kept[promise], "example": broken.get(promise, "")}
-        for promise in PROMISES
+        {"metadata": {"name": promise}, "kept": kept[promise], "example": broken.get(promise, "")} for promise in asked
     ]
     print_items(
         PrintedList(
@@ -118,42 +128,59 @@ def check_strategy(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _names() -> tuple[str, ...]:
+def _located(name: str) -> tuple[Group, str]:
+    """The group of a name, told as `scorer/tiers` or else by the first group that has it, and the name in there."""
     from multikueue import registry
 
-    return registry.names()
+    noun, _, bare = name.rpartition("/")
+    groups = [group for group in registry.GROUPS if group.noun == noun or (not noun and bare in registry.names(group))]
+    return (groups[0], bare) if groups else (registry.STRATEGIES, name)
 
 
-def _summary(name: str) -> dict[str, Any]:
-    """A strategy that cannot be imported is listed with the error, and hides none of the others."""
+def _summary(name: str, group: Group) -> dict[str, Any]:
+    """One that cannot be imported is listed with the error, and hides none of the others."""
     from multikueue import registry
     from multikueue.errors import ConfigurationError
 
     try:
-        return _item(registry.describe(name))
+        return _item(registry.describe(name, group), group)
     except ConfigurationError as error:
-        return {"metadata": {"name": name}, "package": "", "help": f"broken: {error}", "options": []}
+        return {
+            "kind": group.noun,
+            "metadata": {"name": name},
+            "package": "",
+            "help": f"broken: {error}",
+            "options": [],
+        }
 
 
-def _item(found: Description) -> dict[str, Any]:
+def _item(found: Description, group: Group) -> dict[str, Any]:
     options = [{"name": each.name, "type": each.type, "default": each.default} for each in found.options]
-    return {"metadata": {"name": found.name}, "package": found.package, "help": found.help, "options": options}
+    return {
+        "kind": group.noun,
+        "metadata": {"name": found.name},
+        "package": found.package,
+        "help": found.help,
+        "options": options,
+    }
 
 
 def _row(item: dict[str, Any]) -> tuple[str, ...]:
     return (
         item["metadata"]["name"],
+        item["kind"],
         item["package"],
         next(iter(item["help"].splitlines()), ""),
         ", ".join(option["name"] for option in item["options"]),
     )
 
 
-def _load(strategy: str, options: dict[str, Any]) -> Strategy:
+def _load(strategy: str, options: dict[str, Any]) -> Any:
     from multikueue import registry
 
     if ":" not in strategy:
-        return registry.load(strategy, options)
+        group, name = _located(strategy)
+        return registry.load(name, options, group)
     sys.path.insert(0, "")  # as `python -m` does: a strategy in development is in the working directory
     return registry.load_from(strategy, options)
 

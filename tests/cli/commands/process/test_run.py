@@ -176,7 +176,8 @@ def test_a_dry_run_for_programs(cli: Run, tmp_path: Path, form: str) -> None:
         ("dispatch: {concurrency: 0}", "dispatch.concurrency: expected greater than or equal to 1, got 0"),
         (
             "dispatch: {strategy: {name: none}}",
-            "dispatch.strategy.name: strategy 'none': expected one that is installed: all-at-once, external, incremental",
+            "dispatch.strategy.name: strategy 'none': expected one that is installed: "
+            "all-at-once, composed, external, incremental",
         ),
     ],
 )

@@ -41,10 +41,11 @@ def _stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 def test_list_shows_ours_and_those_of_others_and_what_is_broken(cli: Run) -> None:
     result = cli("strategies", "list")
     assert result.code == 0
-    assert result.lines[0].split() == ["NAME", "PACKAGE", "SUMMARY"]
+    assert result.lines[0].split() == ["NAME", "KIND", "PACKAGE", "SUMMARY"]
     rows = {line.split()[0]: line for line in result.lines[1:]}
     assert {"all-at-once", "external", "incremental", "last-only", "broken"} <= set(rows)
     assert re.split(" {3,}", rows["last-only"])[1:] == [
+        "strategy",
         "stranger 1.2",
         "The last `count` usable workers, and no others.",
     ]
@@ -61,6 +62,7 @@ def test_list_for_programs(cli: Run, format_: str, parse: object) -> None:
     assert callable(parse)
     items = {item["metadata"]["name"]: item for item in parse(cli("strategies", "list", "-o", format_).out)["items"]}
     assert items["last-only"] == {
+        "kind": "strategy",
         "metadata": {"name": "last-only"},
         "package": "stranger 1.2",
         "help": "The last `count` usable workers, and no others.",
@@ -71,6 +73,20 @@ def test_list_for_programs(cli: Run, format_: str, parse: object) -> None:
 def test_names_alone(cli: Run) -> None:
     assert "strategy/incremental" in cli("strategies", "list", "-o", "name").lines
     assert cli("strategies", "show", "incremental", "-o", "name").out == "strategy/incremental\n"
+
+
+def test_parts_of_composed_are_listed_shown_and_checked_by_their_kind(cli: Run) -> None:
+    assert {"filter/labels", "scorer/tiers"} <= set(cli("strategies", "list", "-o", "name").lines)
+    for name in ("tiers", "scorer/tiers"):
+        shown = cli("strategies", "show", name).lines
+        assert shown[0] == "Scorer tiers"
+        assert "  order: tuple[str, ...]" in shown
+    checked = cli("strategies", "check", "scorer/tiers", "--option", "order=[reserved, spot]")
+    assert checked.code == 0
+    assert not [line for line in checked.lines if "nominates" in line]
+    refused = cli("strategies", "show", "scorer/labels")
+    assert refused.code == 2
+    assert "scorer 'labels': expected one that is installed: data, order" in refused.err
 
 
 def test_show_tells_what_it_does_and_its_options(cli: Run) -> None:

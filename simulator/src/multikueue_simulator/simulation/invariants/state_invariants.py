@@ -177,9 +177,9 @@ class StateInvariants:
                 self.broken("stops", now, f"{name} is evicted for {now - since:.0f} s and still runs on {worker.name}")
 
     def _rounds(self, workload: Object, now: float) -> None:
-        """The incremental strategy adds at most `step` workers per round, whichever of them fail. A worker with too
-        little quota takes no other's place."""
-        if self.plan.strategy != "incremental" or self.injector.faults.all or self._meddled_with_choice():
+        """The strategies that go by time add no more workers in a round than their options say, whichever of them fail. A
+        worker with too little quota takes no other's place."""
+        if self._pace is None or self.injector.faults.all or self._meddled_with_choice():
             return
         if seen.owner(workload) in self._huge():
             return
@@ -188,11 +188,11 @@ class StateInvariants:
         if reserved is None or reserved["status"] != "True":
             return
         begun = (datetime.fromisoformat(reserved["lastTransitionTime"]) - EPOCH).total_seconds()
-        length, step = float(str(self.plan.options["round_length"]).rstrip("s")), int(str(self.plan.options["step"]))
+        first, step, length = self._pace
         skew = max(abs(replica.skew) for replica in self.plan.replicas)
         rounds = 1 + int((now - begun + 2 * skew + 1.0) / length)
-        if len(nominated) > step * rounds:
-            text = f"{len(nominated)} workers are nominated in round {rounds}, {step} at a time"
+        if len(nominated) > first + step * (rounds - 1):
+            text = f"{len(nominated)} workers are nominated in round {rounds}, {first} and {step} at a time"
             self.broken("rounds", now, f"{workload['metadata']['name']}: {text}")
 
     def _huge(self) -> dict[str, JobPlan]:
@@ -211,10 +211,21 @@ class StateInvariants:
     @property
     def _asking(self) -> float:
         """Seconds until a strategy has asked every worker."""
-        if self.plan.strategy != "incremental":
+        if self._pace is None:
             return 0.0
-        length, step = float(str(self.plan.options["round_length"]).rstrip("s")), int(str(self.plan.options["step"]))
+        _, step, length = self._pace
         return length * len(self.plan.workers) / step
+
+    @property
+    def _pace(self) -> tuple[int, int, float] | None:
+        """How many workers the strategy nominates first and in each later round, and a round's length in seconds; None if it
+        does not go by time."""
+        options = {name: str(value) for name, value in self.plan.options.items()}
+        if self.plan.strategy == "incremental":
+            return int(options["step"]), int(options["step"]), float(options["round_length"].rstrip("s"))
+        if self.plan.strategy == "composed":
+            return int(options["copies"]), 1, float(options["patience"].rstrip("s"))
+        return None
 
     def _fits_nowhere(self, now: float) -> None:
         """Just before a worker grows: each workload that fits nowhere has a condition that says so, and all other jobs

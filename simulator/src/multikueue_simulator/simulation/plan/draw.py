@@ -177,6 +177,13 @@ class _Draft:
                 "placement": f"{NAMESPACE}/{PLACEMENT}",
                 "shrink_after": luck.choice(("0s", "2s", "10s")),
             }
+        if luck.random() < 0.4:
+            return "composed", {
+                "copies": luck.choice((1, 1, 2)),
+                "patience": luck.choice(("2s", "5s", "12s")),
+                "scorers": luck.choice(([], ["order"], [{"tiers": {"order": ["spot"]}, "weight": 2}, "order"])),
+                "filters": ["named", "labels", "taints"],
+            }
         options: dict[str, object] = {"step": luck.choice((1, 1, 2)), "round_length": luck.choice(("2s", "5s", "12s"))}
         if luck.random() < 0.3:
             options["give_back_after"] = luck.choice(("3s", "10s"))

@@ -1,0 +1,110 @@
+"""The filters that come with `composed`: each refuses workers by what a label, a taint or an annotation says."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from multikueue.strategy import Worker, Workload
+
+CLUSTER_NAMES = "kueue.x-k8s.io/multikueue-cluster-names"
+"""On a workload or its job: names of clusters, separated by commas. The name is that of Kueue's own proposal."""
+
+CLUSTER_SELECTOR = "multikueue.dev/cluster-selector"
+"""On a workload or its job: a selector over labels of MultiKueueClusters, as `kubectl get -l` takes them."""
+
+TAINTS = "multikueue.dev/taints"
+"""On a MultiKueueCluster: taints as `kubectl taint` takes them, separated by commas. The effect, if any, is ignored."""
+
+TOLERATIONS = "multikueue.dev/tolerations"
+"""On a workload or its job: `key` or `key=value`, separated by commas; `*` tolerates all taints."""
+
+_TERM = re.compile(
+    r"\s*(?:(?P<absent>!)\s*(?P<key>[^\s!=,()]+)"
+    r"|(?P<left>[^\s!=,()]+)(?:\s*(?P<op>!=|==?)\s*(?P<value>[^\s!=,()]*)"
+    r"|\s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Refuses workers by their labels: those of the MultiKueueCluster.
+
+    `match`: a label and the values it may have, any value if none is named. `exclude`: a label and the values it must not
+    have, none at all if none is named. A workload narrows further by the annotation `multikueue.dev/cluster-selector`, such
+    as `region in (eu,us),!spot`.
+    """
+
+    match: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def refuses(self, workload: Workload, worker: Worker) -> str:
+        terms = [(key, True, values) for key, values in self.match.items()]
+        terms += [(key, False, values) for key, values in self.exclude.items()]
+        text = workload.annotations.get(CLUSTER_SELECTOR, "")
+        asked = _terms(text)
+        if asked is None:
+            return f"annotation {CLUSTER_SELECTOR}: expected a selector such as region=eu,!spot, got {text[:100]!r}"
+        return next(_refused([*terms, *asked], worker.labels), "")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNames:
+    """Refuses workers that the workload does not name, where it names some.
+
+    The annotation is `kueue.x-k8s.io/multikueue-cluster-names`, on the workload or its job: names separated by commas.
+    """
+
+    def refuses(self, workload: Workload, worker: Worker) -> str:
+        names = _listed(workload.annotations.get(CLUSTER_NAMES, ""))
+        return "" if not names or worker.name in names else "not named by the workload"
+
+
+@dataclass(frozen=True, slots=True)
+class Taints:
+    """Refuses workers with a taint that the workload does not tolerate.
+
+    Taints are in the annotation `multikueue.dev/taints` of the MultiKueueCluster, as `kubectl taint` takes them; tolerations in
+    `multikueue.dev/tolerations` of the workload or its job, as `key`, `key=value` or `*`.
+    """
+
+    def refuses(self, workload: Workload, worker: Worker) -> str:
+        tolerated = _listed(workload.annotations.get(TOLERATIONS, ""))
+        for taint in _listed(worker.annotations.get(TAINTS, "")):
+            pair = taint.split(":", 1)[0]
+            if not {"*", pair, pair.split("=", 1)[0]} & tolerated.keys():
+                return f"taint {pair[:100]} is not tolerated"
+        return ""
+
+
+Term = tuple[str, bool, tuple[str, ...]]
+"""A label, whether it must or must not have one of these values, and the values; without any: whether it must be there."""
+
+
+def _refused(terms: list[Term], labels: Mapping[str, str]) -> Iterator[str]:
+    for key, must, values in terms:
+        found = labels.get(key)
+        if (found is not None and (not values or found in values)) is must:
+            continue
+        yield f"label {key} is {found}"[:200] if found is not None else f"label {key} is missing"[:200]
+
+
+def _terms(selector: str) -> list[Term] | None:
+    """The terms of a selector as kubectl takes them; None if it cannot be read."""
+    found: list[Term] = []
+    at = 0
+    while selector[at:].strip():
+        term = _TERM.match(selector, at)
+        if term is None:
+            return None
+        key, operator = term["key"] or term["left"], term["op"] or term["set"]
+        values = tuple(_listed(term["values"])) if term["set"] else (term["value"],) if operator else ()
+        if term["set"] and not values:
+            return None
+        found.append((key, not term["absent"] and operator not in ("!=", "notin"), values))
+        at = term.end()
+    return found
+
+
+def _listed(text: str) -> dict[str, None]:
+    """The words of a text that commas separate, in their order."""
+    return {word: None for part in text.split(",") if (word := part.strip())}

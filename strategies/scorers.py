@@ -1,0 +1,152 @@
+"""The scorers that come with `composed`: each gives a worker from 0 to 1, by its place, its labels, its price or its data."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from multikueue.strategy import Fleet, Score, Worker, Workload
+
+TIER = "multikueue.dev/tier"
+"""The label of a MultiKueueCluster that tells its tier, such as `reserved` or `spot`."""
+
+DATA = "multikueue.dev/data"
+"""On a workload or its job: what it reads and how much, such as `s3://bucket/prefix=12Ti, s3://other=300Gi`."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]?)(i?)(?:B)?")
+_LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Prefers workers in the order of the MultiKueueConfig: the first has 1, the last 0."""
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        place = [each.name for each in fleet.workers].index(worker.name)
+        return Score(1 - place / max(1, len(fleet.workers) - 1), f"place {place + 1}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """Prefers workers by their tier, the first of `order` most: `order: [on-premises, reserved, on-demand, spot]`.
+
+    The tier is the value of a `label` of the MultiKueueCluster. The last tier has 0.
+    """
+
+    order: tuple[str, ...]
+    label: str = TIER
+
+    def __post_init__(self) -> None:
+        if not self.order or len(set(self.order)) < len(self.order):
+            raise ValueError("expected order to name at least one tier, and none twice")
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        tier = worker.labels.get(self.label)
+        if tier not in self.order:
+            return Score(None, f"tier {tier[:_LONGEST]} has no place" if tier else "no tier")
+        return Score(1 - self.order.index(tier) / max(1, len(self.order) - 1), f"tier {tier[:_LONGEST]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Preferred:
+    """Prefers workers with certain labels of the MultiKueueCluster: `labels: {region=eu: 3, gpu=h100: 1}`.
+
+    The score is the share of all these weights that the worker's labels earn. `region` alone is earned by any value.
+    """
+
+    labels: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if not self.labels or not all(0 < weight < float("inf") for weight in self.labels.values()):
+            raise ValueError("expected labels to name at least one label, with weights greater than 0")
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        found = [wish for wish in self.labels if _has(worker.labels, wish)]
+        earned = sum(self.labels[wish] for wish in found) / sum(self.labels.values())
+        return Score(min(1.0, earned), ", ".join(found)[:_LONGEST] or "none of the labels")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Prefers workers where what the workload requests costs less. The cheapest has 1, one of double that price 0.5.
+
+    `prices`: for each worker the price of a unit for an hour, by resource: `{cloud: {cpu: 0.04, nvidia.com/gpu: 2.5}}`. A unit
+    is a core of cpu, a GiB of memory or ephemeral storage, and one of all else. A resource without a price costs nothing.
+    """
+
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not all(0 <= price < float("inf") for prices in self.prices.values() for price in prices.values()):
+            raise ValueError("expected prices of 0 or more")
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        price = self._price(workload, worker.name)
+        if price is None:
+            return Score(None, "no price")
+        known = [self._price(workload, each.name) for each in fleet.workers]
+        cheapest = min(each for each in known if each is not None)
+        return Score(cheapest / price if price > 0 else 1.0, f"{price:.4g} an hour")
+
+    def _price(self, workload: Workload, worker: str) -> float | None:
+        prices = self.prices.get(worker)
+        if prices is None:
+            return None
+        return sum(amount / _unit(name) * prices.get(name, 0.0) for name, amount in workload.requests.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Prefers workers that lie near what the workload reads: the score is the share of its bytes that need no transfer.
+
+    A workload or its job says what it reads by the annotation `multikueue.dev/data`: `s3://bucket/prefix=12Ti`, several
+    separated by commas. `places` says which workers have what: `{s3://bucket: [worker-1, worker-2]}`; the longest prefix
+    counts.
+    """
+
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        text = workload.annotations.get(DATA, "")
+        if not text:
+            return Score(None, "no data named")
+        sizes = _sizes(text)
+        if sizes is None:
+            return Score(None, f"annotation {DATA}: expected PREFIX=SIZE, such as s3://bucket=12Ti")
+        near = {prefix: worker.name in workers for prefix in sizes if (workers := self._holders(prefix)) is not None}
+        if not near:
+            return Score(None, "nobody knows where its data lies")
+        share = sum(sizes[prefix] for prefix, is_here in near.items() if is_here) / sum(sizes[p] for p in near)
+        return Score(min(1.0, share), f"{share:.0%} of its data")
+
+    def _holders(self, prefix: str) -> tuple[str, ...] | None:
+        known = [place for place in self.places if prefix == place or prefix.startswith(place.rstrip("/") + "/")]
+        return self.places[max(known, key=len)] if known else None
+
+
+def _has(labels: Mapping[str, str], wish: str) -> bool:
+    key, equals, value = wish.partition("=")
+    return labels.get(key) == value if equals else key in labels
+
+
+def _unit(resource: str) -> float:
+    """What a unit has of the amounts in which Kueue counts."""
+    if resource == "cpu":
+        return 1000.0
+    return 2.0**30 if resource in ("memory", "ephemeral-storage") else 1.0
+
+
+def _sizes(text: str) -> dict[str, float] | None:
+    """Bytes by prefix; None if the text cannot be read."""
+    found: dict[str, float] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        prefix, _, size = part.rpartition("=")
+        match = _SIZE.fullmatch(size)
+        if not prefix or match is None:
+            return None
+        found[prefix] = found.get(prefix, 0.0) + _bytes(match)
+    return found if sum(found.values()) > 0 else None
+
+
+def _bytes(size: re.Match[str]) -> float:
+    number, prefix, binary = size.groups()
+    return float(number) * (1024.0 if binary else 1000.0) ** (" KMGTPE".index(prefix) if prefix else 0)
