@@ -26,7 +26,9 @@ CHECKED = (Column("PROMISE"), Column("KEPT"), Column("EXAMPLE", is_wide=True))
 
 @app.command("list")
 def list_strategies(output: Output = Format.TABLE) -> None:
-    """List the installed strategies, and the filters and scorers of `composed`. Needs no cluster.
+    """List the installed strategies, filters and scorers.
+
+    Needs no cluster.
 
     \b
     Examples:
@@ -55,7 +57,7 @@ def show_strategy(
     name: Annotated[str, typer.Argument(help="Name of an installed strategy, filter or scorer.")],
     output: Output = Format.TABLE,
 ) -> None:
-    """Show what a strategy, a filter or a scorer does, and its options.
+    """Show what a strategy or a part of one does, and its options.
 
     \b
     Examples:
@@ -92,7 +94,7 @@ def check_strategy(
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Check whether a strategy, a filter or a scorer keeps the contract.
+    """Check whether a strategy, or a part, keeps the contract.
 
     It is asked some hundred questions. Ends with 1 if it breaks a promise.
 

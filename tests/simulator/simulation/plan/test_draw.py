@@ -28,7 +28,7 @@ def test_every_kind_of_event_comes_up() -> None:
 
 def test_all_strategies_and_both_ways_to_lead_come_up() -> None:
     found = [drawn(seed) for seed in range(300)]
-    assert {plan.strategy for plan in found} == {"all-at-once", "incremental", "external"}
+    assert {plan.strategy for plan in found} == {"all-at-once", "composed", "external", "incremental"}
     assert {len(plan.replicas) for plan in found} == {1, 2}
 
 

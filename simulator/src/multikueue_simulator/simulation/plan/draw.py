@@ -177,19 +177,24 @@ class _Draft:
                 "placement": f"{NAMESPACE}/{PLACEMENT}",
                 "shrink_after": luck.choice(("0s", "2s", "10s")),
             }
-        if luck.random() < 0.4:
-            return "composed", {
-                "copies": luck.choice((1, 1, 2)),
-                "patience": luck.choice(("2s", "5s", "12s")),
-                "scorers": luck.choice(([], ["order"], [{"tiers": {"order": ["spot"]}, "weight": 2}, "order"])),
-                "filters": ["named", "labels", "taints"],
-            }
         options: dict[str, object] = {"step": luck.choice((1, 1, 2)), "round_length": luck.choice(("2s", "5s", "12s"))}
         if luck.random() < 0.3:
             options["give_back_after"] = luck.choice(("3s", "10s"))
         if luck.random() < 0.3:
             options["order"] = "name"
-        return "incremental", options
+        return self._composed() or ("incremental", options)
+
+    def _composed(self) -> tuple[str, Mapping[str, object]] | None:
+        """Drawn by itself, so that the other plans are what they were before this strategy was there."""
+        luck = random.Random(f"composed {self.seed}")  # noqa: S311  # not a secret
+        if luck.random() < 0.6:
+            return None
+        return "composed", {
+            "copies": luck.choice((1, 1, 2)),
+            "patience": luck.choice(("2s", "5s", "12s")),
+            "scorers": luck.choice(([], ["order"], [{"tiers": {"order": ["spot"]}, "weight": 2}, "order"])),
+            "filters": ["named", "labels", "taints"],
+        }
 
     def some_workers(self, *, least: int) -> tuple[str, ...]:
         names = [share.name for share in self.workers]
