@@ -21,9 +21,8 @@ from multikueue.controllers.job_kinds.declarations import declaration_of
 from multikueue.controllers.quota.admission import SchedulerLoop
 from multikueue.controllers.quota.capacity import Capacity
 from multikueue.controllers.quota.ceilings import CeilingReader
-from multikueue.controllers.quota.finalizers import Finalizers
 from multikueue.controllers.quota.old_versions import OldVersions
-from multikueue.controllers.quota.queue_status import QueueStatuses
+from multikueue.controllers.quota.queue_status import Finalizers, QueueStatuses
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.admission_checks import Checks
 from multikueue.controllers.workers.clusters import Clusters

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from multikueue.api.jobs.job import Job
+from multikueue.api.jobs.job import Job, StatefulSet
 from multikueue.api.jobs.pod import Pod, PodGroup
-from multikueue.api.jobs.stateful_set import StatefulSet
 from multikueue.api.kind import Kind
 from multikueue.api.kubernetes.builtins import (
     APIService,

@@ -40,9 +40,9 @@ PLACES: Mapping[str, str] = {
     "settings": "process.settings:app",
     "objects": "objects:app",
     "webhook": "process.webhook:app",
-    "completion": "shell.completion:completion",
-    "version": "shell.version:version",
-    "help": "shell.help:help_",
+    "completion": "shell:completion",
+    "version": "shell:version",
+    "help": "shell:help_",
 }
 """Modules below `commands`, in the order of the help. A function is a command, an app a group."""
 

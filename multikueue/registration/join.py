@@ -19,6 +19,7 @@ from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, KUBECONFIG_KEY, MultiKueueCluster, other_than
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, MultiKueueError, NotFound, Unauthorized
+from multikueue.kube.auth.expiry import kubeconfig_facts
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
@@ -31,7 +32,6 @@ from multikueue.registration.credentials import (
     request_certificate,
     request_token,
 )
-from multikueue.registration.facts import kubeconfig_facts
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import (
     CLUSTER_ROLE_BINDINGS,

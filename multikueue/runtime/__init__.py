@@ -10,8 +10,14 @@ a cache that takes in an object, and the call of a strategy. Both here let cance
 """
 
 from multikueue.runtime.clock import Clock, SystemClock
-from multikueue.runtime.concurrency.deadline_pool import DeadlineExceeded, DeadlinePool, PoolSaturated
-from multikueue.runtime.concurrency.limits import AdaptiveLimit, Turnstile, first
+from multikueue.runtime.concurrency import (
+    AdaptiveLimit,
+    DeadlineExceeded,
+    DeadlinePool,
+    PoolSaturated,
+    Turnstile,
+    first,
+)
 from multikueue.runtime.controller.controller import AGAIN, DONE, Result, run_controller
 from multikueue.runtime.controller.queue import Closed, Depth, QueuePriority, WorkQueue
 from multikueue.runtime.controller.supervisor import Backoff, supervise

@@ -4,16 +4,15 @@ A value comes from the strongest source that has it: a flag, then the environmen
 underscores between levels), then the YAML file, then the default. Durations are written as in Kubernetes (`15m`,
 `1m30s`, `500ms`), as ISO 8601 (`PT15M`) or as seconds. `tree` holds the groups and their fields, `values` the kinds of
 values, `sources` what wins, `problems` how errors read, `kueue` what Kueue's own file means, `live` what changes at run
-time, `timings` the times that nobody sets.
+time, and the times that nobody sets.
 
 Outside of `cli` and `manager` a room receives its own group or a plain value, never the whole tree.
 """
 
 from multikueue.settings.kueue import Ignored
-from multikueue.settings.live import InForce, SettingsChange
+from multikueue.settings.live import InForce, SettingsChange, Timings
 from multikueue.settings.problems import expectation
 from multikueue.settings.sources import ENV_PREFIX, LEVEL, Loaded, load, read
-from multikueue.settings.timings import Timings
 from multikueue.settings.tree import (
     BESIDE_KUEUE,
     EXTERNAL_DISPATCHER,

@@ -18,8 +18,8 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from multikueue.errors import ConfigurationError
 from multikueue.settings import kueue
 from multikueue.settings.kueue import Ignored
+from multikueue.settings.live import Timings
 from multikueue.settings.problems import expectation, instead_of, shown, spelled
-from multikueue.settings.timings import Timings
 from multikueue.settings.tree import GONE, Dispatch, Settings, leaves
 
 __all__ = ["ENV_PREFIX", "LEVEL", "Loaded", "Source", "load", "read"]

@@ -31,8 +31,7 @@ from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.telemetry import get_logger
 from multikueue.telemetry.metrics import CONTENT_TYPE
 from multikueue.web.admission import AdmissionLookups, NotAReview, review
-from multikueue.web.bodies import SMALL, Bodies
-from multikueue.web.door import HANDSHAKE_TIMEOUT, Door
+from multikueue.web.door import HANDSHAKE_TIMEOUT, SMALL, Bodies, Door
 from multikueue.web.serving import Serving, load_chain
 from multikueue.web.visibility import RETRY_AFTER, Refused, status
 

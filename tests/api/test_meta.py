@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
 import pytest
 
+from multikueue.api.jobs.job import Job, job_spec, job_status
 from multikueue.api.kueue.queues import ClusterQueue
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import Workload, WorkloadStatus, workload_spec
 from multikueue.api.meta import (
     Condition,
     Object,
@@ -134,3 +136,38 @@ def test_a_resource_version_is_a_number_or_nothing(text: str, version: int) -> N
 def test_what_kubernetes_cannot_write_is_no_object(metadata: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         decoder(Object)(encode({"metadata": metadata}))
+
+
+def with_spec(priority: int, *, pads: int = 0) -> Workload:
+    labels = {f"l{number}": "x" for number in range(pads)}
+    pods = {"name": "main", "count": 1, "template": {"metadata": {"labels": labels}}}
+    return Workload(spec=msgspec.Raw(encode({"priority": priority, "podSets": [pods]})))
+
+
+def test_a_spec_is_decoded_once_while_it_is_in_use() -> None:
+    used = with_spec(1)
+    first = workload_spec(used)
+
+    assert workload_spec(msgspec.structs.replace(used, status=WorkloadStatus())) is first
+
+
+def test_a_jobs_spec_and_status_are_decoded_once_each_while_they_are_in_use() -> None:
+    used = Job(spec=msgspec.Raw(b'{"parallelism":2}'), status=msgspec.Raw(b'{"active":1}'))
+    spec, status = job_spec(used), job_status(used)
+    newer = msgspec.structs.replace(used, status=msgspec.Raw(b'{"active":2}'))
+
+    assert (spec.parallelism, status.active) == (2, 1)
+    assert job_spec(newer) is spec
+    assert job_status(newer).active == 2
+
+
+def test_large_specs_of_workloads_that_are_gone_take_little_memory() -> None:
+    size = len(bytes(with_spec(0, pads=30_000).spec))
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        assert [workload_spec(with_spec(number, pads=30_000)).priority for number in range(20)] == list(range(20))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 8 * size

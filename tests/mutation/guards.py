@@ -51,7 +51,7 @@ GUARDS = (
     ),
     _of(GIVEN_UP, "workload/handlers/evicting", "evicted _stops is_holding _may_have_job _is_result_unreported"),
     _of(GIVEN_UP, "workload/handlers/retrying"),
-    _of(GIVEN_UP, "workload/handlers/unreachable"),
+    _of(GIVEN_UP, "workload/handlers/doubts", "until_lost may_hold_unseen"),
     _of(WON, "workload/case", "recorded_winner has_won winner chosen _holder _first _may_win _is_nominated"),
     _of(WON, "workload/phases"),
     _of(

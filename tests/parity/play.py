@@ -27,7 +27,7 @@ from multikueue.api.kind import Kind
 from multikueue.api.kueue.compatibility import Release
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, workload_spec
 from multikueue.api.meta import ObjectKey, decoder, render_time
-from multikueue.api.values.render import difference, status_patch
+from multikueue.controllers.reconcile.conditions import difference, status_patch
 from multikueue.manager.engine import engine_of
 from multikueue.settings import Cluster, InForce, Quota, Settings, kueue
 from multikueue.workload.case import Case

@@ -14,8 +14,8 @@ from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue, ResourceFlavor
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey
+from multikueue.quota.cache.catalog import snapshot
 from multikueue.quota.cache.reservations import Reservation
-from multikueue.quota.cache.snapshot import snapshot
 from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
 from multikueue.quota.preemption.fair import FairPreemption
 from multikueue.quota.preemption.preemption import PreemptionRules

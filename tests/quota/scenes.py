@@ -9,8 +9,8 @@ from datetime import timedelta
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.api.kueue.queues import ClusterQueue, Cohort
 from multikueue.quota.cache.budgets import UNLIMITED
+from multikueue.quota.cache.catalog import QueueSnapshot, snapshot
 from multikueue.quota.cache.reservations import Reservation
-from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import FlavorResource, Forest, Member, Node, fair_weight, quotas
 from multikueue.quota.preemption.candidates import PreemptionRequest
 from multikueue.quota.preemption.fair import FairPreemption

@@ -11,6 +11,7 @@ from cryptography import x509
 from fakekube.model.wire import Request, Response, Watch
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import ApiError, Forbidden
+from multikueue.kube.auth.expiry import kubeconfig_facts
 from multikueue.kube.auth.kubeconfig import check_worker_kubeconfig
 from multikueue.registration import credentials
 from multikueue.registration.credentials import (
@@ -20,7 +21,6 @@ from multikueue.registration.credentials import (
     request_certificate,
     request_token,
 )
-from multikueue.registration.facts import kubeconfig_facts
 from multikueue.registration.plan import SERVICE_ACCOUNTS
 from tests.cli.cluster import NOW, SIGNING_REQUESTS, Cluster, Fake
 from tests.registration.builders import ENDPOINT

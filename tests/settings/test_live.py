@@ -7,7 +7,8 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from multikueue.settings import InForce, Settings, leaves, load
+from multikueue.settings import InForce, Settings, Timings, leaves, load
+from multikueue.settings.tree import GONE
 
 
 def test_what_is_live_is_put_into_force_and_the_rest_waits() -> None:
@@ -70,3 +71,20 @@ def test_settings_that_must_be_in_order_are_live_together_or_not_at_all() -> Non
     }.items():
         for one, other in pairs:
             assert live[f"{group}.{one}"] == live[f"{group}.{other}"]
+
+
+@pytest.mark.parametrize(
+    ("shorter", "longer"),
+    [("suspect_after", "isolate_after"), ("retry_first", "retry_cap"), ("reconnect_first", "reconnect_cap")],
+)
+def test_they_are_in_order(shorter: str, longer: str) -> None:
+    assert getattr(Timings(), shorter) < getattr(Timings(), longer)
+
+
+def test_a_worker_is_isolated_before_it_is_lost() -> None:
+    assert Timings().isolate_after < Settings().dispatch.worker_lost_timeout
+
+
+@pytest.mark.parametrize("name", Timings.__struct_fields__)
+def test_each_was_a_setting_once_and_the_error_says_so(name: str) -> None:
+    assert f"dispatch.{name}" in GONE

@@ -32,7 +32,7 @@ from multikueue.api.values import foreign, quantity
 from multikueue.api.values.quantity import NANO
 from multikueue.controllers.reconcile.context import WorkQueues
 from multikueue.controllers.workers.connection import identities, outbox, proofs, refused_calls
-from multikueue.controllers.workloads import status_writes, workloads
+from multikueue.controllers.workloads import workloads
 from multikueue.dispatch import remote
 from multikueue.dispatch.copies import plan
 from multikueue.dispatch.remote import Remote
@@ -353,7 +353,7 @@ def whom_nobody_could_name_wins_without_a_name() -> Iterator[None]:
 @bug(caught_by=2, within=3)
 def what_a_person_owns_too_is_left_out_and_stays() -> Iterator[None]:
     """Beside Kueue: a field goes only where nobody else has applied it."""
-    with replaced(status_writes, "_CLEARED", lambda _real: {}):
+    with replaced(workloads, "_CLEARED", lambda _real: {}):
         yield
 
 

@@ -9,9 +9,8 @@ from functools import partial
 import msgspec
 import pytest
 
-from multikueue.api.jobs.job import Job, JobKey
+from multikueue.api.jobs.job import Job, JobKey, StatefulSet
 from multikueue.api.jobs.pod import GROUP_LABEL, Pod, PodGroup
-from multikueue.api.jobs.stateful_set import StatefulSet
 from multikueue.api.kinds import JOBS, PODS, STATEFUL_SETS
 from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, LimitRangeSpec, Overhead, RuntimeClass
 from multikueue.api.kueue.queues import WorkloadPriorityClass

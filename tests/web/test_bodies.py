@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from multikueue.web.bodies import SLOW_BODY_AFTER, Bodies
+from multikueue.web.door import SLOW_BODY_AFTER, Bodies
 from multikueue.web.server import LARGEST_REVIEW
 from tests.web.builders import review_of
 from tests.web.test_door import HOST, SERVED, answer, called, post, server, trusting
@@ -48,8 +48,8 @@ def _held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return found[-1]
 
     monkeypatch.setattr(Bodies, "_held", noting)
-    monkeypatch.setattr("multikueue.web.bodies.ENOUGH", 2 * MIB)
-    monkeypatch.setattr("multikueue.web.bodies.MOST_HELD", 6 * MIB)
+    monkeypatch.setattr("multikueue.web.door.ENOUGH", 2 * MIB)
+    monkeypatch.setattr("multikueue.web.door.MOST_HELD", 6 * MIB)
     return found
 
 
@@ -83,7 +83,7 @@ async def test_a_small_body_waits_for_no_large_one() -> None:
 
 @pytest.mark.usefixtures("held")
 async def test_who_keeps_us_waiting_gives_way_to_who_waits_for_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multikueue.web.bodies.SLOW_BODY_AFTER", timedelta(milliseconds=300))
+    monkeypatch.setattr("multikueue.web.door.SLOW_BODY_AFTER", timedelta(milliseconds=300))
     body = review_of() + b" " * MIB
     async with server() as listening:
         port = await listening.serve_webhook(HOST, 0, SERVED)
@@ -101,8 +101,8 @@ async def test_who_keeps_us_waiting_gives_way_to_who_waits_for_us(monkeypatch: p
 async def test_where_bodies_take_too_much_the_one_that_was_awaited_longest_gives_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("multikueue.web.bodies.SMALL", 4 * MIB)
-    monkeypatch.setattr("multikueue.web.bodies.SLOW_BODY_AFTER", timedelta(minutes=1))
+    monkeypatch.setattr("multikueue.web.door.SMALL", 4 * MIB)
+    monkeypatch.setattr("multikueue.web.door.SLOW_BODY_AFTER", timedelta(minutes=1))
     async with server() as listening:
         port = await listening.serve_webhook(HOST, 0, SERVED)
         async with called(port, trusting()) as first, called(port, trusting()) as second:

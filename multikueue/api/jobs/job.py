@@ -1,6 +1,6 @@
-"""Jobs of any kind, and batch/v1 Job. Spec and status stay raw, since they are copied whole.
+"""Jobs of any kind, batch/v1 Job and apps/v1 StatefulSet. Spec and status stay raw, since they are copied whole.
 
-`job_spec` and `job_status` decode those of a batch Job; for any other kind its adapter does.
+`job_spec` and `job_status` decode those of a batch Job; for most other kinds the adapter does.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from multikueue.api.meta import Int64, Object, ObjectKey, Time, Value
-from multikueue.api.values.decoded import Decoded
+from multikueue.api.meta import Decoded, Int64, Object, ObjectKey, ObjectMeta, Time, Value, decoder
 
 
 class JobKey(NamedTuple):
@@ -107,3 +106,29 @@ def job_spec(job: AnyJob) -> JobSpec:
 
 def job_status(job: AnyJob) -> JobStatus:
     return _STATUSES.of(job.status)
+
+
+class StatefulSet(AnyJob):
+    """apps/v1 StatefulSet."""
+
+
+class PodTemplate(Value):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class StatefulSetSpec(Value):
+    replicas: Int64 = 1
+    template: PodTemplate = PodTemplate()
+
+
+class StatefulSetStatus(Value):
+    ready_replicas: Int64 = 0
+
+
+def stateful_set_spec(job: AnyJob) -> StatefulSetSpec:
+    return decoder(StatefulSetSpec)(job.spec)
+
+
+def stateful_set_status(job: AnyJob) -> StatefulSetStatus:
+    return decoder(StatefulSetStatus)(job.status)

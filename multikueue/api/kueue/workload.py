@@ -13,6 +13,7 @@ import msgspec
 from multikueue.api.meta import (
     Condition,
     ConditionStatus,
+    Decoded,
     Int64,
     Object,
     ObjectKey,
@@ -25,7 +26,6 @@ from multikueue.api.meta import (
     with_condition,
     without_condition,
 )
-from multikueue.api.values.decoded import Decoded
 
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 ORIGIN_UID_ANNOTATION = "kueue.x-k8s.io/multikueue-origin-uid"

@@ -22,7 +22,7 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, PrintedList, age, since
 from multikueue.errors import ApiError, Forbidden, NotFound
-from multikueue.registration.facts import KubeconfigFacts, kubeconfig_facts
+from multikueue.kube.auth.expiry import KubeconfigFacts, kubeconfig_facts
 from multikueue.store.workers.watch_scope import EVERYWHERE, namespaces_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Writes the status of an object, or its Active condition, only where it differs."""
+"""Writes the status of an object, or its Active condition, only where it differs: patches name only what changed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import msgspec
 from multikueue.api.kind import Kind
 from multikueue.api.kueue.admission_checks import ACTIVE, AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue
-from multikueue.api.meta import Condition, Object, Value, with_condition
+from multikueue.api.meta import Condition, Object, Value, encode, with_condition
 from multikueue.api.multikueue.clusters import MultiKueueCluster
-from multikueue.api.values.render import difference, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import NotKept
 from multikueue.store.caches.cache import Cache
@@ -70,3 +69,34 @@ def report_lost_fields(
         context.recorder.emit(kind, obj, type_="Warning", reason="StatusNotKept", message=f"{what}: {why}")
     if not is_harmless:
         raise NotKept(f"{kind.kind} {obj.key}: {what}")
+
+
+def difference(old: Value, new: Value) -> dict[str, Any]:
+    """The JSON merge patch that turns `old` into `new`; empty if nothing changed.
+
+    Fields that the values do not know are not touched. Lists are replaced whole, as in any merge patch, so the patch
+    must carry the resourceVersion it was made from.
+    """
+    return {} if old == new else _difference(_plain(old), _plain(new))
+
+
+def status_patch(obj: Object, patch: dict[str, Any]) -> dict[str, Any]:
+    """A status patch that applies only to the version of the object it was made from."""
+    return {"metadata": {"resourceVersion": obj.metadata.resource_version}, "status": patch}
+
+
+def _plain(value: Value) -> Any:
+    return msgspec.json.decode(encode(value))
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if before == value:
+            continue
+        if isinstance(before, dict) and isinstance(value, dict):
+            patch[name] = _difference(before, value)
+        else:
+            patch[name] = value
+    return patch

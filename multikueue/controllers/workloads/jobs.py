@@ -16,7 +16,7 @@ from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kubernetes.event import REFUSED, Event
 from multikueue.api.meta import ObjectKey
 from multikueue.api.values.foreign import excerpt, why_unreadable
-from multikueue.controllers.quota.finalizers import remove_finalizer
+from multikueue.controllers.quota.queue_status import remove_finalizer
 from multikueue.controllers.reconcile.conditions import report_lost_fields
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError, Throttled, Unauthorized

@@ -10,17 +10,26 @@ true in this order:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import msgspec
 
 from multikueue.api.kinds import WORKLOADS
+from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_part, shared_part
 from multikueue.api.kueue.unadmitted import OF_CYCLES, PENDING
-from multikueue.api.kueue.workload import QUOTA_RESERVED, Workload
+from multikueue.api.kueue.workload import CLASS_VALUE_ANNOTATION, QUOTA_RESERVED, Workload, WorkloadStatus
 from multikueue.api.meta import ObjectKey
+from multikueue.controllers.reconcile.conditions import difference, report_lost_fields, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.controllers.workloads import status_writes
+from multikueue.controllers.workloads.jobs import release
 from multikueue.dispatch.copies.effects import effects
 from multikueue.dispatch.remote import Remote
+from multikueue.errors import Forbidden, Invalid, NotFound
+from multikueue.kube.cluster_client import FIELD_MANAGER
 from multikueue.runtime import AGAIN, DONE, Result
+from multikueue.telemetry import get_logger
 from multikueue.workload.case import Case
 from multikueue.workload.decide import decide, is_due_again, plan
 from multikueue.workload.handlers.outcome import Outcome
@@ -38,9 +47,9 @@ class Workloads(msgspec.Struct, frozen=True):
     async def reconcile(self, key: ObjectKey) -> Result:
         case = self.context.case(key)
         outcome = decide(case, self.context.ask_strategy)
-        written = await status_writes.write(self.context, case.workload, outcome)
+        written = await write(self.context, case.workload, outcome)
         result = self._keep(case, outcome, written)
-        await status_writes.write_rest(self.context, written, outcome)
+        await write_rest(self.context, written, outcome)
         return result
 
     def _keep(self, before: Case, outcome: Outcome, written: Workload | None) -> Result:
@@ -109,3 +118,146 @@ def _may_be_tried_again(remote: Remote | None, outcome: Outcome) -> bool:
     if outcome.phase is Phase.NOMINATING:
         return True
     return remote is not None and (remote.unfit is not None or remote.asked is not None or not remote.is_reachable)
+
+
+log = get_logger()
+
+_CLEARED = {
+    "admission": "admission",
+    "clusterName": "cluster_name",
+    "nominatedClusterNames": "nominated_cluster_names",
+    "requeueState": "requeue_state",
+}
+"""The fields that the end of an attempt, or a win, clears, and their attributes. Each has one value, whoever owns it."""
+
+
+async def write(context: ReconcileContext, local: Workload | None, outcome: Outcome) -> Workload | None:
+    """The workload with the decided status, and inactive if it is to be. Raises as `merge` does. A status that can never be
+    written frees the quota that it was to reserve.
+
+    `merge` is the cheap way, for a Workload whose status has no other writer; `apply` is the way beside Kueue, whose core
+    clears a field by leaving out what it applied before (`api.kueue.shared_status`). Both write only over the version that
+    was decided on; without a difference they write nothing.
+    """
+    if local is None or outcome.status is None:
+        return local
+    if not outcome.case.rules.has_life:
+        return await apply(context, local, outcome.status)
+    try:
+        written = await merge(context, local, outcome.status)
+    except (Forbidden, Invalid, NotFound):
+        context.store.engine.scheduler.forget(local.key, context.now())
+        raise
+    return await _patch_spec(context, written, {"active": False}) if outcome.should_deactivate else written
+
+
+async def write_rest(context: ReconcileContext, local: Workload | None, outcome: Outcome) -> None:
+    """Writes what holds up nothing of the decision: the priority, and that the workload may go."""
+    if local is not None and outcome.priority is not None:
+        note = {CLASS_VALUE_ANNOTATION: str(outcome.priority)}
+        await _patch_spec(context, local, {"priority": outcome.priority}, annotations=note)
+    if local is not None and outcome.should_release:
+        await release(context, local.key)
+
+
+async def _patch_spec(
+    context: ReconcileContext, local: Workload, spec: dict[str, Any], **metadata: dict[str, str]
+) -> Workload:
+    body = {"metadata": {"resourceVersion": local.metadata.resource_version, **metadata}, "spec": spec}
+    answer = await context.manager.merge_patch(WORKLOADS, local.key, body)
+    context.store.workloads.upsert(answer)
+    return answer
+
+
+async def merge(context: ReconcileContext, local: Workload, status: WorkloadStatus) -> Workload:
+    """The workload with that status, by a merge patch of the difference. The write does not requeue the workload.
+
+    Raises as `ClusterClient` does; after a Conflict, decide again.
+    """
+    patch = difference(local.status, status)
+    if not patch:
+        return local
+    body = status_patch(local, patch)
+    with _reporting_refusal(context, local), context.store.writing(local.key) as take_in:
+        answer = await context.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
+        take_in(answer)
+    report_lost_fields(context, WORKLOADS, local, difference(answer.status, status))
+    return _logged(answer, patch)
+
+
+async def apply(context: ReconcileContext, local: Workload, status: WorkloadStatus) -> Workload:
+    """The workload with that status, applied in the name of Kueue's core. Raises as `merge` does.
+
+    Our own conditions are written first, in a separate call: they hold the reason of the other changes. A condition
+    that is removed goes last: another nominator would miss its note about clusters that are still nominated.
+    """
+    is_written = False
+    parts = (FIELD_MANAGER, our_part), (KUEUE_ADMISSION, shared_part)
+    ours = our_part(status).conditions
+    only_goes = set(ours) < set(our_part(local.status).conditions)
+    for manager, part in reversed(parts) if only_goes else parts:
+        patch = difference(part(local.status), part(status))
+        if patch:
+            local = _logged(await _applied(context, local, part(status), manager, patch), patch)
+            is_written = True
+    if is_written:
+        lost = (difference(part(local.status), part(status)) for _, part in parts)
+        report_lost_fields(context, WORKLOADS, local, {name for fields in lost for name in fields})
+    return local
+
+
+async def _applied(
+    context: ReconcileContext, local: Workload, part: WorkloadStatus, manager: str, patch: dict[str, Any]
+) -> Workload:
+    """Applies the part. To leave a field out clears it only where no other field manager owns it: an earlier Kueue, or a
+    person. Such a field is cleared by an explicit null, also where the rest is refused because of it."""
+    cleared = tuple(field for field in _CLEARED if field in patch and patch[field] is None)
+
+    async def send(local: Workload) -> Workload:
+        stored = await _stored(context, local) if manager == KUEUE_ADMISSION else None
+        body = applied(local, part, stored)
+        answer = await context.manager.apply(
+            WORKLOADS, local.key, body, manager=manager, force=True, subresource="status"
+        )
+        context.store.workloads.upsert(answer)
+        return answer
+
+    async def clear(local: Workload) -> Workload:
+        body = status_patch(local, dict.fromkeys(cleared))
+        answer = await context.manager.merge_patch(WORKLOADS, local.key, body, subresource="status")
+        context.store.workloads.upsert(answer)
+        return answer
+
+    with _reporting_refusal(context, local):
+        try:
+            answer = await send(local)
+        except Invalid:
+            if not cleared:
+                raise
+            return await send(await clear(local))
+        return await clear(answer) if any(getattr(answer.status, _CLEARED[field]) for field in cleared) else answer
+
+
+async def _stored(context: ReconcileContext, local: Workload) -> dict[str, Any]:
+    """The whole object, which no cache keeps; a newer version makes the apply a Conflict. By a list, since beside Kueue the
+    manager may list Workloads and need not get them."""
+    path, params = WORKLOADS.collection(local.key.namespace), {"fieldSelector": f"metadata.name={local.key.name}"}
+    found = msgspec.json.decode(await context.manager.request("GET", path, params=params))["items"]
+    stored: dict[str, Any] = found[0] if found else {"metadata": {}}
+    return stored
+
+
+@contextmanager
+def _reporting_refusal(context: ReconcileContext, local: Workload) -> Iterator[None]:
+    """Emits an event about a status that is refused as invalid: fields of other writers may be why, so people must act."""
+    try:
+        yield
+    except Invalid as error:
+        why = f"what is decided about it cannot be written: {error}"
+        context.recorder.emit(WORKLOADS, local, type_="Warning", reason="StatusRefused", message=why)
+        raise
+
+
+def _logged(answer: Workload, patch: dict[str, object]) -> Workload:
+    log.debug("workload.written", workload=str(answer.key), fields=sorted(patch))
+    return answer

@@ -18,8 +18,7 @@ from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.adapter import Adapter, Runtimes
 from multikueue.jobs.framework.pod_set_info import PodSetInfoWriter
 from multikueue.jobs.framework.priority import Priority
-from multikueue.jobs.trees.canonical import merge_patch
-from multikueue.jobs.trees.templates import is_same_template, part, tree_of
+from multikueue.jobs.trees.templates import is_same_template, merge_patch, part, tree_of
 
 __all__ = ["DefaultAdapter"]
 

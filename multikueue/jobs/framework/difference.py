@@ -16,8 +16,7 @@ from multikueue.api.values.quantity import billionths
 from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.framework.priority import Priority
 from multikueue.jobs.framework.workloads import maximum_execution_time
-from multikueue.jobs.trees.canonical import is_pruned_copy
-from multikueue.jobs.trees.templates import ASKED, comparable
+from multikueue.jobs.trees.templates import ASKED, comparable, is_pruned_copy
 
 __all__ = ["difference", "first_difference"]
 

@@ -1,6 +1,7 @@
 """Pod templates: as a Workload has them, whether they agree with the job's, what no Pod may have, and overrides.
 
-Rules: quota-engine 6.2, 6.3.
+Rules: quota-engine 6.2, 6.3. Canonical trees (`api.values.canonical`) are compared whose schemas may be of different
+versions.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ import msgspec
 
 from multikueue.api.meta import decoder
 from multikueue.api.values import quantity
-from multikueue.api.values.canonical import canonical
+from multikueue.api.values.canonical import QUANTITIES, canonical
 from multikueue.api.values.foreign import excerpt
 from multikueue.errors import InvalidObject
-from multikueue.jobs.trees.canonical import is_pruned_copy
 
 __all__ = [
     "ASKED",
     "comparable",
     "in_workload",
+    "is_pruned_copy",
     "is_same_template",
+    "merge_patch",
     "merged",
     "metadata_problems",
     "negative_amounts",
@@ -33,6 +35,38 @@ __all__ = [
     "with_comparable_containers",
     "with_single_entries",
 ]
+
+# The fields of a container that every schema in use knows: here absent means absent. Any other field may be missing in
+# the Workload because its CustomResourceDefinition is older than the API server's own Job, and prunes it.
+_KNOWN = frozenset(("args", "command", "env", "envFrom", "image", "name", "ports", "restartPolicy", "workingDir"))
+_KNOWN |= frozenset(("resources", "requests", "limits", "volumeDevices", "volumeMounts"))
+
+
+def is_pruned_copy(copy: Any, original: Any) -> bool:
+    """Whether `copy` equals `original`, except for fields that its schema may have pruned. Both canonical."""
+    if isinstance(copy, dict) and isinstance(original, dict):
+        lost = original.keys() - copy.keys()
+        if lost & _KNOWN or copy.keys() - original.keys():
+            return False
+        return all(
+            value == original[key] if key in QUANTITIES else is_pruned_copy(value, original[key])
+            for key, value in copy.items()
+        )
+    if isinstance(copy, list) and isinstance(original, list):
+        return len(copy) == len(original) and all(map(is_pruned_copy, copy, original))
+    return bool(copy == original)
+
+
+def merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) that turns `old` into `new`; empty if they are equal."""
+    removed: dict[str, Any] = {key: None for key in old if key not in new}
+    changed = {key: _change(old.get(key), value) for key, value in new.items() if key not in old or old[key] != value}
+    return removed | changed
+
+
+def _change(old: Any, new: Any) -> Any:
+    return merge_patch(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
+
 
 Tree = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The time in which a credential is valid, from the token or certificate itself."""
+"""When a credential ends: one in use, or that of a kubeconfig, which is read without connecting."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from typing import Any
 
 import msgspec
 
+from multikueue.errors import ConfigurationError
 from multikueue.kube.auth.credentials import Credentials
+from multikueue.kube.auth.kubeconfig import KubeconfigUser, parse
 from multikueue.kube.auth.tokens import FixedToken
 
-__all__ = ["Validity", "of_certificate", "of_credentials", "of_token", "validity_of"]
+__all__ = [
+    "KubeconfigFacts",
+    "Validity",
+    "kubeconfig_facts",
+    "of_certificate",
+    "of_credentials",
+    "of_token",
+    "validity_of",
+]
 
 LATEST_WARNING = timedelta(days=3)
 """A weekend: somebody has to register the cluster again."""
@@ -62,3 +72,37 @@ def of_certificate(pem: bytes) -> Validity:
 
     certificate = x509.load_pem_x509_certificate(pem)
     return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+
+
+class KubeconfigFacts(msgspec.Struct, frozen=True):
+    """The server in a stored kubeconfig, and how long its credential is valid; `problem` says why there are none."""
+
+    server: str = ""
+    validity: Validity | None = None
+    problem: str = ""
+
+    @property
+    def expires(self) -> datetime | None:
+        return self.validity.end if self.validity else None
+
+
+def kubeconfig_facts(data: bytes) -> KubeconfigFacts:
+    """The server of the current context, and the validity of its token or client certificate if it can be read."""
+    try:
+        config = parse(data)
+        context = dict(config.each_context())[config.current_context or ""]
+        cluster = dict(config.each_cluster())[context.cluster or ""]
+    except ConfigurationError as error:
+        return KubeconfigFacts(problem=str(error))
+    except KeyError:
+        return KubeconfigFacts(problem="the kubeconfig has no current context with a cluster")
+    user = dict(config.each_user()).get(context.user or "", KubeconfigUser())
+    return KubeconfigFacts(server=cluster.server or "", validity=_validity(user))
+
+
+def _validity(user: KubeconfigUser) -> Validity | None:
+    """None for a credential without an end (a static token), and for one that cannot be read."""
+    try:
+        return validity_of(user.token or "", b64decode(user.client_certificate_data or ""))
+    except ValueError:
+        return None

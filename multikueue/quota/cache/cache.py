@@ -17,7 +17,7 @@ from multikueue.api.kueue.slices import job_of, replaced_key
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Admission, Workload, WorkloadSpec
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.budgets import Budgets
-from multikueue.quota.cache.catalog import Catalog
+from multikueue.quota.cache.catalog import Catalog, QueueSnapshot, snapshot
 from multikueue.quota.cache.consumed_resources import USAGE_BASED, ConsumedResources, UsageDecay
 from multikueue.quota.cache.reservations import (
     Reordered,
@@ -26,7 +26,6 @@ from multikueue.quota.cache.reservations import (
     SliceReplacements,
     admission_amounts,
 )
-from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
 from multikueue.quota.requests.amounts import Demand
 from multikueue.quota.workload.budget import is_non_preemptible

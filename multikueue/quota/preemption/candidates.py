@@ -16,8 +16,8 @@ import msgspec
 from multikueue.api.kueue.workload import JOB_UID_LABEL, Workload
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.budgets import Allowance, unlimited
+from multikueue.quota.cache.catalog import QueueSnapshot
 from multikueue.quota.cache.reservations import Reordered, Reservation
-from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
 from multikueue.quota.workload.outcome import Cause, Eviction
 

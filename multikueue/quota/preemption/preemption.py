@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
 from multikueue.quota.cache.budgets import Allowance, unlimited
+from multikueue.quota.cache.catalog import QueueSnapshot
 from multikueue.quota.cache.reservations import Reservation
-from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, UndoLog, subtree_that_fits
 from multikueue.quota.preemption.candidates import Grade, Holders, Mode, PreemptionRequest, Target, are_within
 from multikueue.quota.preemption.classical import classical_targets

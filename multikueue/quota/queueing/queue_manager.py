@@ -16,8 +16,8 @@ from multikueue.quota.queueing.pending_queue import PendingQueue
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason
 from multikueue.quota.queueing.requeueing import Requeueing
 from multikueue.quota.requests.amounts import AS_IT_IS, Accounting, Demand
-from multikueue.quota.requests.counting import Counting
 from multikueue.quota.requests.devices import NO_CLASS, DeviceRules
+from multikueue.quota.requests.limits import Counting
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.quota.workload.outcome import Verdict
 

@@ -1,4 +1,4 @@
-"""LimitRanges and RuntimeClasses: defaults, overhead and bounds of pods (quota-engine 1.6)."""
+"""What a pending workload asks for: LimitRanges and RuntimeClasses, their defaults, overhead and bounds (quota-engine 1.6)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from msgspec.structs import replace
 from msgspec.structs import replace as replace_field
 
 from multikueue.api.kubernetes.builtins import LimitRange, LimitRangeItem, RuntimeClass
+from multikueue.api.kueue.workload import Workload, WorkloadSpec, WorkloadStatus, workload_spec
 from multikueue.api.meta import ObjectKey
 from multikueue.api.values import quantity
 from multikueue.quota.requests.amounts import (
+    Accounting,
     CountedContainer,
     CountedPodSpec,
+    Demand,
     Quantities,
     Resources,
+    demand,
     invalid,
     pod_requests,
 )
+from multikueue.quota.requests.devices import DeviceRules, Devices
 
 T = TypeVar("T")
 
@@ -167,3 +172,43 @@ def _outside(bounds: LimitRangeItem, path: str, *, most: Mapping[str, int], leas
         yield invalid(path, above, _ABOVE)
     if below:
         yield invalid(path, below, _BELOW)
+
+
+class Counting:
+    """`limits` and `devices` know the objects of the cluster that count."""
+
+    def __init__(self, accounting: Accounting, devices: DeviceRules) -> None:
+        self._accounting = accounting
+        self.limits = LimitsByNamespace(has_pod_defaults=accounting.compatibility.has_pod_limits)
+        self.devices = Devices(devices)
+
+    def demand(self, workload: Workload, spec: WorkloadSpec) -> Demand:
+        """The demand as of now. Raises InvalidObject if a quantity cannot be parsed."""
+        namespace = workload.metadata.namespace
+        return demand(
+            spec,
+            workload.status.reclaimable_pods,
+            accounting=self._accounting,
+            rules=self.limits.of(namespace),
+            devices=self.devices,
+            namespace=namespace,
+        )
+
+    def surplus(self, workload: Workload, template: msgspec.Raw) -> str:
+        """What a pod asks for beyond a pod of the one pod set that its Workload counts, in words; empty if nothing.
+
+        Both are counted by the same rules, so what a LimitRange or RuntimeClass adds is no surplus. Raises InvalidObject as
+        `demand` does.
+        """
+        fresh, spec = replace(workload, status=WorkloadStatus()), workload_spec(workload)
+        (counted, asked) = (
+            self.demand(fresh, replace(spec, pod_sets=(replace(spec.pod_sets[0], template=each, count=1),)))
+            for each in (spec.pod_sets[0].template, template)
+        )
+        if asked.problem or not asked.pod_sets or not counted.pod_sets:
+            return asked.problem or "it cannot be counted"
+        limits = counted.pod_sets[0].requests
+        for name, amount in asked.pod_sets[0].requests.items():
+            if amount > limits.get(name, 0):
+                return f"{name} {quantity.render(name, amount)}, and {quantity.render(name, limits.get(name, 0))} is counted"
+        return ""

@@ -21,8 +21,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from multikueue.api.kueue.queues import BACKFILL_ANNOTATION, KNOWN_ENDS, SPARE_QUOTA, ClusterQueue
+from multikueue.quota.cache.catalog import QueueSnapshot
 from multikueue.quota.cache.reservations import Reservation
-from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
 from multikueue.quota.preemption.candidates import Grade, Mode
 from multikueue.quota.queueing.pending_workload import PendingWorkload, Reason

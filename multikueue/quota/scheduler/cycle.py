@@ -21,8 +21,8 @@ from multikueue.api.kueue.unadmitted import (
 from multikueue.api.kueue.workload import Admission, PodSetRequest
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.cache.budgets import Allowance, unlimited
+from multikueue.quota.cache.catalog import QueueSnapshot
 from multikueue.quota.cache.reservations import Reservation
-from multikueue.quota.cache.snapshot import QueueSnapshot
 from multikueue.quota.cache.tree import Amounts, FlavorResource, Node, UndoLog
 from multikueue.quota.preemption.candidates import Mode, Target, are_within, eviction
 from multikueue.quota.preemption.preemption import NO_PREEMPTION, PreemptionRules, Searches

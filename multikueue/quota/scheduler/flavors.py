@@ -12,7 +12,7 @@ from multikueue.api.kueue.queues import FlavorFungibility
 from multikueue.api.kueue.unadmitted import EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR, WAITING_FOR_QUOTA
 from multikueue.api.kueue.workload import Admission, PodSetAssignment
 from multikueue.api.values import quantity
-from multikueue.quota.cache.snapshot import FlavorGroup, QueueSnapshot
+from multikueue.quota.cache.catalog import FlavorGroup, QueueSnapshot
 from multikueue.quota.cache.tree import FlavorResource, subtree_that_fits
 from multikueue.quota.preemption.candidates import Grade, Mode, Oracle
 from multikueue.quota.queueing.pending_workload import Progress

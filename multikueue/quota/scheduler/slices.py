@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from multikueue.quota.cache.catalog import FlavorGroup, QueueSnapshot
 from multikueue.quota.cache.reservations import Reordered, Reservation
-from multikueue.quota.cache.snapshot import FlavorGroup, QueueSnapshot
 from multikueue.quota.cache.tree import Amounts
 from multikueue.quota.preemption.preemption import PreemptionRules
 

@@ -297,7 +297,7 @@ class Cache(Generic[T]):
 
 
 def _share_spec(old: Object, new: Object) -> None:
-    """Most changes are of a status: a raw spec that stays the same is kept once, and so decoded once (`api.values.decoded`)."""
+    """Most changes are of a status: a raw spec that stays the same is kept once, and so decoded once (`api.meta`)."""
     before, now = getattr(old, "spec", None), getattr(new, "spec", None)
     if isinstance(now, msgspec.Raw) and now is not before and now == before:
         msgspec.structs.force_setattr(new, "spec", before)

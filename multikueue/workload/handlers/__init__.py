@@ -1,5 +1,5 @@
 """The handlers of the phases: a function with the name of the phase, from the view to the outcome.
 
 Phases with one subject share a file: `waiting`, `nominating`, `winning`, `finishing`, `retrying`, `evicting`. They share
-`outcome`, `removal` and `unreachable`. `workload.decide` has the table.
+`outcome`, `removal` and `doubts`. `workload.decide` has the table.
 """

@@ -1,4 +1,4 @@
-"""Workers that gave no answer, or none that settles anything: what the workload says of them, and how long it asks again."""
+"""Workers that are unreachable, gave no answer, or none that settles anything: what they may hold, and how long to wait."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from multikueue.api.kubernetes.event import Event
-from multikueue.api.kueue.workload import WorkloadStatus
+from multikueue.api.kueue.workload import FAILED_ON, WorkloadStatus
 from multikueue.dispatch.remote import Remote
-from multikueue.workload.case import Case
+from multikueue.workload.case import MAX_NOMINATED, Case
 from multikueue.workload.handlers.outcome import Outcome, with_check
+from multikueue.workload.nomination.request import failures
 
 ASKED_FOR = timedelta(seconds=30)
 """How long a job is requested again where no request for it was answered. After that the last request is waited out, and the
@@ -83,3 +84,26 @@ def failing(cluster: str, words: str) -> str:
 def _is_doubtful(case: Case, remote: Remote) -> bool:
     wait = until_doubtful(case, remote)
     return wait is not None and wait <= timedelta()
+
+
+ASKED_AGAIN = timedelta(seconds=1)
+"""Shortest wait before a worker counts as lost: a last probe must have had the time to be answered."""
+
+
+def until_lost(case: Case, remotes_: tuple[Remote, ...] | list[Remote]) -> timedelta | None:
+    """The wait until the first of these workers, now unreachable, may count as lost."""
+    timeout = case.rules.lost_after
+    due = (lost_at for r in remotes_ if (lost_at := r.link.lost_at(timeout)) and not r.is_lost(case.now, timeout))
+    return min((max(at - case.now, ASKED_AGAIN) for at in due), default=None)
+
+
+def may_hold_unseen(case: Case, remote: Remote) -> bool:
+    """Whether a worker not seen since the start of the process may hold a job: a nominated one, if the previous process
+    created the job just before it died; one where an attempt failed, if the job could not be removed. Any, if what was
+    nominated is not known."""
+    if remote.link.is_known or remote.is_lost(case.now, case.rules.lost_after):
+        return False
+    named, failed = case.local.status.nominated_cluster_names, case.local.condition(FAILED_ON)
+    is_cut = len(named) == MAX_NOMINATED or case.may_be_anywhere
+    nominated = remote.cluster in named or (remote.is_configured and is_cut)
+    return nominated or (failed is not None and remote.cluster in failures(failed.message))

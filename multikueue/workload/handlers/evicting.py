@@ -14,9 +14,9 @@ from multikueue.api.values.foreign import excerpt, moment
 from multikueue.dispatch.copies.plan import Desired, Stopped
 from multikueue.dispatch.remote import Remote
 from multikueue.workload.case import Case
+from multikueue.workload.handlers.doubts import until_lost
 from multikueue.workload.handlers.outcome import Outcome, unchanged, with_check
 from multikueue.workload.handlers.removal import remove_all
-from multikueue.workload.handlers.unreachable import until_lost
 
 HELD_UP_AFTER = timedelta(minutes=1)
 """How long a job's deletion, or the end of its pods, may take before the workload reports what it waits for."""

@@ -19,10 +19,10 @@ from multikueue.dispatch.remote import Remote
 from multikueue.strategy import Nomination, Strategy
 from multikueue.workload.case import MAX_NOMINATED, Case
 from multikueue.workload.fit import lacks
+from multikueue.workload.handlers.doubts import may_hold_unseen, until_lost
 from multikueue.workload.handlers.outcome import Outcome, sooner, unchanged, with_check, with_own_condition
 from multikueue.workload.handlers.removal import removals
 from multikueue.workload.handlers.retrying import retry
-from multikueue.workload.handlers.unreachable import may_hold_unseen, until_lost
 from multikueue.workload.nomination.request import usable
 from multikueue.workload.strategy_call import NominationResult
 

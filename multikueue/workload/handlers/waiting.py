@@ -8,9 +8,9 @@ from multikueue.api.kubernetes.event import Event
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, without_nomination
 from multikueue.workload import words
 from multikueue.workload.case import Case
+from multikueue.workload.handlers.doubts import may_hold_unseen, until_lost
 from multikueue.workload.handlers.outcome import Outcome, sooner, unchanged, with_check
 from multikueue.workload.handlers.removal import removals
-from multikueue.workload.handlers.unreachable import may_hold_unseen, until_lost
 
 
 def unreserved(case: Case) -> Outcome:

@@ -15,12 +15,11 @@ from multikueue.dispatch.copies.plan import Desired, InStep, Running, Scaled
 from multikueue.dispatch.remote import Remote
 from multikueue.workload import words
 from multikueue.workload.case import MAX_NOMINATED, Case
-from multikueue.workload.handlers.doubts import until_doubtful
+from multikueue.workload.handlers.doubts import may_hold_unseen, until_doubtful, until_lost
 from multikueue.workload.handlers.evicting import report_held_up
 from multikueue.workload.handlers.outcome import Outcome, unchanged, with_check
 from multikueue.workload.handlers.removal import job_removal, loser_removals
 from multikueue.workload.handlers.retrying import winner_gone
-from multikueue.workload.handlers.unreachable import may_hold_unseen, until_lost
 
 
 def admitted(case: Case) -> Outcome:

@@ -15,7 +15,7 @@ from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.metrics.collector import StateCollector
 from multikueue.kube.transport.loop_share import Leftovers, LoopShare
-from multikueue.runtime.concurrency.limits import START, AdaptiveLimit
+from multikueue.runtime.concurrency import START, AdaptiveLimit
 from multikueue.settings import Quota
 from tests.controllers.table import NAMESPACE, Table, table
 

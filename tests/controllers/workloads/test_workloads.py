@@ -12,7 +12,7 @@ import pytest
 from multikueue.api import kinds
 from multikueue.api.kueue.workload import QUOTA_RESERVED, Workload
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.workloads import status_writes
+from multikueue.controllers.workloads import workloads
 from multikueue.controllers.workloads.workloads import Workloads
 from multikueue.errors import Conflict, Invalid
 from multikueue.settings import Quota
@@ -88,7 +88,7 @@ async def test_what_a_workload_was_about_to_get_others_may_have_while_it_cannot_
     assert sum(world.store.engine.view.waiting("cq")) == 1, "it is in line again"
 
 
-@pytest.mark.parametrize("write", [status_writes.merge, status_writes.apply])
+@pytest.mark.parametrize("write", [workloads.merge, workloads.apply])
 async def test_a_workload_whose_status_is_refused_says_so(write: Callable[..., Awaitable[Workload]]) -> None:
     world = table()
     world.manager.put(kinds.WORKLOADS, of_class("low"))

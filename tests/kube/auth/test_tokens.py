@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -191,3 +192,31 @@ async def test_an_auth_provider_is_asked_through_the_library(tmp_path: Path) -> 
     login.clear()
     login["name"] = "oidc"
     assert "oidc: missing configuration" in await trouble(AuthProvider(tree))
+
+
+PROGRAM = """
+import sys
+from multikueue.kube.auth.tokens import spare_models
+spare_models()
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import load_incluster_config, load_kube_config_from_dict
+assert Configuration.__module__ == "kubernetes_asyncio.client.configuration"
+loaded = [name for name in sys.modules if name.startswith("kubernetes_asyncio.client.")]
+print(len(loaded))
+"""
+
+WHOLE = """
+import kubernetes_asyncio.client
+from multikueue.kube.auth.tokens import spare_models
+spare_models()
+assert kubernetes_asyncio.client.BatchV1Api
+"""
+
+
+def test_the_models_stay_out() -> None:
+    answer = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
+    assert int(answer.stdout) < 10
+
+
+def test_a_library_that_is_loaded_whole_stays_whole() -> None:
+    subprocess.run([sys.executable, "-c", WHOLE], check=True)

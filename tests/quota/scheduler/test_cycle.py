@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
+from multikueue.quota.cache.catalog import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, quotas
 from multikueue.quota.queueing.pending_workload import Progress, Reason
 from multikueue.quota.scheduler.cycle import Decision, Head, Refuse, Reserve, run

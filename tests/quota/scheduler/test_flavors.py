@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from multikueue.api.kueue.compatibility import Compatibility
 from multikueue.api.kueue.queues import BorrowWithinCohort, FlavorFungibility, ResourceFlavor
 from multikueue.api.kueue.workload import workload_spec
-from multikueue.quota.cache.snapshot import QueueSnapshot, snapshot
+from multikueue.quota.cache.catalog import QueueSnapshot, snapshot
 from multikueue.quota.cache.tree import Forest, Member, quotas
 from multikueue.quota.preemption.candidates import Grade, Mode, Oracle
 from multikueue.quota.queueing.pending_workload import Progress

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.api.jobs.job import AnyJob, Job, job_type
-from multikueue.api.jobs.stateful_set import StatefulSet
+from multikueue.api.jobs.job import AnyJob, Job, StatefulSet, job_type
 from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import Object, ObjectKey, encode
 from multikueue.kube.decode import object_of

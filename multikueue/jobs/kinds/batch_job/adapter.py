@@ -43,8 +43,7 @@ from multikueue.jobs.kinds.batch_job.template import (
     remote_spec,
     resized,
 )
-from multikueue.jobs.trees.canonical import merge_patch
-from multikueue.jobs.trees.templates import tree_of
+from multikueue.jobs.trees.templates import merge_patch, tree_of
 
 Tree = dict[str, Any]
 

@@ -17,9 +17,9 @@ from multikueue.jobs.framework import workloads
 from multikueue.jobs.framework.actions import PatchJob, PatchJobStatus
 from multikueue.jobs.framework.pod_set_info import PodSetInfo, mark_of, may_be_marked, originals, placed, restored
 from multikueue.jobs.framework.webhook import COMPLETIONS_ANNOTATION, TRUE
-from multikueue.jobs.trees.canonical import merge_patch
 from multikueue.jobs.trees.templates import (
     is_same_template,
+    merge_patch,
     part,
     tree_of,
     with_comparable_containers,

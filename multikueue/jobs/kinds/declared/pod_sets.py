@@ -22,8 +22,7 @@ from multikueue.jobs.framework.actions import PatchJob
 from multikueue.jobs.framework.pod_set_info import PodSetInfo, mark_of, may_be_marked, originals, placed, restored
 from multikueue.jobs.kinds.declared.state_rules import StateRule
 from multikueue.jobs.trees import paths
-from multikueue.jobs.trees.canonical import merge_patch
-from multikueue.jobs.trees.templates import in_workload, part, tree_of
+from multikueue.jobs.trees.templates import in_workload, merge_patch, part, tree_of
 
 __all__ = [
     "AddedOverhead",

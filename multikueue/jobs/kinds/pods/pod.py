@@ -41,8 +41,7 @@ from multikueue.jobs.framework.default_adapter import DefaultAdapter
 from multikueue.jobs.framework.pod_set_info import PodSetInfo, PodSetInfoWriter, placed
 from multikueue.jobs.kinds.pods import webhook
 from multikueue.jobs.kinds.pods.members import role_of
-from multikueue.jobs.trees.canonical import merge_patch
-from multikueue.jobs.trees.templates import part, tree_of, with_comparable_containers, with_single_entries
+from multikueue.jobs.trees.templates import merge_patch, part, tree_of, with_comparable_containers, with_single_entries
 
 __all__ = [
     "GROUP_POD_SET_INFO",

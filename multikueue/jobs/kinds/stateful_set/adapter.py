@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from multikueue.api.jobs.job import AnyJob
+from multikueue.api.jobs.job import AnyJob, stateful_set_spec, stateful_set_status
 from multikueue.api.jobs.pod import PARENT_ANNOTATION
 from multikueue.api.jobs.pod import STATEFUL_SET as FRAMEWORK
-from multikueue.api.jobs.stateful_set import stateful_set_spec, stateful_set_status
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import STATEFUL_SETS
 from multikueue.api.kueue.workload import (

@@ -13,7 +13,7 @@ from multikueue.controllers.workers.connection.identities import OtherCluster
 from multikueue.dispatch.remote import Reach
 from multikueue.errors import ClusterUnreachable, Unauthorized
 from multikueue.jobs.integrations.external import external
-from multikueue.runtime.concurrency.limits import START
+from multikueue.runtime.concurrency import START
 from multikueue.settings import Integrations
 from tests.controllers.workers.connection.line import (
     ASKED,

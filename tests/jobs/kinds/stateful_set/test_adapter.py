@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from multikueue.api.jobs.job import StatefulSet
 from multikueue.api.jobs.pod import (
     ADMISSION_GATE,
     GROUP_ANNOTATION,
@@ -18,7 +19,6 @@ from multikueue.api.jobs.pod import (
     ROLE_HASH_ANNOTATION,
     PodGroup,
 )
-from multikueue.api.jobs.stateful_set import StatefulSet
 from multikueue.api.kueue.workload import (
     MAX_EXEC_TIME_LABEL,
     PREBUILT_ANNOTATION,

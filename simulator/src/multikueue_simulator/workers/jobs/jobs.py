@@ -19,7 +19,7 @@ from multikueue.api.jobs.job import Job
 from multikueue.api.kinds import JOBS
 from multikueue.api.meta import ObjectKey
 from multikueue.errors import Conflict, NotFound
-from multikueue.jobs.trees.canonical import merge_patch
+from multikueue.jobs.trees.templates import merge_patch
 from multikueue.kube.cluster_client import WatchingClient
 from multikueue.runtime import DONE, Result, WorkQueue, run_controller
 from multikueue.store.caches.cache import Cache

@@ -47,7 +47,7 @@ from multikueue.api.kueue.workload import (
     WorkloadStatus,
 )
 from multikueue.api.meta import Condition, ObjectKey, find_condition, is_true, with_condition
-from multikueue.api.values.render import difference, status_patch
+from multikueue.controllers.reconcile.conditions import difference, status_patch
 from multikueue.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from multikueue.jobs.framework.actions import (
     CreateWorkload,

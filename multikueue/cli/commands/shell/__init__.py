@@ -1,1 +1,0 @@
-"""The command line itself: its `help`, `version` and `completion`."""
