@@ -20,7 +20,7 @@ import structlog
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.runtime.concurrency import limits
+from multikueue.runtime import concurrency
 from multikueue.settings import Cluster, Dispatch, InForce, Settings
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import objects
@@ -137,7 +137,7 @@ def _settings(world: World) -> Settings:
 @contextmanager
 def _users_own() -> Iterator[None]:
     """A strategy of somebody else's is installed. On virtual time it is asked on the spot, and not in a thread."""
-    with tempfile.TemporaryDirectory() as folder, patch.object(limits, "Thread", _OnTheSpot):
+    with tempfile.TemporaryDirectory() as folder, patch.object(concurrency, "Thread", _OnTheSpot):
         site = distribution(Path(folder), "costs_of_others", HEADER + LAST_ONLY, users_own="LastOnly")
         with patch.object(sys, "path", [str(site), *sys.path]):
             yield
