@@ -123,6 +123,13 @@ def test_a_mistake_is_told_before_anybody_is_asked(cli: Run, words: tuple[str, .
     assert hint in ended.err
 
 
+def test_an_index_that_is_not_there_is_an_error_as_with_kubectl(full: World, cli: Run) -> None:
+    ended = cli("workloads", "list", "-A", "-o", "jsonpath={.items[3].metadata.name}")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == "error: [3]: array index out of bounds: index 3, length 3\n"
+
+
 def test_a_name_that_nobody_has_is_an_error_with_the_nearest(full: World, cli: Run) -> None:
     ended = cli("workloads", "list", "-n", "a", "offerd")
 
