@@ -71,8 +71,10 @@ async def follow(
     take: Callable[[T, bool], Awaitable[None]],
     *,
     selector: str = "",
+    rest: Callable[[], None] = lambda: None,
 ) -> None:
-    """Call `take` with each present object and each change, until cancelled; the flag says that the object is gone.
+    """Call `take` with each present object and each change, until cancelled; the flag says that the object is gone. `rest`
+    is called after the last one that is known: first after all that are present.
 
     An empty `namespace` means all. A broken connection is made again, with a remark. Raises Forbidden.
     """
@@ -91,3 +93,5 @@ async def follow(
         tasks.start_soon(reflector.run)
         async for item, gone in receive:
             await take(item, gone)
+            if not receive.statistics().current_buffer_used:
+                rest()

@@ -247,21 +247,27 @@ def _line(cells: Sequence[str], widths: Sequence[int], *, is_bold: bool | None =
 
 
 class Ticker:
-    """A table printed row by row; a column is as wide as its widest cell so far."""
+    """A table that grows. Rows wait for `flush`: what is there at first is aligned together; a column is as wide as its
+    widest cell so far."""
 
     def __init__(self, columns: Sequence[Column], output: Form, *, headers: bool = True) -> None:
         self._shown = [number for number, column in enumerate(columns) if output is Format.WIDE or not column.is_wide]
         self._titles = [columns[number].title for number in self._shown]
         self._widths = [len(title) for title in self._titles]
-        self._is_empty = headers
+        self._needs_titles = headers
+        self._waiting = list[Sequence[str]]()
 
     def add(self, row: Sequence[str]) -> None:
         cells = [one_line(row[number]) or "-" for number in self._shown]
         self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
-        if self._is_empty:
-            self._print(self._titles, is_bold=True)
-            self._is_empty = False
-        self._print(cells)
+        self._waiting.append(cells)
 
-    def _print(self, cells: Sequence[str], *, is_bold: bool | None = None) -> None:
-        print(_line(cells, self._widths, is_bold=is_bold), flush=True)
+    def flush(self) -> None:
+        """Print the rows that were added since."""
+        if self._waiting and self._needs_titles:
+            print(_line(self._titles, self._widths, is_bold=True))
+            self._needs_titles = False
+        for cells in self._waiting:
+            print(_line(cells, self._widths))
+        self._waiting.clear()
+        sys.stdout.flush()

@@ -84,19 +84,22 @@ class WorkloadView:
             )
         return found
 
-    async def follow_pods(self, take: Callable[[PrintedPod, bool], Awaitable[None]]) -> None:
-        """Calls `take` with each pod and each change, until cancelled; the flag says that the pod is gone."""
+    async def follow_pods(
+        self, take: Callable[[PrintedPod, bool], Awaitable[None]], rest: Callable[[], None] = lambda: None
+    ) -> None:
+        """Calls `take` with each pod and each change, and `rest` after the last one that is known, until cancelled; the
+        flag says that the pod is gone."""
 
         found = await self._from_manager(PODS)
         if found is not None:
-            return await self._poll(PODS, found, take)
+            return await self._poll(PODS, found, take, rest)
         worker, related = await self.own()
 
         async def take_ours(pod: PrintedPod, is_gone: bool) -> None:
             if await related.has(pod.metadata):
                 await take(pod, is_gone)
 
-        return await follow(worker.client, PODS, self.workload.metadata.namespace, take_ours)
+        return await follow(worker.client, PODS, self.workload.metadata.namespace, take_ours, rest=rest)
 
     async def events(self) -> Pairs[PrintedEvent]:
         """The events of its copy, its job and its pods."""
@@ -108,11 +111,14 @@ class WorkloadView:
         pairs = await fetch_pairs(worker.client, PRINTED_EVENTS, namespace=self.workload.metadata.namespace)
         return [pair for pair in pairs if related.is_about_relative(pair[1].involved_object)]
 
-    async def follow_events(self, take: Callable[[PrintedEvent, bool], Awaitable[None]]) -> None:
-        """Calls `take` with each event and each change, until cancelled; the flag says that the event is gone."""
+    async def follow_events(
+        self, take: Callable[[PrintedEvent, bool], Awaitable[None]], rest: Callable[[], None] = lambda: None
+    ) -> None:
+        """Calls `take` with each event and each change, and `rest` after the last one that is known, until cancelled; the
+        flag says that the event is gone."""
         found = await self._from_manager(PRINTED_EVENTS)
         if found is not None:
-            return await self._poll(PRINTED_EVENTS, found, take)
+            return await self._poll(PRINTED_EVENTS, found, take, rest)
         worker, related = await self.own()
         await related.pods()
 
@@ -120,7 +126,7 @@ class WorkloadView:
             if await related.is_about_new_relative(event.involved_object):
                 await take(event, is_gone)
 
-        return await follow(worker.client, PRINTED_EVENTS, self.workload.metadata.namespace, take_ours)
+        return await follow(worker.client, PRINTED_EVENTS, self.workload.metadata.namespace, take_ours, rest=rest)
 
     @asynccontextmanager
     async def log(self, pod: PrintedPod, query: Mapping[str, str]) -> AsyncIterator[Lines]:
@@ -166,7 +172,9 @@ class WorkloadView:
         except msgspec.DecodeError as error:
             raise ApiError(502, "BadGateway", f"{kind.plural} of another form: {error}") from None
 
-    async def _poll(self, kind: Kind[T], found: Pairs[T], take: Callable[[T, bool], Awaitable[None]]) -> None:
+    async def _poll(
+        self, kind: Kind[T], found: Pairs[T], take: Callable[[T, bool], Awaitable[None]], rest: Callable[[], None]
+    ) -> None:
         known: dict[str, T] = {}
         said = ""
         while True:
@@ -176,6 +184,7 @@ class WorkloadView:
             for uid, item in now.items():
                 if known.get(uid) != item:
                     await take(item, False)
+            rest()
             known = now
             await anyio.sleep(POLL_INTERVAL.total_seconds())
             try:

@@ -181,10 +181,22 @@ def test_ages() -> None:
     assert age(None, now) == "<unknown>"
 
 
-def test_a_table_that_grows_is_as_wide_as_it_had_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_that_are_there_at_first_are_aligned_together(capsys: pytest.CaptureFixture[str]) -> None:
     ticker = Ticker(THINGS.columns, Format.TABLE)
-    assert capsys.readouterr().out == ""
-    for row in (("a", "True", "hidden"), ("longer-name", "", ""), ("b", "True\n", "")):
+    ticker.flush()
+    for row in (("a", "True", "hidden"), ("longer-name", "", "")):
         ticker.add(row)
+    assert capsys.readouterr().out == ""
 
-    assert capsys.readouterr().out == "NAME   CONNECTED\na      True\nlonger-name   -\nb             True\n"
+    ticker.flush()
+
+    assert capsys.readouterr().out == "NAME          CONNECTED\na             True\nlonger-name   -\n"
+
+
+def test_a_later_row_is_as_wide_as_those_before(capsys: pytest.CaptureFixture[str]) -> None:
+    ticker = Ticker(THINGS.columns, Format.TABLE)
+    for row in (("longer-name", "", ""), ("b", "True\n", "")):
+        ticker.add(row)
+        ticker.flush()
+
+    assert capsys.readouterr().out == "NAME          CONNECTED\nlonger-name   -\nb             True\n"

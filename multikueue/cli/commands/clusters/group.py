@@ -229,7 +229,7 @@ async def watch_clusters(target: ContextChoice, *, has_headers: bool) -> None:
         ticker.add((name, "Gone", "", *rest) if is_gone else row)
 
     async with target.connect() as client:
-        await follow(client, MULTIKUEUE_CLUSTERS, "", take)
+        await follow(client, MULTIKUEUE_CLUSTERS, "", take, rest=ticker.flush)
 
 
 def _gather(target: ContextChoice, namespace: str, *, should_read_secrets: bool = True) -> list[WorkerCluster]:

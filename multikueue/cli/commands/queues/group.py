@@ -162,7 +162,7 @@ async def watch_queues(
             row = _row(queue, now())
             ticker.add((*spaced, *row[:5], "Gone", *row[6:]) if is_gone else (*spaced, *row))
 
-        await follow(client, kind, where, take)
+        await follow(client, kind, where, take, rest=ticker.flush)
 
 
 def _columns(kind: Kind[Any], where: str) -> tuple[Column, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -182,7 +183,8 @@ async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output:
             if not is_gone and event.involved_object.uid in ours:
                 ticker.add(row(event, HOME, now()))
 
-        tasks.start_soon(follow, session.manager, PRINTED_EVENTS, session.workload.metadata.namespace, take)
+        home = session.workload.metadata.namespace
+        tasks.start_soon(partial(follow, session.manager, PRINTED_EVENTS, home, take, rest=ticker.flush))
         workload = await session.stay(_Show(ticker))
         tasks.cancel_scope.cancel()
     note(description.now(workload))
@@ -199,7 +201,7 @@ class _Show:
             if not is_gone:
                 self._ticker.add(row(event, view.cluster, now()))
 
-        await view.follow_events(take)
+        await view.follow_events(take, self._ticker.flush)
 
     async def drain(self) -> None:
         """No wait: later events are in the list of the next call."""

@@ -227,7 +227,7 @@ async def watch_workloads(
             else:
                 ticker.add(_row(workload, where, now(), is_gone=is_gone))
 
-        await follow(client, WORKLOADS, where, take, selector=selector)
+        await follow(client, WORKLOADS, where, take, selector=selector, rest=ticker.flush)
 
 
 def _columns(where: str) -> tuple[Column, ...]:

@@ -103,7 +103,7 @@ class _Show:
         async def take(pod: PrintedPod, is_gone: bool) -> None:
             self._print(pod, view.cluster, is_gone=is_gone)
 
-        await view.follow_pods(take)
+        await view.follow_pods(take, self._ticker.flush)
 
     async def drain(self) -> None:
         """No wait: changes after the end of the job do not matter."""

@@ -143,6 +143,26 @@ def test_there_are_other_words_for_it(full: World, cli: Run, alias: tuple[str, .
 
 
 @pytest.mark.anyio
+async def test_a_watch_aligns_what_is_there_at_first(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "a-much-longer-name"):
+        await field.submit(name)
+    lines = list[str]()
+
+    async def both() -> bool:
+        lines.extend(capsys.readouterr().out.splitlines())
+        return len(lines) == 2
+
+    everything = Selection(names=(), queue="", status="", cluster="")
+    async with anyio.create_task_group() as tasks:
+        to = ContextChoice(field.kubeconfig, None)
+        tasks.start_soon(watch_workloads, to, None, "", everything, Format.TABLE, False)
+        await eventually(both)
+        tasks.cancel_scope.cancel()
+
+    assert len({line.index("Job/") for line in lines}) == 1
+
+
+@pytest.mark.anyio
 async def test_each_change_is_a_row_until_it_is_none_of_those_meant(
     field: Field, capsys: pytest.CaptureFixture[str]
 ) -> None:
