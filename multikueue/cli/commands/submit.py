@@ -15,10 +15,9 @@ from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.manifests import read_manifests
-from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, note, print_document, print_table, say
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload.lookup import InNamespace
+from multikueue.cli.workload.lookup import InNamespace, refuse_unknown
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
@@ -109,6 +108,7 @@ class _Told:
 
 
 async def _submit(call: _Call, jobs: list[Tree]) -> None:
+    from multikueue.api.kinds import LOCAL_QUEUES
     from multikueue.api.kueue.workload import QUEUE_LABEL
     from multikueue.api.meta import ObjectKey
 
@@ -125,7 +125,7 @@ async def _submit(call: _Call, jobs: list[Tree]) -> None:
             if not into:
                 raise CommandFailed(f"{_name(job)} names no queue: give --queue, or the label {QUEUE_LABEL}")
             async with spinner(f"{'checking' if call.dry_run else 'submitting'} {_name(job)}"):
-                await _refuse_unknown(client, there, into)
+                await refuse_unknown(client, LOCAL_QUEUES, into, there)
                 made = await _make(client, job, there, dry_run=call.dry_run)
             told = _Told({"job": _name(made), "namespace": there, "queue": into}, not is_document(call.output))
             told.line(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
@@ -136,19 +136,6 @@ async def _submit(call: _Call, jobs: list[Tree]) -> None:
             print_document({"items": items}, call.output)
         if not call.dry_run:
             note(f"Where it is: multikueue why -n {there} {_name(made)}")
-
-
-async def _refuse_unknown(client: Client, namespace: str, queue: str) -> None:
-    """Raises CommandFailed for an unknown queue, where a job waits for ever. Users who may not list queues pass."""
-    from multikueue.api.kinds import LOCAL_QUEUES
-    from multikueue.errors import Forbidden
-
-    try:
-        known = [each.metadata.name for each in (await client.list(LOCAL_QUEUES, namespace=namespace)).items]
-    except Forbidden:
-        return
-    if queue not in known:
-        raise CommandFailed(f"there is no LocalQueue {queue!r} in namespace {namespace}; {there_are(queue, known)}")
 
 
 async def _make(client: Client, job: Tree, namespace: str, *, dry_run: bool) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -96,16 +96,30 @@ def print_items(listing: PrintedList, output: Form, *, sort_by: str = "", has_he
 
 
 def _sorted(listing: PrintedList, sort_by: str) -> PrintedList:
-    """Items and their rows in the order of the first value at the path, items without one last."""
+    """Items and their rows in the order of the first value at the path, items without one last. Raises BadParameter for a
+    path that finds nothing in any of them, as kubectl does."""
     from multikueue.cli.terminal.jsonpath import path
+    from multikueue.cli.terminal.nearest import there_are
 
     if len(listing.items) != len(listing.rows):
         raise typer.BadParameter("--sort-by: these rows are not objects")
     found = [path(sort_by).find(item) for item in listing.items]
+    if found and not any(found):
+        fields = dict.fromkeys(field for item in listing.items for field in _fields(item))
+        raise typer.BadParameter(f"--sort-by: none of them has {sort_by}; {there_are(sort_by.strip('{}'), fields)}")
     order = sorted(range(len(found)), key=lambda number: _rank(found[number]))
     return replace(
         listing, items=[listing.items[number] for number in order], rows=[listing.rows[number] for number in order]
     )
+
+
+def _fields(item: Any, above: str = "") -> Iterator[str]:
+    """The paths of all values in objects of the item."""
+    for name, value in item.items():
+        if isinstance(value, dict):
+            yield from _fields(value, f"{above}.{name}")
+        elif "/" not in name:
+            yield f"{above}.{name}"
 
 
 def _rank(found: Sequence[Any]) -> tuple[int, float, str]:

@@ -14,11 +14,12 @@ from multikueue.cli.terminal.inherited import inherited
 from multikueue.cli.terminal.nearest import there_are
 
 if TYPE_CHECKING:
+    from multikueue.api.kind import Kind
     from multikueue.api.kueue.workload import Workload
     from multikueue.api.meta import OwnerReference
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["InNamespace", "Named", "Pair", "fetch_workloads", "named", "names", "pick"]
+__all__ = ["InNamespace", "Named", "Pair", "fetch_workloads", "named", "names", "pick", "refuse_unknown"]
 
 InNamespace = Annotated[
     str | None,
@@ -51,6 +52,20 @@ async def fetch_workloads(client: ClusterClient, namespace: str) -> list[Pair]:
     from multikueue.api.kinds import WORKLOADS
 
     return await fetch_pairs(client, WORKLOADS, namespace=namespace)
+
+
+async def refuse_unknown(client: ClusterClient, kind: Kind[Any], name: str, namespace: str = "") -> None:
+    """Raises CommandFailed with the nearest names if no object of the kind has the name, in the namespace or, if it is
+    empty, anywhere. Users who may not list them pass."""
+    from multikueue.errors import Forbidden
+
+    try:
+        known = [each.metadata.name for each in (await client.list(kind, namespace=namespace)).items]
+    except Forbidden:
+        return
+    if name not in known:
+        where = f" in namespace {namespace}" if namespace else ""
+        raise CommandFailed(f"there is no {kind.kind} {name!r}{where}; {there_are(name, known)}")
 
 
 def named(items: list[Pair], word: str) -> list[Pair]:

@@ -17,7 +17,7 @@ from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig,
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload.lookup import InNamespace, Named, fetch_workloads, pick
+from multikueue.cli.workload.lookup import InNamespace, Named, fetch_workloads, pick, refuse_unknown
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
@@ -221,18 +221,11 @@ async def _requeue(call: _Call, *, is_confirmed: bool) -> None:
 async def _move(call: _Call, queue: str) -> None:
     from multikueue.api.kinds import LOCAL_QUEUES
     from multikueue.api.kueue.workload import QUEUE_LABEL, QUOTA_RESERVED, any_owner_of, workload_spec
-    from multikueue.cli.terminal.nearest import there_are
     from multikueue.cli.workload.related_objects import RelatedObjects
 
     async with call.found() as (client, workload):
         _refuse_finished(workload)
-        known = [
-            each.metadata.name for each in (await client.list(LOCAL_QUEUES, namespace=workload.key.namespace)).items
-        ]
-        if queue not in known:
-            raise CommandFailed(
-                f"there is no LocalQueue {queue!r} in namespace {workload.key.namespace}; {there_are(queue, known)}"
-            )
+        await refuse_unknown(client, LOCAL_QUEUES, queue, workload.key.namespace)
         job = any_owner_of(workload)
         if workload.has(QUOTA_RESERVED):
             raise CommandFailed(f"{workload.key} has quota by now: `multikueue workloads hold` it first")

@@ -23,11 +23,12 @@ from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.nearest import there_are
 from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, note, print_items
-from multikueue.cli.workload.lookup import InNamespace, Pair, named, names
+from multikueue.cli.workload.lookup import InNamespace, Pair, named, names, refuse_unknown
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
     from multikueue.cli.workload.refusals import RefusedJob
+    from multikueue.kube.cluster_client import ClusterClient
 
 __all__ = ["Selection", "list_workloads", "watch_workloads"]
 
@@ -164,7 +165,7 @@ def list_workloads(
             )
         )
         return
-    where, pairs, refused = run_async(lambda: _fetch(target, namespace, selector, is_everywhere=all_namespaces))
+    where, pairs, refused = run_async(lambda: _fetch(target, namespace, selector, choice, is_everywhere=all_namespaces))
     for job in refused:
         if not choice.names or any(map(job.is_named, choice.names)):
             note(str(job))
@@ -188,7 +189,7 @@ def list_workloads(
 
 
 async def _fetch(
-    target: ContextChoice, namespace: str | None, selector: str, *, is_everywhere: bool
+    target: ContextChoice, namespace: str | None, selector: str, choice: Selection, *, is_everywhere: bool
 ) -> tuple[str, list[Pair], list[RefusedJob]]:
     """The namespace in effect, empty for all, its workloads, and its jobs that have none since it is refused."""
     from multikueue.api.kinds import WORKLOADS
@@ -198,8 +199,20 @@ async def _fetch(
         where = "" if is_everywhere else meant
         params = {"labelSelector": selector} if selector else None
         pairs = await fetch_pairs(client, WORKLOADS, namespace=where, params=params)
+        if not any(choice.is_selected(workload) for _, workload in pairs):
+            await _refuse_unknown(client, choice, where)
         refused = [] if selector else await fetch_refused_jobs(client, where, (workload for _, workload in pairs))
         return where, pairs, refused
+
+
+async def _refuse_unknown(client: ClusterClient, choice: Selection, where: str) -> None:
+    """Raises CommandFailed for a filter by a queue or a cluster that does not exist: nothing passes it."""
+    from multikueue.api.kinds import LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
+
+    if choice.queue:
+        await refuse_unknown(client, LOCAL_QUEUES, choice.queue, where)
+    if choice.cluster:
+        await refuse_unknown(client, MULTIKUEUE_CLUSTERS, choice.cluster)
 
 
 async def watch_workloads(
@@ -211,6 +224,7 @@ async def watch_workloads(
 
     async with target.connect_in(namespace) as (client, meant):
         where = "" if namespace == "" else meant
+        await _refuse_unknown(client, choice, where)
         ticker, shown = Ticker(_columns(where), output, headers=has_headers), set[str]()
 
         async def take(workload: Workload, is_gone: bool) -> None:

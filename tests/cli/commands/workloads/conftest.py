@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from multikueue.api.kinds import WORKLOADS
-from tests.builders import workload
+from multikueue.api.kinds import LOCAL_QUEUES, WORKLOADS
+from tests.builders import local_queue, workload
 from tests.cli.conftest import World
 
 
@@ -24,4 +24,5 @@ def full(world: World) -> World:
     )
     for each in (waiting, offered, running):
         world.manager.add(WORKLOADS, each.build())
+    world.manager.add(LOCAL_QUEUES, local_queue("main", "cq", namespace="a").build())
     return world

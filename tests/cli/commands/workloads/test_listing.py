@@ -7,10 +7,12 @@ import json
 import anyio
 import pytest
 
+from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.commands.workloads.listing import Selection, watch_workloads
 from multikueue.cli.terminal.formats import Format
 from testbed.client import eventually
+from tests.builders import multikueue_cluster
 from tests.cli.conftest import Run, World
 from tests.cli.field import Field
 
@@ -121,6 +123,41 @@ def test_a_mistake_is_told_before_anybody_is_asked(cli: Run, words: tuple[str, .
 
     assert ended.code == 2
     assert hint in ended.err
+
+
+@pytest.mark.parametrize("watch", [(), ("-w",)], ids=["once", "in a watch"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-q", "mian"), "there is no LocalQueue 'mian'; did you mean 'main'? there are: main"),
+        (("--cluster", "w11"), "there is no MultiKueueCluster 'w11'; did you mean 'w1'? there are: w1, w2"),
+    ],
+    ids=["a queue", "a cluster"],
+)
+def test_a_filter_that_is_misspelt_is_an_error_with_the_nearest(
+    full: World, cli: Run, words: tuple[str, ...], message: str, watch: tuple[str, ...]
+) -> None:
+    for name in ("w1", "w2"):
+        full.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster(name).build())
+
+    ended = cli("workloads", "list", "-A", *words, *watch)
+
+    assert (ended.code, ended.out, ended.err) == (1, "", f"error: {message}\n")
+
+
+def test_a_filter_by_what_exists_and_has_nothing_is_none(full: World, cli: Run) -> None:
+    full.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w1").build())
+
+    ended = cli("workloads", "list", "-A", "-q", "main", "--cluster", "w1")
+
+    assert (ended.code, ended.err) == (0, "No workloads found.\n")
+
+
+def test_an_order_by_what_nothing_has_is_an_error_with_the_nearest(full: World, cli: Run) -> None:
+    ended = cli("workloads", "list", "-A", "--sort-by", ".spec.priorty")
+
+    assert ended.code == 2
+    assert "none of them has .spec.priorty; did you mean '.spec.priority'?" in " ".join(ended.err.split())
 
 
 def test_an_index_that_is_not_there_is_an_error_as_with_kubectl(full: World, cli: Run) -> None:
