@@ -1,23 +1,25 @@
-"""Actions on a job: cancel, hold, release, requeue, move. Each announces its effect, and asks before it stops a job.
+"""Actions on jobs: cancel, hold, release, requeue, move. Each announces its effects, and asks before it stops a job. With
+several jobs, one that fails keeps no other from it.
 
 All use the caller's own rights and change objects of the manager cluster only; the manager does the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from multikueue.cli.access.completion import queues
-from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, SettingsFile, run_async
+from multikueue.cli.access.completion import queues, workloads
+from multikueue.cli.access.connection import ManagerOptions, run_async
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload.lookup import InNamespace, Named, fetch_workloads, pick, refuse_unknown
+from multikueue.cli.workload.lookup import InNamespace, fetch_workloads, pick, refuse_unknown
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
@@ -28,75 +30,86 @@ __all__ = ["cancel", "hold", "move", "release", "requeue"]
 MERGE = "application/merge-patch+json"
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")]
 
 
-def cancel(
-    name: Named,
-    namespace: InNamespace = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
-) -> None:
-    """Delete a job, wherever it waits or runs.
+@dataclass(frozen=True)
+class _Meant:
+    """The arguments that say which jobs are meant."""
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KIND/]NAME...",
+            help="Names of jobs or workloads; with the kind in front (job/x, jobset/x, workload/x) if several have it.",
+            show_default=False,
+            autocompletion=workloads,
+        ),
+    ] = None
+    selector: Annotated[
+        str,
+        typer.Option(
+            "--selector", "-l", help="In place of names: all workloads with these labels.", show_default=False
+        ),
+    ] = ""
+    namespace: InNamespace = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False
+
+
+class _Step(msgspec.Struct, frozen=True):
+    """What is done to one job: its effect in words, whether a user has to agree, a word for the time that it takes, and the
+    act, which answers what it has done."""
+
+    effect: str
+    doing: str
+    act: Callable[[], Awaitable[str]]
+    should_ask: bool = False
+
+
+_Plan = Callable[["Client", "Workload"], Awaitable[_Step | None]]
+"""The step for a job, None if there is nothing to do. Raises CommandFailed for a job that it cannot be done to."""
+
+
+@bundled
+def cancel(*, meant: _Meant, yes: Yes = False, manager: ManagerOptions) -> None:
+    """Delete jobs, wherever they wait or run.
 
     \b
     Examples:
       multikueue workloads cancel -n team-a my-job
-      multikueue workloads cancel jobset/train --yes
+      multikueue workloads cancel jobset/train job/test --yes
+      multikueue workloads cancel -l team=vision --dry-run
     """
-    run_async(lambda: _cancel(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), is_confirmed=yes))
+    _carry_out(meant, manager, _cancel, is_confirmed=yes)
 
 
-def hold(
-    name: Named,
-    namespace: InNamespace = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
-) -> None:
-    """Keep a job from running until it is released.
+@bundled
+def hold(*, meant: _Meant, yes: Yes = False, manager: ManagerOptions) -> None:
+    """Keep jobs from running until they are released.
 
     One that runs is stopped, and what it has not saved is lost.
 
     \b
     Examples:
       multikueue workloads hold -n team-a my-job
+      multikueue workloads hold -n team-a -l team=vision
     """
-    run_async(lambda: _hold(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), is_confirmed=yes))
+    _carry_out(meant, manager, _hold, is_confirmed=yes)
 
 
-def release(
-    name: Named,
-    namespace: InNamespace = None,
-    dry_run: DryRun = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
-) -> None:
-    """Let a held job queue again.
+@bundled
+def release(*, meant: _Meant, manager: ManagerOptions) -> None:
+    """Let held jobs queue again.
 
     \b
     Examples:
-      multikueue workloads release -n team-a my-job
+      multikueue workloads release -n team-a my-job other-job
     """
-    run_async(lambda: _release(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run)))
+    _carry_out(meant, manager, _release)
 
 
-def requeue(
-    name: Named,
-    namespace: InNamespace = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
-) -> None:
-    """Take a job off its cluster and queue it again.
+@bundled
+def requeue(*, meant: _Meant, yes: Yes = False, manager: ManagerOptions) -> None:
+    """Take jobs off their cluster and queue them again.
 
     One that waits to be queued again by its back-off queues at once.
 
@@ -104,137 +117,162 @@ def requeue(
     Examples:
       multikueue workloads requeue -n team-a my-job
     """
-    run_async(lambda: _requeue(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), is_confirmed=yes))
+    _carry_out(meant, manager, _requeue, is_confirmed=yes)
 
 
+@bundled
 def move(
-    name: Named,
+    *,
+    meant: _Meant,
     queue: Annotated[
-        str, typer.Option("--to", help="The LocalQueue it should wait in.", show_default=False, autocompletion=queues)
+        str, typer.Option("--to", help="The LocalQueue they should wait in.", show_default=False, autocompletion=queues)
     ],
-    namespace: InNamespace = None,
-    dry_run: DryRun = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    _config: SettingsFile = None,
+    manager: ManagerOptions,
 ) -> None:
-    """Have a job that waits wait in another queue.
+    """Have jobs that wait wait in another queue.
 
     \b
     Examples:
       multikueue workloads move -n team-a my-job --to night
     """
-    run_async(lambda: _move(_Call(ContextChoice(kubeconfig, context), namespace, name, dry_run), queue))
+    _carry_out(meant, manager, lambda client, workload: _move(client, workload, queue))
 
 
-class _Call(msgspec.Struct, frozen=True):
-    target: ContextChoice
-    namespace: str | None
-    name: str
-    dry_run: bool
-
-    @asynccontextmanager
-    async def found(self) -> AsyncIterator[tuple[Client, Workload]]:
-        async with self.target.connect_in(self.namespace) as (client, where):
-            async with spinner(f"looking for {self.name}"):
-                _, workload = pick(await fetch_workloads(client, where), self.name, where)
-            yield client, workload
-
-    def may_proceed(self, what: str, *, should_ask: bool = False) -> bool:
-        """Announce the effect `what`, and ask if `should_ask` is set. False in a dry run."""
-        note(f"{what}{' (dry run)' if self.dry_run else ''}")
-        if self.dry_run:
-            return False
-        if should_ask:
-            typer.confirm("Go on?", abort=True, err=True)
-        return True
+def _carry_out(meant: _Meant, manager: ManagerOptions, plan: _Plan, *, is_confirmed: bool = False) -> None:
+    """Raises BadParameter without exactly one of names and selector."""
+    if bool(meant.names) is bool(meant.selector):
+        raise typer.BadParameter("expected the names of jobs, or a selector (-l) in place of them")
+    run_async(lambda: _run(meant, manager, plan, is_confirmed=is_confirmed))
 
 
-async def _cancel(call: _Call, *, is_confirmed: bool) -> None:
+async def _run(meant: _Meant, manager: ManagerOptions, plan: _Plan, *, is_confirmed: bool) -> None:
+    """Announces all effects, asks once if need be, and does one after the other. Raises what failed in the end."""
+    from multikueue.errors import ApiError, MultiKueueError
+
+    failures: list[MultiKueueError] = []
+    async with manager.target.connect_in(meant.namespace) as (client, where):
+        steps = list[_Step]()
+        async with spinner(f"looking for {', '.join(meant.names or ()) or meant.selector}"):
+            pairs = await fetch_workloads(client, where, selector=meant.selector)
+            for name in dict.fromkeys(meant.names or ()) or [
+                f"workload/{workload.metadata.name}" for _, workload in pairs
+            ]:
+                try:
+                    step = await plan(client, pick(pairs, name, where)[1])
+                    steps += [step] if step else []
+                except (CommandFailed, ApiError) as error:
+                    failures.append(error)
+        if meant.selector and not pairs:
+            note(f"No workloads found in namespace {where}.")
+        for step in steps:
+            note(f"{step.effect}{' (dry run)' if meant.dry_run else ''}")
+        if not meant.dry_run:
+            if any(step.should_ask for step in steps) and not is_confirmed:
+                typer.confirm("Go on?", abort=True, err=True)
+            for step in steps:
+                try:
+                    async with spinner(step.doing):
+                        done = await step.act()
+                    print(done)
+                except (CommandFailed, ApiError) as error:
+                    failures.append(error)
+    if failures:
+        raise ExceptionGroup("not done", failures)
+
+
+async def _cancel(client: Client, workload: Workload) -> _Step:
     from multikueue.api.kueue.workload import FINISHED, any_owner_of
     from multikueue.cli.workload.related_objects import RelatedObjects
 
-    async with call.found() as (client, workload):
-        job = any_owner_of(workload)
-        what = f"{job.kind.lower()}/{job.name}" if job else f"workload/{workload.metadata.name}"
-        cluster = "" if workload.has(FINISHED) else workload.status.cluster_name
-        where = f" and its copy on {cluster}" if cluster else ""
-        if not call.may_proceed(
-            f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", should_ask=not is_confirmed
-        ):
-            return
+    job = any_owner_of(workload)
+    what = f"{job.kind.lower()}/{job.name}" if job else f"workload/{workload.metadata.name}"
+    cluster = "" if workload.has(FINISHED) else workload.status.cluster_name
+    where = f" and its copy on {cluster}" if cluster else ""
+
+    async def act() -> str:
         path = await RelatedObjects(client, workload).path()
-        uid = job.uid if job else workload.metadata.uid
-        body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
-        async with spinner(f"deleting {what}"):
-            await client.request("DELETE", path, body=body)
-        print(f"{what} deleted")
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": job.uid if job else workload.metadata.uid}}
+        await client.request("DELETE", path, body=body)
+        return f"{what} deleted"
+
+    return _Step(
+        f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", f"deleting {what}", act, should_ask=True
+    )
 
 
-async def _hold(call: _Call, *, is_confirmed: bool) -> None:
+async def _hold(client: Client, workload: Workload) -> _Step | None:
     from multikueue.api.kueue.workload import workload_spec
     from multikueue.cli.workload.activation import activate
 
-    async with call.found() as (client, workload):
-        _refuse_finished(workload)
-        if not workload_spec(workload).active:
-            note(f"{workload.key} is held already.")
-            return
-        stops = _running_on(workload)
-        what = f"Stops it on {stops}; it waits" if stops else "Keeps it waiting"
-        if call.may_proceed(
-            f"{what} until `multikueue workloads release`.", should_ask=bool(stops) and not is_confirmed
-        ):
-            async with spinner(f"holding {workload.key}"):
-                await activate(client, workload, is_active=False)
-            print(f"{workload.key} held")
+    _refuse_finished(workload)
+    if not workload_spec(workload).active:
+        note(f"{workload.key} is held already.")
+        return None
+    stops = _running_on(workload)
+    what = f"Stops {workload.key} on {stops}; it waits" if stops else f"Keeps {workload.key} waiting"
+
+    async def act() -> str:
+        await activate(client, workload, is_active=False)
+        return f"{workload.key} held"
+
+    return _Step(
+        f"{what} until `multikueue workloads release`.", f"holding {workload.key}", act, should_ask=bool(stops)
+    )
 
 
-async def _release(call: _Call) -> None:
+async def _release(client: Client, workload: Workload) -> _Step | None:
     from multikueue.api.kueue.workload import workload_spec
     from multikueue.cli.workload.activation import activate
 
-    async with call.found() as (client, workload):
-        _refuse_finished(workload)
-        if workload_spec(workload).active:
-            note(f"{workload.key} is not held.")
-        elif call.may_proceed(f"Queues {workload.key} again."):
-            async with spinner(f"releasing {workload.key}"):
-                await activate(client, workload, is_active=True)
-            print(f"{workload.key} released")
+    _refuse_finished(workload)
+    if workload_spec(workload).active:
+        note(f"{workload.key} is not held.")
+        return None
+
+    async def act() -> str:
+        await activate(client, workload, is_active=True)
+        return f"{workload.key} released"
+
+    return _Step(f"Queues {workload.key} again.", f"releasing {workload.key}", act)
 
 
-async def _requeue(call: _Call, *, is_confirmed: bool) -> None:
+async def _requeue(client: Client, workload: Workload) -> _Step:
     from multikueue.cli.workload import activation
 
-    async with call.found() as (client, workload):
-        _refuse_finished(workload)
-        stops = _running_on(workload)
-        what = f"Stops it on {stops} and queues it again" if stops else "Queues it again"
-        if not call.may_proceed(f"{what}.", should_ask=bool(stops) and not is_confirmed):
-            return
-        async with spinner(f"requeuing {workload.key}"):
-            await activation.requeue(client, workload)
-        print(f"{workload.key} requeued")
+    _refuse_finished(workload)
+    stops = _running_on(workload)
+    what = f"Stops {workload.key} on {stops} and queues it again" if stops else f"Queues {workload.key} again"
+
+    async def act() -> str:
+        await activation.requeue(client, workload)
+        return f"{workload.key} requeued"
+
+    return _Step(f"{what}.", f"requeuing {workload.key}", act, should_ask=bool(stops))
 
 
-async def _move(call: _Call, queue: str) -> None:
+async def _move(client: Client, workload: Workload, queue: str) -> _Step:
     from multikueue.api.kinds import LOCAL_QUEUES
     from multikueue.api.kueue.workload import QUEUE_LABEL, QUOTA_RESERVED, any_owner_of, workload_spec
     from multikueue.cli.workload.related_objects import RelatedObjects
 
-    async with call.found() as (client, workload):
-        _refuse_finished(workload)
-        await refuse_unknown(client, LOCAL_QUEUES, queue, workload.key.namespace)
-        job = any_owner_of(workload)
-        if workload.has(QUOTA_RESERVED):
-            raise CommandFailed(f"{workload.key} has quota by now: `multikueue workloads hold` it first")
-        if not call.may_proceed(f"Moves it from queue {workload_spec(workload).queue_name} to {queue}."):
-            return
-        body: dict[str, Any] = {"metadata": {"labels": {QUEUE_LABEL: queue}}} if job else {"spec": {"queueName": queue}}
-        async with spinner(f"moving {workload.key}"):
-            await client.request("PATCH", await RelatedObjects(client, workload).path(), body=body, content_type=MERGE)
-        print(f"{workload.key} moved to {queue}")
+    _refuse_finished(workload)
+    await refuse_unknown(client, LOCAL_QUEUES, queue, workload.key.namespace)
+    if workload.has(QUOTA_RESERVED):
+        raise CommandFailed(f"{workload.key} has quota by now: `multikueue workloads hold` it first")
+
+    async def act() -> str:
+        own = (
+            {"metadata": {"labels": {QUEUE_LABEL: queue}}} if any_owner_of(workload) else {"spec": {"queueName": queue}}
+        )
+        path = await RelatedObjects(client, workload).path()
+        await client.request("PATCH", path, body=own, content_type=MERGE)
+        return f"{workload.key} moved to {queue}"
+
+    return _Step(
+        f"Moves {workload.key} from queue {workload_spec(workload).queue_name} to {queue}.",
+        f"moving {workload.key}",
+        act,
+    )
 
 
 def _running_on(workload: Workload) -> str:

@@ -79,7 +79,7 @@ async def test_requeue_waits_until_the_quota_is_given_back(field: Field) -> None
     await field.submit()
     await field.runs_on("train", "worker1")
     program = field.start("workloads", "requeue", "train", "--yes")
-    await program.said("Stops it on worker1 and queues it again.")
+    await program.said("Stops default/job-train on worker1 and queues it again.")
     await held(field)
     assert program.out == ""
 
@@ -132,6 +132,51 @@ async def test_move_is_for_one_that_waits(field: Field) -> None:
     assert "did you mean 'night'?" in unknown.err
     assert "has quota by now: `multikueue workloads hold` it first" in late.err
     assert (unknown.code, late.code) == (1, 1)
+
+
+async def test_several_are_announced_together_and_one_that_fails_stops_no_other(field: Field) -> None:
+    for name in ("train", "other"):
+        await field.submit(name)
+
+    ended = await field.run("workloads", "cancel", "job/train", "job/tarin", "job/other", "--yes")
+
+    assert (ended.code, ended.out) == (1, "job/train deleted\njob/other deleted\n")
+    announced, second, failed = ended.err.splitlines()
+    assert announced == "Deletes job/train in namespace default."
+    assert second == "Deletes job/other in namespace default."
+    assert failed.startswith("error: there is no workload 'job/tarin' in namespace default")
+
+
+async def test_each_that_fails_is_told(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multikueue.cli.workload.activation.GIVE_BACK_TIMEOUT", timedelta(milliseconds=200))
+    for name in ("train", "other"):
+        await field.submit(name)
+
+    ended = await field.run("workloads", "requeue", "train", "other")
+
+    assert (ended.code, ended.out) == (1, "")
+    errors = [line.split()[:2] for line in ended.err.splitlines() if line.startswith("error: ")]
+    assert errors == [["error:", "default/job-train"], ["error:", "default/job-other"]]
+
+
+async def test_all_with_a_label_are_meant(field: Field) -> None:
+    for name in ("train", "other"):
+        await field.submit(name)
+    await field.manager.patch(WORKLOAD, "job-train", {"metadata": {"labels": {"team": "vision"}}}, "default")
+
+    held = await field.run("workloads", "hold", "-l", "team=vision")
+    none = await field.run("workloads", "hold", "-l", "team=sound")
+
+    assert (held.code, held.out) == (0, "default/job-train held\n")
+    assert (none.code, none.err) == (0, "No workloads found in namespace default.\n")
+
+
+@pytest.mark.parametrize("words", [(), ("train", "-l", "team=vision")], ids=["neither", "both"])
+def test_names_or_a_selector_say_what_is_meant(world: World, cli: Run, words: tuple[str, ...]) -> None:
+    ended = cli("workloads", "cancel", *words)
+
+    assert ended.code == 2
+    assert "expected the names of jobs, or a selector (-l) in place of them" in " ".join(ended.err.split())
 
 
 async def test_what_is_finished_is_let_be(field: Field) -> None:
