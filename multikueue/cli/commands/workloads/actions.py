@@ -259,6 +259,7 @@ async def _move(client: Client, workload: Workload, queue: str) -> _Step:
     await refuse_unknown(client, LOCAL_QUEUES, queue, workload.key.namespace)
     if workload.has(QUOTA_RESERVED):
         raise CommandFailed(f"{workload.key} has quota by now: `multikueue workloads hold` it first")
+    await _refuse_unreached(client, workload, queue)
 
     async def act() -> str:
         own = (
@@ -273,6 +274,50 @@ async def _move(client: Client, workload: Workload, queue: str) -> _Step:
         f"moving {workload.key}",
         act,
     )
+
+
+async def _refuse_unreached(client: Client, workload: Workload, queue: str) -> None:
+    """Raises CommandFailed for a job that nobody would run in that queue: the mark of a job that goes to workers (contract
+    1.7) is set when it is created, and cannot be changed."""
+    from multikueue.api.kueue.workload import any_owner_of
+    from multikueue.api.meta import ObjectKey, decoder
+    from multikueue.cli.workload.related_objects import RelatedObjects
+    from multikueue.errors import Forbidden
+    from multikueue.jobs.framework.adapter import MANAGED
+    from multikueue.jobs.framework.nesting import is_whole
+    from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
+    from multikueue.registration.preflight import routes
+
+    owner = any_owner_of(workload)
+    adapter = Adapters(tuple(FRAMEWORKS.values())).owner(owner.api_version, owner.kind) if owner else None
+    if owner is None or adapter is None:
+        return
+    try:
+        job = await client.request("GET", await RelatedObjects(client, workload).path())
+        way = await routes(client)
+    except Forbidden as error:
+        note(f"Not seen: whether {workload.key} can run in queue {queue}: {error.message}")
+        return
+    names = {each.key: each.spec.cluster_queue for each in way.local_queues}
+    shared = names.get(ObjectKey(workload.key.namespace, queue))
+    behind = next((each for each in way.cluster_queues if each.metadata.name == shared), None)
+    if behind is None:
+        return
+    unmarked, is_dispatched = (
+        adapter.unmanaged_reason(decoder(adapter.kind.type)(job)),
+        way.clusters_of(behind) is not None,
+    )
+    again = f"Delete {owner.kind.lower()}/{owner.name}, and create it again with the label of queue {queue}"
+    if unmarked and is_dispatched:
+        raise CommandFailed(
+            f"{workload.key} would not start in queue {queue}, whose jobs go to workers. {unmarked}, and the field cannot be "
+            f"changed. {again} and managedBy: {MANAGED}, which the webhook sets"
+        )
+    if not unmarked and not is_dispatched and is_whole(adapter):
+        raise CommandFailed(
+            f"{workload.key} would not start in queue {queue}, whose jobs run on the manager cluster: it has "
+            f"managedBy: {MANAGED}, and the field cannot be changed. {again}, and without managedBy"
+        )
 
 
 def _running_on(workload: Workload) -> str:

@@ -10,9 +10,9 @@ import pytest
 
 from multikueue.cli.terminal.output import CLEAR_LINE
 from testbed.client import ApiError
-from testbed.objects import JOB, WORKLOAD
+from testbed.objects import JOB, WORKLOAD, admission_check, cluster_queue, local_queue
 from tests.cli.conftest import Run, World
-from tests.cli.field import Field
+from tests.cli.field import JOB_BODY, Field
 
 pytestmark = pytest.mark.anyio
 
@@ -132,6 +132,39 @@ async def test_move_is_for_one_that_waits(field: Field) -> None:
     assert "did you mean 'night'?" in unknown.err
     assert "has quota by now: `multikueue workloads hold` it first" in late.err
     assert (unknown.code, late.code) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("is_marked", "is_dispatched", "problem"),
+    [
+        pytest.param(True, True, "", id="a job for workers to a queue for workers"),
+        pytest.param(False, False, "", id="a job of the manager cluster to a queue of its own"),
+        pytest.param(False, True, 'Expecting spec.managedBy to be "kueue.x-k8s.io/multikueue" not ""', id="no mark"),
+        pytest.param(True, False, "whose jobs run on the manager cluster", id="a mark that nobody reads"),
+    ],
+)
+async def test_move_is_refused_where_nobody_would_run_the_job(
+    field: Field, is_marked: bool, is_dispatched: bool, problem: str
+) -> None:
+    spec = {**JOB_BODY["spec"], **({"managedBy": "kueue.x-k8s.io/multikueue"} if is_marked else {})}
+    await field.submit(job={**JOB_BODY, "spec": spec})
+    for each in (
+        admission_check("everywhere", config="all"),
+        cluster_queue("cq", checks=("everywhere",) if is_dispatched else ()),
+        local_queue("night", "default", cluster_queue="cq"),
+    ):
+        await field.manager.create(each)
+
+    moved = await field.run("workloads", "move", "train", "--to", "night")
+
+    job = await field.manager.get(JOB, "train", "default")
+    queue = job["metadata"].get("labels", {}).get("kueue.x-k8s.io/queue-name")
+    if not problem:
+        assert (moved.code, queue) == (0, "night"), moved.err
+        return
+    assert (moved.code, queue) == (1, None)
+    assert problem in moved.err
+    assert "Delete job/train, and create it again with the label of queue night" in moved.err
 
 
 async def test_several_are_announced_together_and_one_that_fails_stops_no_other(field: Field) -> None:
