@@ -12,9 +12,10 @@ import typer
 from multikueue.cli.access.completion import queues
 from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, now, run_async, settings_option
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess
+from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
-from multikueue.cli.terminal.manifests import read_manifests
+from multikueue.cli.terminal.manifests import Manifest, read_manifests
 from multikueue.cli.terminal.output import Column, note, print_document, print_table, say
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.lookup import InNamespace, refuse_unknown
@@ -32,16 +33,30 @@ Tree = dict[str, Any]
 CLUSTERS = (Column("CLUSTER"), Column("CONNECTED"), Column("TAKES NEW WORK"), Column("MESSAGE"))
 
 
+_FILE = "YAML or JSON file with jobs, or a directory; - for standard input."
+
+
+@dataclass(frozen=True)
+class Files:
+    """The arguments that say where the jobs are."""
+
+    files: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help=_FILE, show_default=False)] = None
+    filename: Annotated[
+        list[str] | None, typer.Option("--filename", "-f", help=f"{_FILE[:-1]}, as with kubectl.", show_default=False)
+    ] = None
+
+    def read(self) -> list[Manifest]:
+        """Their objects. Raises BadParameter without any file, and CommandFailed for one that cannot be read."""
+        names = [*(self.files or ()), *(self.filename or ())]
+        if not names:
+            raise typer.BadParameter("expected a file with jobs, or - for standard input")
+        return [manifest for name in names for manifest in read_manifests(name)]
+
+
+@bundled
 def submit(
-    files: Annotated[
-        list[str],
-        typer.Option(
-            "--filename",
-            "-f",
-            help="YAML or JSON file with jobs, or a directory; - for standard input.",
-            show_default=False,
-        ),
-    ],
+    *,
+    files: Files,
     queue: Annotated[
         str,
         typer.Option(
@@ -63,19 +78,21 @@ def submit(
 ) -> None:
     """Submit jobs to a queue.
 
+    An object that cannot be submitted keeps no other from it. What is no job, such as a ConfigMap, is for kubectl.
+
     With --dry-run nothing is made: the server checks the jobs, and the queue, what waits before them, the quota they would
     wait for, the clusters of the queue in their order, those whose own quota could never hold the job, and those where its
     pods would be others than the ones that are counted are shown, as far as you may see them.
 
     \b
     Examples:
-      multikueue submit -n team-a -f job.yaml -q batch
+      multikueue submit -n team-a job.yaml -q batch
       multikueue submit -f job.yaml --dry-run
       multikueue submit -f job.yaml --dry-run -o json
     """
     if is_document(output) and not dry_run:
         raise typer.BadParameter("-o is for what a dry run foresees: give --dry-run")
-    jobs = [manifest.tree for name in files for manifest in read_manifests(name)]
+    jobs = files.read()
     if not jobs:
         raise CommandFailed("there is no object in these files")
     call = _Call(ContextChoice(kubeconfig, context), namespace, queue, config, secrets_namespace, dry_run, output)
@@ -107,35 +124,68 @@ class _Told:
         self.item.update(facts)
 
 
-async def _submit(call: _Call, jobs: list[Tree]) -> None:
+async def _submit(call: _Call, jobs: list[Manifest]) -> None:
+    """Raises what failed in the end."""
+    from multikueue.errors import ApiError, MultiKueueError
+
+    told: list[_Told] = []
+    failures: list[MultiKueueError] = []
+    async with call.target.connect_in(call.namespace) as (client, where):
+        for job in jobs:
+            try:
+                told.append(await _submit_one(call, client, job, where))
+            except CommandFailed as error:
+                failures.append(error)
+            except ApiError as error:
+                failures.append(CommandFailed(f"{_name(job.tree)}: {error.message}"))
+    if is_document(call.output):
+        print_document({"items": [each.item for each in told]}, call.output)
+    elif told and not call.dry_run:
+        last = told[-1].item
+        note(f"Where it is: multikueue why -n {last['namespace']} {last['job']}")
+    if failures:
+        raise ExceptionGroup("not submitted", failures)
+
+
+async def _submit_one(call: _Call, client: Client, manifest: Manifest, where: str) -> _Told:
     from multikueue.api.kinds import LOCAL_QUEUES
     from multikueue.api.kueue.workload import QUEUE_LABEL
     from multikueue.api.meta import ObjectKey
 
-    items: list[Tree] = []
-    async with call.target.connect_in(call.namespace) as (client, where):
-        for job in jobs:
-            meta = job.setdefault("metadata", {})
-            labels = meta["labels"] = meta.get("labels") or {}
-            if call.queue:
-                labels[QUEUE_LABEL] = call.queue
-            into, there = labels.get(QUEUE_LABEL, ""), call.namespace or meta.get("namespace") or where
-            if meta.get("namespace") not in (None, there):
-                raise CommandFailed(f"{_name(job)} is of namespace {meta['namespace']}, and not of {there}")
-            if not into:
-                raise CommandFailed(f"{_name(job)} names no queue: give --queue, or the label {QUEUE_LABEL}")
-            async with spinner(f"{'checking' if call.dry_run else 'submitting'} {_name(job)}"):
-                await refuse_unknown(client, LOCAL_QUEUES, into, there)
-                made = await _make(client, job, there, dry_run=call.dry_run)
-            told = _Told({"job": _name(made), "namespace": there, "queue": into}, not is_document(call.output))
-            told.line(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
-            if call.dry_run:
-                await _foresee(call, client, made, ObjectKey(there, into), told)
-                items.append(told.item)
-        if is_document(call.output):
-            print_document({"items": items}, call.output)
-        if not call.dry_run:
-            note(f"Where it is: multikueue why -n {there} {_name(made)}")
+    job = manifest.tree
+    if not _may_be_job(job["apiVersion"], job["kind"]):
+        raise CommandFailed(
+            f"{_name(job)} is no job, and has no queue: create it with `kubectl apply` ({manifest.place}); a job that needs "
+            "it needs it on the workers"
+        )
+    meta = job.setdefault("metadata", {})
+    labels = meta["labels"] = meta.get("labels") or {}
+    if call.queue:
+        labels[QUEUE_LABEL] = call.queue
+    into, there = labels.get(QUEUE_LABEL, ""), call.namespace or meta.get("namespace") or where
+    if meta.get("namespace") not in (None, there):
+        raise CommandFailed(f"{_name(job)} is of namespace {meta['namespace']}, and not of {there}")
+    if not into:
+        raise CommandFailed(f"{_name(job)} names no queue: give --queue, or the label {QUEUE_LABEL}")
+    async with spinner(f"{'checking' if call.dry_run else 'submitting'} {_name(job)}"):
+        await refuse_unknown(client, LOCAL_QUEUES, into, there)
+        made = await _make(client, job, there, dry_run=call.dry_run)
+    told = _Told({"job": _name(made), "namespace": there, "queue": into}, not is_document(call.output))
+    told.line(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
+    if call.dry_run:
+        await _foresee(call, client, made, ObjectKey(there, into), told)
+    return told
+
+
+def _may_be_job(api_version: str, kind: str) -> bool:
+    """Whether a queue can have objects of the kind: a known kind of job, or one of a group that is neither of Kubernetes
+    nor of Kueue, and that the manager's settings may declare."""
+    from multikueue.jobs.integrations.frameworks import FRAMEWORKS, TEMPLATES
+
+    known = {(each.kind.api_version, each.kind.kind) for each in (*FRAMEWORKS.values(), *TEMPLATES.values())}
+    group = api_version.rpartition("/")[0]
+    is_theirs = "." not in group or group == "kueue.x-k8s.io" or group.endswith(".k8s.io")
+    return (api_version, kind) in known or not is_theirs
 
 
 async def _make(client: Client, job: Tree, namespace: str, *, dry_run: bool) -> Tree:

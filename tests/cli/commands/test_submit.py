@@ -246,7 +246,21 @@ WRONG = {
         JOB | {"metadata": {"name": "x", "namespace": "b"}},
         "is of namespace b, and not",
     ),
-    "a kind that is not served": (("-q", "batch"), JOB | {"kind": "Jbo"}, "the server knows no Jbo (batch/v1)"),
+    "a kind that is not served": (
+        ("-q", "batch"),
+        JOB | {"apiVersion": "example.com/v1", "kind": "Jbo"},
+        "the server knows no Jbo (example.com/v1)",
+    ),
+    "what is no job": (
+        ("-q", "batch"),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}},
+        "configmap/x is no job, and has no queue: create it with `kubectl apply`",
+    ),
+    "a list of queues": (
+        ("-q", "batch"),
+        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueueList", "items": [{"metadata": {"name": "x"}}]},
+        "localqueue/x is no job",
+    ),
     "no object": ((), ["x"], "expected objects with apiVersion and kind"),
     "nothing": ((), None, "there is no object in these files"),
 }
@@ -264,6 +278,32 @@ def test_what_cannot_work_is_refused(
     assert (ended.code, ended.out) == (1, "")
     assert hint in ended.err
     assert not any("jobs" in write for write in ready.manager.sent)
+
+
+def test_what_fails_keeps_no_other_job_from_its_queue(ready: World, cli: Run, tmp_path: Path) -> None:
+    named = [{**JOB, "metadata": {"name": name}} for name in ("one", "two", "three")]
+    wrong = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}}
+    path = tmp_path / "jobs.yaml"
+    path.write_text(yaml.safe_dump_all([named[0], wrong, *named]))
+
+    ended = cli("submit", str(path), "-q", "batch", "-n", "a")
+
+    assert (ended.code, ended.lines) == (
+        1,
+        [f"job/{name} submitted to queue a/batch" for name in ("one", "two", "three")],
+    )
+    where, *errors = ended.err.splitlines()
+    assert where == "Where it is: multikueue why -n a job/three"
+    assert [error.split(" ")[:2] for error in errors] == [["error:", "secret/token"], ["error:", "job/one:"]]
+
+
+def test_files_are_given_as_with_kubectl_or_without_an_option(ready: World, cli: Run, file: str) -> None:
+    both = cli("submit", file, "-f", file, "-q", "batch", "-n", "a")
+    none = cli("submit", "-q", "batch", "-n", "a")
+
+    assert (both.code, len(ready.manager.all(JOBS))) == (0, 2)
+    assert none.code == 2
+    assert "expected a file with jobs, or - for standard input" in " ".join(none.err.split())
 
 
 def test_a_file_that_is_not_there_is_one_line(cli: Run) -> None:
