@@ -35,7 +35,7 @@ def simulate_faults(
     """Look for faults of the manager in simulated lives.
 
     Crashes, broken networks, lost workers, meddling users, by the thousand.
-    One of eight lives has hostile tenants, hostile workers or clumsy administrators too.
+    One of seven lives has hostile tenants, hostile workers or clumsy administrators too.
 
     Each seed is a life of its own, the same each time: a manager cluster, workers, jobs, and whatever goes wrong. After
     each write the invariants are checked that must hold whatever happens; in the end all must have healed. It needs no cluster,

@@ -36,6 +36,12 @@ def test_who_makes_way_knows_why(message: str, why: str) -> None:
     assert told == f"a makes way on large {why}, and queues again"
 
 
+@pytest.mark.parametrize(("last", "who"), [("large", "large"), ("", "its worker")])
+def test_what_is_lost_has_a_name_even_before_the_win_was_seen(last: str, who: str) -> None:
+    told = words.evicted("a", Course("q", 0.0, last=last), lost=True, reason="", message="")
+    assert told == f"{who} is lost: a queues again"
+
+
 def test_any_other_reason_is_as_kueue_says_it() -> None:
     assert (
         words.evicted("a", Course("q", 0.0), lost=False, reason="Other", message="so") == "a goes back to its queue: so"

@@ -26,7 +26,7 @@ def won(job: str, course: Course, at: float, losers: list[str]) -> str:
 def evicted(job: str, course: Course, *, lost: bool, reason: str, message: str) -> str:
     """A job goes back to its queue."""
     if lost:
-        return f"{course.last} is lost: {job} queues again"
+        return f"{course.last or 'its worker'} is lost: {job} queues again"
     if reason == "Preempted":
         why = next((words for word, words in _PREEMPTIONS.items() if word in message), "for another job")
         place = f" on {course.last}" if course.last else ""

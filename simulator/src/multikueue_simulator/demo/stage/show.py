@@ -53,7 +53,7 @@ async def play(options: Options, console: Console) -> bool:
         board = board_of(chosen)
         director = Director(world=world, board=board, manager=manager, tasks=tasks, speed=options.speed, served=served)
         stage = Stage(options=options, play=chosen, world=world, board=board, director=director)
-        _tell_how_to_look(console, served, [*world.workers], keep=options.keep)
+        _tell_how_to_look(console, served, [*world.workers], job=chosen.script.submissions[0].name, keep=options.keep)
         await world.start(tasks)
         stage.began = anyio.current_time()
         stage.attend()
@@ -62,6 +62,7 @@ async def play(options: Options, console: Console) -> bool:
         stage.began = anyio.current_time()
         over = await _perform(stage, console, served)
         if options.keep:
+            console.print("\nThe clusters and the manager go on until Ctrl-C; the keys are off.", highlight=False)
             await anyio.sleep_forever()
         manager.stop()
         tasks.cancel_scope.cancel()
@@ -152,7 +153,7 @@ def _lines(stage: Stage, console: Console, peer: Peer | None) -> Callable[[], No
     return draw
 
 
-def _tell_how_to_look(console: Console, served: Served, workers: Sequence[str], *, keep: bool) -> None:
+def _tell_how_to_look(console: Console, served: Served, workers: Sequence[str], *, job: str, keep: bool) -> None:
     """The first line has all that is needed: one kubeconfig, with a context for each cluster."""
     ends = "until Ctrl-C" if keep else "while the demo runs; --keep: until Ctrl-C"
     console.print(f"export KUBECONFIG={served.kubeconfig}", soft_wrap=True, highlight=False)
@@ -161,7 +162,7 @@ def _tell_how_to_look(console: Console, served: Served, workers: Sequence[str], 
     )
     for line in (
         "multikueue jobs list -w",
-        "multikueue why job-031",
+        f"multikueue why {job}",
         "multikueue clusters check",
         "kubectl get jobs -L multikueue.dev/cluster",
     ):
