@@ -69,6 +69,8 @@ def list_clusters(
         return
     members = _gather(ContextChoice(kubeconfig, context), namespace, should_read_secrets=output is Format.WIDE)
     print_items(worker_clusters.listing(members, now()), output, sort_by=sort_by, has_headers=not no_headers)
+    if members and not any(member.active for member in members):
+        note("No manager has looked at these clusters yet: `multikueue run` starts one.")
 
 
 @app.command("show")

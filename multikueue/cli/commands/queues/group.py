@@ -129,18 +129,20 @@ def show_queue(
     """
     target = ContextChoice(kubeconfig, context)
 
-    async def work() -> tuple[FoundQueue, list[Workload]]:
+    async def work() -> tuple[FoundQueue, ClusterQueue | None, list[Workload]]:
         async with target.connect_in(namespace) as (client, where):
             found = await find(client, where, name)
-            return found, [] if is_document(output) else await _line(client, found)
+            if is_document(output):
+                return found, None, []
+            return found, await _with_quota(client, found.queue), await _line(client, found)
 
-    found, line = run_async(work)
+    found, shared, line = run_async(work)
     if is_document(output):
         print_document(found.item, output)
     elif output is Format.NAME:
         print(f"{found.kind.kind.lower()}.kueue.x-k8s.io/{found.queue.metadata.name}")
     else:
-        _print_queue(found, line)
+        _print_queue(found, shared, line)
 
 
 app.command("hold")(stopping.hold)
@@ -198,13 +200,13 @@ def _message(queue: LocalQueue | ClusterQueue) -> str:
     return active.message if active else "no manager has looked at it yet"
 
 
-def _print_queue(found: FoundQueue, line: Sequence[Workload]) -> None:
+def _print_queue(found: FoundQueue, shared: ClusterQueue | None, line: Sequence[Workload]) -> None:
     queue, moment = found.queue, now()
     _, parent, pending, reserving, admitted, state, made, message = _row(queue, moment)
     title = "ClusterQueue" if found.kind.namespaced else "Cohort"
     facts = {title: parent, "State": state, "Message": message, "Pending": pending, "Reserving": reserving}
     print_facts(str(found), (facts | {"Admitted": admitted, "Age": made}).items())
-    quotas = list(_quotas(queue))
+    quotas = list(_quotas(queue, shared))
     if quotas:
         print()
         heading("Quota")
@@ -215,9 +217,22 @@ def _print_queue(found: FoundQueue, line: Sequence[Workload]) -> None:
         print_table(LINE, list(_places(line, moment)), Format.TABLE)
 
 
-def _quotas(queue: LocalQueue | ClusterQueue) -> Iterator[tuple[str, ...]]:
-    """Reserved quota, for a ClusterQueue with its nominal quota."""
-    groups = getattr(queue.spec, "resource_groups", ())
+async def _with_quota(client: Client, queue: LocalQueue | ClusterQueue) -> ClusterQueue | None:
+    """The ClusterQueue that the queue is or belongs to; None if there is none, or the user may not read it."""
+    from multikueue.api.kinds import CLUSTER_QUEUES
+    from multikueue.api.meta import ObjectKey
+    from multikueue.errors import Forbidden, NotFound
+
+    name = getattr(queue.spec, "cluster_queue", "")
+    try:
+        return await client.get(CLUSTER_QUEUES, ObjectKey("", name or queue.metadata.name))
+    except (Forbidden, NotFound):
+        return None
+
+
+def _quotas(queue: LocalQueue | ClusterQueue, shared: ClusterQueue | None) -> Iterator[tuple[str, ...]]:
+    """What is reserved by the queue, beside the nominal quota of its ClusterQueue, if that is known."""
+    groups = shared.spec.resource_groups if shared is not None else ()
     nominal = {
         (flavor.name, each.name): str(each.nominal_quota)
         for group_ in groups

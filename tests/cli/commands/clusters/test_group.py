@@ -51,6 +51,14 @@ def test_list_shows_who_is_connected(members: World, cli: Run) -> None:
     ]
 
 
+def test_a_list_says_if_no_manager_has_spoken_yet(world: World, cli: Run) -> None:
+    world.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w1").build())
+    assert cli("clusters", "list").err == "No manager has looked at these clusters yet: `multikueue run` starts one.\n"
+
+    world.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w2").active().build())
+    assert cli("clusters", "list").err == ""
+
+
 def test_list_wide_tells_of_credentials_and_configs(members: World, cli: Run) -> None:
     header, *rows = cli("clusters", "list", "-o", "wide").lines
 

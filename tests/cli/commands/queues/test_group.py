@@ -6,6 +6,7 @@ import json
 from functools import partial
 
 import anyio
+import msgspec
 import pytest
 
 from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
@@ -73,6 +74,19 @@ def test_show_has_the_line_in_order(queues: World, cli: Run, words: tuple[str, .
     waiting = [line.split() for line in lines[lines.index("Waiting") + 2 :]]
     assert [row[:2] for row in waiting] == [[str(n), name] for n, name in enumerate(expected, 1)]
     assert waiting[0][2] == "Job/train"
+
+
+@pytest.mark.parametrize("words", [("main", "-n", "a"), ("cq/shared",)], ids=["a LocalQueue", "a ClusterQueue"])
+def test_show_has_the_quota_behind_what_is_reserved(queues: World, cli: Run, words: tuple[str, ...]) -> None:
+    total = {"flavorsReservation": [{"name": "default", "resources": [{"name": "cpu", "total": "2"}]}]}
+    shared = json.loads(msgspec.json.encode(cluster_queue("shared").quota("default", cpu=20).build()))
+    main = json.loads(msgspec.json.encode(local_queue("main", "shared", namespace="a").build()))
+    queues.manager.add(CLUSTER_QUEUES, {**shared, "status": total})
+    queues.manager.add(LOCAL_QUEUES, {**main, "status": total})
+
+    lines = cli("queues", "show", *words).lines
+
+    assert lines[lines.index("Quota") + 2].split() == ["default", "cpu", "2", "-", "20"]
 
 
 def test_show_for_programs(queues: World, cli: Run) -> None:
