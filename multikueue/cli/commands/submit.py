@@ -155,8 +155,7 @@ async def _submit_one(call: _Call, client: Client, manifest: Manifest, where: st
     job = manifest.tree
     if not _may_be_job(job["apiVersion"], job["kind"]):
         raise CommandFailed(
-            f"{_name(job)} is no job, and has no queue: create it with `kubectl apply` ({manifest.place}); a job that needs "
-            "it needs it on the workers"
+            f"{_name(job)} is no job, and has no queue: create it with `kubectl apply`, and where jobs need it, on the workers"
         )
     meta = job.setdefault("metadata", {})
     labels = meta["labels"] = meta.get("labels") or {}
@@ -174,18 +173,19 @@ async def _submit_one(call: _Call, client: Client, manifest: Manifest, where: st
     told.line(f"{_name(made)} {'would be submitted' if call.dry_run else 'submitted'} to queue {there}/{into}")
     if call.dry_run:
         await _foresee(call, client, made, ObjectKey(there, into), told)
+    else:
+        for text in await _missing(call, client, made, ObjectKey(there, into)):
+            note(f"warning: {text}")
     return told
 
 
 def _may_be_job(api_version: str, kind: str) -> bool:
-    """Whether a queue can have objects of the kind: a known kind of job, or one of a group that is neither of Kubernetes
-    nor of Kueue, and that the manager's settings may declare."""
+    """Whether the kind is a known kind of job, or of a group that is neither of Kubernetes nor of Kueue: maybe declared."""
     from multikueue.jobs.integrations.frameworks import FRAMEWORKS, TEMPLATES
 
     known = {(each.kind.api_version, each.kind.kind) for each in (*FRAMEWORKS.values(), *TEMPLATES.values())}
     group = api_version.rpartition("/")[0]
-    is_theirs = "." not in group or group == "kueue.x-k8s.io" or group.endswith(".k8s.io")
-    return (api_version, kind) in known or not is_theirs
+    return (api_version, kind) in known or not ("." not in group or group.endswith((".k8s.io", "kueue.x-k8s.io")))
 
 
 async def _make(client: Client, job: Tree, namespace: str, *, dry_run: bool) -> Tree:
@@ -194,6 +194,25 @@ async def _make(client: Client, job: Tree, namespace: str, *, dry_run: bool) -> 
     path = await collection_of(client, job["apiVersion"], job["kind"], namespace)
     params = {"dryRun": "All"} if dry_run else None
     return _tree(await client.request("POST", path, body=job, params=params))
+
+
+async def _missing(call: _Call, client: Client, job: Tree, queue: ObjectKey) -> list[str]:
+    """What the job needs on its workers and is not there, in words, as far as the user may see it."""
+    from multikueue.api.kinds import LOCAL_QUEUES
+    from multikueue.cli.workload.needs import missing, needs_of
+    from multikueue.errors import ApiError
+
+    wanted = needs_of(job)
+    if not wanted:
+        return []
+    try:
+        _, rows, _ = await _behind(client, await client.get(LOCAL_QUEUES, queue))
+    except ApiError:
+        return []
+    reach = WorkerAccess(manager=call.target, namespace=call.secrets_namespace)
+    connected = [name for name, state, *_ in rows if state == "True"]
+    async with spinner(f"looking for what it needs on {len(connected)} clusters"):
+        return await missing(client, reach, connected, queue.namespace, wanted)
 
 
 # --- dry run ---------------------------------------------------------------------------------------------------------
@@ -217,6 +236,10 @@ async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey, tol
     )
     if rows and told.is_printed:
         print_table(CLUSTERS, rows, Format.TABLE)
+    lacking = await _missing(call, client, job, queue)
+    told.keep(missing=lacking)
+    for text in lacking:
+        told.line(f"  {text}.")
     async with spinner("looking for its quota"):
         workload = await _foresee_quota(client, job, call.config, told)
     if workload is not None:

@@ -13,6 +13,7 @@ from fakekube.model.wire import Refused
 from multikueue.api.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
+    CONFIG_MAPS,
     JOBS,
     LIMIT_RANGES,
     LOCAL_QUEUES,
@@ -201,8 +202,30 @@ def test_a_dry_run_tells_what_runs_on_a_worker_beside_what_is_counted(ready: Wor
         "clusters": [{"cluster": "worker", "connected": "True", "takesNewWork": "yes", "message": ""}],
         "quota": "It would get quota of ClusterQueue shared at once.",
         "neverOn": {},
+        "missing": [],
         "differences": [],
     }
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["all is there", "it is missing"])
+def test_what_a_worker_lacks_for_the_job_is_told(ready: World, cli: Run, tmp_path: Path, is_there: bool) -> None:
+    manager, worker = ready.manager, ready.worker
+    manager.add(MULTIKUEUE_CONFIGS, multikueue_config("all", "worker", "hidden").build())
+    for name in ("worker", "hidden"):
+        manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster(name).active().build())
+    if is_there:
+        worker.add(CONFIG_MAPS, {"metadata": {"name": "rates", "namespace": "a"}})
+    path = tmp_path / "job.yaml"
+    volume = {"name": "rates", "configMap": {"name": "rates"}}
+    path.write_text(yaml.safe_dump({**JOB, "spec": {"template": {"spec": {**PODS, "volumes": [volume]}}}}))
+    lack = "worker has no ConfigMap rates (namespace a): pods that name it do not start there; create it there"
+
+    dry = cli("submit", str(path), "-q", "batch", "-n", "a", "--dry-run")
+    real = cli("submit", str(path), "-q", "batch", "-n", "a")
+
+    assert (dry.code, real.code) == (0, 0)
+    assert (f"  {lack}" in dry.out) is not is_there
+    assert (f"warning: {lack}" in real.err) is not is_there
 
 
 def test_a_document_is_of_a_dry_run(ready: World, cli: Run, file: str) -> None:

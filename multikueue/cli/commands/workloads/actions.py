@@ -1,7 +1,7 @@
-"""Actions on jobs: cancel, hold, release, requeue, move. Each announces its effects, and asks before it stops a job. With
-several jobs, one that fails keeps no other from it.
+"""Actions on jobs: cancel, hold, release, requeue, move. Each announces its effects, and asks before it stops a job.
 
-All use the caller's own rights and change objects of the manager cluster only; the manager does the rest.
+With several jobs, one that fails keeps no other from it. All use the caller's own rights and change objects of the manager
+cluster only; the manager does the rest.
 """
 
 from __future__ import annotations
