@@ -25,8 +25,7 @@ from multikueue.controllers.quota.old_versions import OldVersions
 from multikueue.controllers.quota.queue_status import Finalizers, QueueStatuses
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.admission_checks import Checks
-from multikueue.controllers.workers.clusters import Clusters
-from multikueue.controllers.workers.kueue_reports import Reports
+from multikueue.controllers.workers.clusters import Clusters, Reports
 from multikueue.controllers.workers.ocm_placements import PlacementWatch
 from multikueue.controllers.workers.sweep import sweep
 from multikueue.controllers.workloads.jobs import Jobs

@@ -38,9 +38,8 @@ from multikueue.kube.auth.credentials import Credentials
 from multikueue.kube.auth.identity import Identity, Proof, loop_time
 from multikueue.kube.cluster_client import FIELD_MANAGER, Body, Page, is_any
 from multikueue.kube.decode import Listing, Stub, cut_list_of, list_of, object_of, pieces_of, without_depths
-from multikueue.kube.errors import error_from_answer
+from multikueue.kube.errors import error_from_answer, is_repeatable, wait_before_retry
 from multikueue.kube.transport.loop_share import UNMETERED, LoopShare
-from multikueue.kube.transport.retry import is_repeatable, wait_before_retry
 from multikueue.kube.transport.session import (
     CONNECT_TIMEOUT,
     LARGEST_OBJECT,
@@ -232,7 +231,7 @@ class Client:
     """One cluster's API server: a `WatchingClient`. Made by `connect`; safe to use from many tasks of one event loop.
 
     Every call raises ClusterUnreachable without a usable answer in time, an ApiError if the server refused, and
-    InvalidObject if the answer is not an object of the kind. `retry` has the rules of retries.
+    InvalidObject if the answer is not an object of the kind. `kube.errors` has the rules of retries.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ Two of the four places that may catch every `Exception` are here: the controller
 a cache that takes in an object, and the call of a strategy. Both here let cancellation and `InvariantBroken` pass.
 """
 
-from multikueue.runtime.clock import Clock, SystemClock
+from multikueue.runtime.clock import Clock, Mandate, SystemClock
 from multikueue.runtime.concurrency import (
     AdaptiveLimit,
     DeadlineExceeded,
@@ -21,7 +21,6 @@ from multikueue.runtime.concurrency import (
 from multikueue.runtime.controller.controller import AGAIN, DONE, Result, run_controller
 from multikueue.runtime.controller.queue import Closed, Depth, QueuePriority, WorkQueue
 from multikueue.runtime.controller.supervisor import Backoff, supervise
-from multikueue.runtime.mandate import Mandate
 from multikueue.runtime.process.files import watch_files
 
 __all__ = [

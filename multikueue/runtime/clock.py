@@ -1,4 +1,4 @@
-"""The clock of the shell. The pure rooms get the time as an argument."""
+"""The clock of the shell, and the fence of the leader by it. The pure rooms get the time as an argument."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from math import inf
 from typing import Protocol
 
 import anyio
@@ -69,3 +70,42 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
+
+
+class Mandate:
+    """Permission to act until an instant of `clock`, in seconds; none at first. Only its owner extends and ends it.
+
+    The lease says which process acts. A mandate is the holder's own part of it: permission to write until an instant of its
+    own clock, which comes before any other process may take the lease. So the check before a write needs no call, and no
+    task that runs in time: a process that was frozen for an hour finds its mandate over at the first check.
+    """
+
+    __slots__ = ("_clock", "_until")
+
+    def __init__(self, *, until: float = -inf, clock: Callable[[], float] = boot_time) -> None:
+        self._until, self._clock = until, clock
+
+    @classmethod
+    def standing(cls) -> Mandate:
+        """A mandate that never ends: no other process might act."""
+        return cls(until=inf)
+
+    def is_valid(self) -> bool:
+        """Whether this process may act now. Call it directly before each effect, with no wait in between."""
+        return self._clock() < self._until
+
+    def has_lapsed(self) -> bool:
+        """Whether a mandate expired and `end` was not called since."""
+        return -inf < self._until <= self._clock()
+
+    def left(self) -> float:
+        """Seconds until the mandate expires, 0 if it has."""
+        return max(0.0, self._until - self._clock())
+
+    def extend(self, until: float) -> None:
+        """Permission until then; never shortens the mandate."""
+        self._until = max(self._until, until)
+
+    def end(self) -> None:
+        """End the permission now."""
+        self._until = -inf

@@ -23,7 +23,7 @@ from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.jobs.framework.difference import difference
 from multikueue.jobs.kinds.batch_job.slices import remote_patch
 from multikueue.jobs.kinds.pods.members import has_missing
-from multikueue.quota.workload.budget import non_preemptible_problem
+from multikueue.quota.cache.budgets import non_preemptible_problem
 from multikueue.store.life_facts import LifeFacts
 from multikueue.store.state import pod_set_info_of, workers_named_by
 from multikueue.store.store import Store

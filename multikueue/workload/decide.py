@@ -27,7 +27,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import Condition, find_condition, without_condition
 from multikueue.api.values.foreign import moment
 from multikueue.dispatch.copies.plan import Found, Plan, Running
-from multikueue.quota.workload.budget import INVALID_ANNOTATION
+from multikueue.quota.cache.budgets import INVALID_ANNOTATION
 from multikueue.workload.case import Case
 from multikueue.workload.fit import unconfirmed
 from multikueue.workload.handlers.doubts import with_doubts

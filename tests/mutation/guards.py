@@ -70,7 +70,12 @@ GUARDS = (
         "store/workers/worker",
         "disconnected leaves forget ask_for_job _copy_changed _job_changed may_have may_run",
     ),
-    _of(FORGOTTEN, "store/workers/expectations"),
+    _of(
+        FORGOTTEN,
+        "store/workers/known_objects",
+        "__bool__ asked awaited ask answered looked look is_creating creating unfit is_passed_over pass_over"
+        " forget clear",
+    ),
     _of(FORGOTTEN, "store/store", "forget_worker forget _tidy _remember"),
     _of(DELETED, "controllers/workloads/retention"),
 )

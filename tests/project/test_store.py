@@ -12,7 +12,7 @@ from multikueue.dispatch.remote import Link
 from multikueue.quota.engine import Engine
 from multikueue.store.queues import NoQueues
 from multikueue.store.store import Store
-from multikueue.store.workers.expectations import Expectations
+from multikueue.store.workers.known_objects import Expectations
 from multikueue.store.workers.watch_scope import WatchScope
 from multikueue.store.workers.worker import WorkerView
 from multikueue.testing import NOW

@@ -34,7 +34,7 @@ from multikueue.registration.plan import (
     worker_objects,
 )
 from multikueue.settings import CapacityFollow, Cluster, InForce, Integrations, Settings
-from multikueue.store.workers.expectations import CONFLICT_MEMORY
+from multikueue.store.workers.known_objects import CONFLICT_MEMORY
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import NAMESPACE, Layout, Share, Worker, World, token

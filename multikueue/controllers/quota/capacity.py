@@ -34,6 +34,7 @@ from multikueue.errors import (
     Unauthorized,
 )
 from multikueue.kube.cluster_client import FIELD_MANAGER
+from multikueue.quota.cache.budgets import INVALID_ANNOTATION
 from multikueue.quota.capacity.following import (
     AUTOMATED,
     AUTOMATION,
@@ -47,7 +48,6 @@ from multikueue.quota.capacity.following import (
     reserve_of,
 )
 from multikueue.quota.capacity.offers import Feeders, Offer, Record, offer
-from multikueue.quota.workload.budget import INVALID_ANNOTATION
 from multikueue.runtime import DONE, Result, supervise
 from multikueue.telemetry import get_logger
 

@@ -20,9 +20,9 @@ from multikueue.controllers.reconcile.conditions import write_status
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.errors import Invalid, NotFound
 from multikueue.kube.cluster_client import ClusterClient
+from multikueue.quota.cache.budgets import INVALID_ANNOTATION, budget_problem
 from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.quota.scheduler.backfill import backfill_problem
-from multikueue.quota.workload.budget import INVALID_ANNOTATION, budget_problem
 from multikueue.runtime import DONE, Result
 from multikueue.store.caches.cache import Cache
 

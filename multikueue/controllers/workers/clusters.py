@@ -1,7 +1,8 @@
 """MultiKueueCluster to connection, and the connection's state to its Active condition (contract 1.2, 2).
 
 Each worker has its own subtree of tasks (`connection`), so trouble with one worker stays in its subtree. The isolation
-of a worker is written into the object and counts from the time written there: a restart does not reset it.
+of a worker is written into the object and counts from the time written there: a restart does not reset it. A manager
+without connections of its own has the state of the workers by their Active conditions alone (`Reports`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from datetime import datetime, timedelta
 
 import anyio
 import anyio.abc
+import msgspec
 
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.kueue.admission_checks import ACTIVE
@@ -31,7 +33,7 @@ from multikueue.settings import Dispatch
 from multikueue.store.workers.watch_scope import namespaces_of
 from multikueue.store.workers.worker import WorkerView
 
-__all__ = ["Clusters"]
+__all__ = ["Clusters", "Reports"]
 
 OLD = "the one in use"
 
@@ -280,3 +282,36 @@ def _has_same_meaning(old: Condition, new: Condition) -> bool:
     if new.status == "False" and (OLD in old.message or OLD in new.message):
         return OLD in old.message and OLD in new.message
     return old.message == new.message or new.reason == CONNECTION_FAILED
+
+
+class Reports(msgspec.Struct, frozen=True):
+    """Reconciles the view of a worker with its MultiKueueCluster. It writes nothing."""
+
+    context: ReconcileContext
+
+    async def reconcile(self, name: str) -> Result:
+        store = self.context.store
+        if store.clusters.get(ObjectKey("", name)) is not None or name in store.workers:
+            self._read(name)
+            store.forget_worker(name)
+        return DONE
+
+    async def read_all(self) -> None:
+        """Reads all workers, before the first decision."""
+        for cluster in self.context.store.clusters:
+            self._read(cluster.metadata.name)
+
+    def _read(self, name: str) -> None:
+        store = self.context.store
+        cluster, worker = store.clusters.get(ObjectKey("", name)), store.worker(name)
+        condition = find_condition(cluster.status.conditions, ACTIVE) if cluster else None
+        active = condition is not None and condition.status == "True"
+        why = "" if active else _why_not(cluster is not None, condition.message if condition else "")
+        since = condition.last_transition_time if condition is not None else None
+        worker.reported(since, why, self.context.now(), namespaces_of(cluster) if cluster is not None else None)
+
+
+def _why_not(is_present: bool, message: str) -> str:
+    if not is_present:
+        return "there is no such MultiKueueCluster"
+    return message or "Kueue has not said yet that it is active"

@@ -1,1 +1,1 @@
-"""HTTP: sessions, one request and its answer, which failed request is retried, and how much of our time reading may take."""
+"""HTTP: sessions, one request and its answer, and how much of our time reading may take."""

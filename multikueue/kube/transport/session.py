@@ -151,7 +151,7 @@ def open_session(
         headers=headers,
         request_class=_asking(may_write),
     )
-    # aiohttp would retry any PUT and DELETE on a lost connection. `retry` decides about retries.
+    # aiohttp would retry any PUT and DELETE on a lost connection. `kube.errors` has the rules of retries.
     session._retry_connection = False
     return _Session(session, Ways(session, headers), may_write)
 

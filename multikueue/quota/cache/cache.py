@@ -16,7 +16,7 @@ from multikueue.api.kueue.queues import BACKFILL_ANNOTATION, ClusterQueue, Cohor
 from multikueue.api.kueue.slices import job_of, replaced_key
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, QUOTA_RESERVED, Admission, Workload, WorkloadSpec
 from multikueue.api.meta import ObjectKey
-from multikueue.quota.cache.budgets import Budgets
+from multikueue.quota.cache.budgets import Budgets, is_non_preemptible
 from multikueue.quota.cache.catalog import Catalog, QueueSnapshot, snapshot
 from multikueue.quota.cache.consumed_resources import USAGE_BASED, ConsumedResources, UsageDecay
 from multikueue.quota.cache.reservations import (
@@ -28,7 +28,6 @@ from multikueue.quota.cache.reservations import (
 )
 from multikueue.quota.cache.tree import Forest, Member, fair_weight, quotas
 from multikueue.quota.requests.amounts import Demand
-from multikueue.quota.workload.budget import is_non_preemptible
 from multikueue.quota.workload.ends import end_of, time_is_up
 from multikueue.quota.workload.ordering import queue_time
 

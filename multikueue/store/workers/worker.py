@@ -18,8 +18,7 @@ from multikueue.jobs.framework.adapter import Adapter
 from multikueue.jobs.integrations.frameworks import BATCH_ONLY, Adapters
 from multikueue.store.caches.cache import Cache
 from multikueue.store.caches.jobs import JobCaches
-from multikueue.store.workers.expectations import Expectations
-from multikueue.store.workers.known_objects import Known, KnownObjects, prebuilt_key
+from multikueue.store.workers.known_objects import Expectations, Known, KnownObjects, prebuilt_key
 from multikueue.store.workers.watch_scope import WatchScope
 
 __all__ = ["FOREVER", "NEVER", "Places", "WorkerAspect", "WorkerView"]

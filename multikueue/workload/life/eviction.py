@@ -19,7 +19,7 @@ from multikueue.api.kueue.workload import (
     AdmissionCheckState,
 )
 from multikueue.api.meta import find_condition, without_condition
-from multikueue.quota.workload.budget import keep_time
+from multikueue.quota.cache.budgets import keep_time
 from multikueue.quota.workload.ends import end_of
 from multikueue.workload.life import transitions
 from multikueue.workload.life.life import Life

@@ -22,8 +22,8 @@ from multikueue.errors import (
     NotLeading,
     Unauthorized,
 )
+from multikueue.quota.cache.budgets import INVALID_ANNOTATION
 from multikueue.quota.capacity.following import AUTOMATION
-from multikueue.quota.workload.budget import INVALID_ANNOTATION
 from multikueue.settings import BESIDE_KUEUE, EXTERNAL_DISPATCHER, STANDALONE, CapacityFollow, Role
 from tests.cluster import Cluster
 from tests.controllers.table import CONFIG, NAMESPACE, QUEUE, Table, table

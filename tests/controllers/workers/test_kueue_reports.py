@@ -8,7 +8,7 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey, render_time
-from multikueue.controllers.workers.kueue_reports import Reports
+from multikueue.controllers.workers.clusters import Reports
 from multikueue.dispatch.remote import Reach
 from tests.controllers.table import Table, table
 

@@ -12,8 +12,8 @@ from multikueue.api import kinds
 from multikueue.api.kinds import JOBS
 from multikueue.api.kueue.workload import FITS_NO_WORKER
 from multikueue.api.meta import ObjectKey
+from multikueue.controllers.workers.clusters import Reports
 from multikueue.controllers.workers.connection.connection import Connection
-from multikueue.controllers.workers.kueue_reports import Reports
 from multikueue.dispatch.remote import Reach
 from multikueue.errors import Forbidden
 from multikueue.settings import EXTERNAL_DISPATCHER

@@ -18,8 +18,7 @@ from multikueue.cli.access.connection import (
 )
 from multikueue.cli.access.groups import group
 from multikueue.cli.commands.clusters.cordoning import cordon, drain, uncordon
-from multikueue.cli.commands.clusters.joining import register
-from multikueue.cli.commands.clusters.leaving import remove_cluster
+from multikueue.cli.commands.clusters.joining import register, remove_cluster
 from multikueue.cli.commands.clusters.sides import (
     Name,
     OptionalName,

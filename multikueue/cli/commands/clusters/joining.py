@@ -1,7 +1,8 @@
-"""`multikueue clusters register`: a worker joins the manager, or gets a new credential."""
+"""`multikueue clusters register` and `remove`: a worker joins the manager, gets a new credential, or is taken out."""
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -10,13 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from multikueue.cli.access.connection import (
-    ContextChoice,
-    now,
-    run_async,
-)
+from multikueue.cli.access.connection import ContextChoice, now, run_async
 from multikueue.cli.commands.clusters.sides import (
     WORKER,
+    Name,
     Origin,
     RegistrarOptions,
     WorkerContext,
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from multikueue.registration.plan import Registration
     from multikueue.registration.preflight import Finding
 
-__all__ = ["register"]
+__all__ = ["register", "remove_cluster"]
 
 
 @dataclass(frozen=True)
@@ -284,3 +282,47 @@ def _renewal(joined: Joined, validity: timedelta) -> str:
         f"Its {joined.credential.kind} is good until {ends:%Y-%m-%d %H:%M} UTC, for {since(granted)}{less};"
         " run the same command again before that to renew it."
     )
+
+
+@bundled
+def remove_cluster(
+    name: Name,
+    context: WorkerContext = None,
+    kubeconfig: WorkerKubeconfig = None,
+    force: Annotated[bool, typer.Option("--force", help="Even if workloads run there or wait there.")] = False,
+    origin: Origin = OUR_NAME,
+    *,
+    at: RegistrarOptions,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would become of what.")] = False,
+) -> None:
+    """Take a worker cluster out of the manager.
+
+    Removes the MultiKueueCluster and its Secret; with --context or --kubeconfig of the worker also the account and the
+    rights there. Only what `register` made: objects of somebody else stay.
+
+    \b
+    Examples:
+      multikueue clusters remove worker-1
+      multikueue clusters remove worker-1 --context kind-worker-1
+    """
+    from multikueue.registration.plan import Registration
+
+    registration = Registration(cluster=name, namespace=at.namespace, origin=origin)
+    at_worker = ContextChoice(kubeconfig, context, name) if context is not None or kubeconfig is not None else None
+    at_manager = at.target
+
+    async def work() -> None:
+        from multikueue.cli.commands.clusters import inspection
+        from multikueue.cli.terminal.progress import spinner
+        from multikueue.registration.join import leave
+
+        async with AsyncExitStack() as stack:
+            manager = await stack.enter_async_context(side(at_manager, "the manager", dry_run))
+            await inspection.refuse_removal(manager, registration, is_forced=force)
+            worker = await stack.enter_async_context(side(at_worker, name, dry_run)) if at_worker else None
+            async with spinner(f"removing {name}"):
+                await leave(registration, manager=manager, worker=worker)
+
+    run_async(work)
+    if at_worker is None and not dry_run:
+        note(f"The account and the rights on {name} are still there; with --context of the worker they go too.")

@@ -56,8 +56,7 @@ from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import definitions
 from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.store.caches.cache import Cache
-from multikueue.store.workers.expectations import AWAY_MEMORY
-from multikueue.store.workers.known_objects import prebuilt_key
+from multikueue.store.workers.known_objects import AWAY_MEMORY, prebuilt_key
 from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 

@@ -43,7 +43,7 @@ from multikueue.errors import (
 )
 from multikueue.jobs.framework.difference import first_difference
 from multikueue.store.refusals import LASTING, Refusals
-from multikueue.store.workers.expectations import AWAY_MEMORY, CONFLICT_MEMORY
+from multikueue.store.workers.known_objects import AWAY_MEMORY, CONFLICT_MEMORY
 from multikueue.store.workers.worker import WorkerView
 from multikueue.telemetry import get_logger
 from multikueue.workload.handlers.doubts import failing

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from multikueue.api.meta import ObjectKey
 from multikueue.dispatch.remote import Asked, Unfit
-from multikueue.store.workers.expectations import Expectations
+from multikueue.store.workers.known_objects import Expectations
 from multikueue.testing import NOW
 
 KEY, OTHER = ObjectKey("default", "wl"), ObjectKey("default", "other")

@@ -10,9 +10,9 @@ import pytest
 
 from multikueue.api.kueue.queues import BorrowWithinCohort
 from multikueue.api.kueue.workload import NON_PREEMPTIBLE_ANNOTATION
+from multikueue.quota.cache.budgets import is_non_preemptible, non_preemptible_problem
 from multikueue.quota.engine import Engine, EngineRules
 from multikueue.quota.preemption.fair import FairPreemption
-from multikueue.quota.workload.budget import is_non_preemptible, non_preemptible_problem
 from tests.builders import ClusterQueueBuilder, WorkloadBuilder, cluster_queue, limits, local_queue, workload
 from tests.quota.builders import Play, key_of, wants
 from tests.quota.scenes import Held, Scene, held, needs

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from multikueue.api.kueue.queues import MAX_PREEMPTED_ANNOTATION, BorrowWithinCohort
 from multikueue.api.kueue.workload import EVICTED, PREEMPTED, PREEMPTED_AT, QUOTA_RESERVED, WorkloadStatus
+from multikueue.quota.cache.budgets import Budget, budget_of, budget_problem, keep_time, preemptions
 from multikueue.quota.engine import Engine
 from multikueue.quota.preemption.fair import FairPreemption
-from multikueue.quota.workload.budget import Budget, budget_of, budget_problem, keep_time, preemptions
 from tests.builders import ClusterQueueBuilder, cluster_queue, local_queue, workload
 from tests.quota.builders import Play, after, key_of, wants
 from tests.quota.scenes import Held, Scene, held, needs, units
