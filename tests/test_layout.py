@@ -31,6 +31,14 @@ ROOMS = [path for path in MODULES if path.name == "__init__.py"]
 PLAIN = [path for path in MODULES if not path.name.startswith("__")]
 
 ELSEWHERE: dict[str, str] = {
+    "multikueue/answers/answer.py": "answers/test_situations.py",
+    "multikueue/answers/fix.py": "answers/test_situations.py",
+    "multikueue/answers/never.py": "answers/test_situations.py",
+    "multikueue/answers/obstacle.py": "answers/test_situations.py",
+    "multikueue/answers/passing.py": "answers/test_situations.py",
+    "multikueue/answers/past.py": "answers/test_situations.py",
+    "multikueue/answers/seen.py": "answers/test_situations.py",
+    "multikueue/cli/workload/seen.py": "cli/commands/test_why.py",
     "multikueue/cli/terminal/manifests.py": "cli/commands/test_convert.py",
     "multikueue/cli/access/worker_clusters.py": "cli/commands/clusters/test_group.py",
     "multikueue/cli/access/contexts.py": "cli/access/test_completion.py",

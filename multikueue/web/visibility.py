@@ -272,7 +272,8 @@ def _own_names(found: Explanation, namespace: str) -> Explanation:
         return name if not name or name.startswith(f"{namespace}/") else ELSEWHERE
 
     endings = tuple(replace(each, workload=shown(each.workload)) for each in found.endings)
-    return replace(found, behind=shown(found.behind), endings=endings)
+    enough = tuple(dict.fromkeys(map(shown, found.enough)))
+    return replace(found, behind=shown(found.behind), endings=endings, enough=enough)
 
 
 def _places(line: Iterable[PendingWorkload]) -> Iterator[tuple[PendingWorkload, int, int]]:

@@ -100,7 +100,7 @@ async def test_two_jobs_that_fit_no_worker_hold_nobody_up_and_run_once_one_fits(
     assert set(events) == {(await crew.workload(name))["metadata"]["name"] for name in ("huge", "huge2")}
 
     told = await why(bed, crew, tmp_path, "huge")
-    assert told.splitlines()[0].startswith("No worker can ever hold it: cpu 6 of 4 at most in flavor ")
+    assert told.splitlines()[0].startswith("Pending: no worker can ever hold it: cpu 6 of 4 at most in flavor ")
     assert all(crew.cluster(worker) in told for worker in crew.clients)
 
     for name in ("a", "b"):

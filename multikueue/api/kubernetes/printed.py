@@ -20,6 +20,7 @@ __all__ = [
     "ContainerState",
     "ContainerStateDetails",
     "ContainerStatus",
+    "PodCondition",
     "PrintedContainer",
     "PrintedEvent",
     "PrintedPod",
@@ -58,6 +59,7 @@ class ContainerStateDetails(Value):
     """Why a container waits, or how it ended."""
 
     reason: str = ""
+    message: str = ""
     exit_code: Int64 = 0
     signal: Int64 = 0
 
@@ -70,14 +72,25 @@ class ContainerState(Value):
 
 class ContainerStatus(Value):
     name: str = ""
+    image: str = ""
     ready: bool = False
     restart_count: Int64 = 0
     state: ContainerState = ContainerState()
 
 
+class PodCondition(Value):
+    """Unlike metav1.Condition it may have no message."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
 class PrintedPodStatus(Value):
     phase: str = ""
     reason: str = ""
+    conditions: tuple[PodCondition, ...] = ()
     pod_ip: str = msgspec.field(name="podIP", default="")
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ManagerExplanation:
-    """`quota` is None unless the workload waits for quota; `workers` is empty while it does."""
+    """`quota` is None unless the workload waits for quota; `workers` is empty once it is over."""
 
     quota: Explanation | None = None
     workers: tuple[Prospect, ...] = ()

@@ -1,11 +1,10 @@
-"""The answers of the workers to a workload without a winner: one sentence for all, and a row for each."""
+"""What each worker is to a workload, as the workers themselves show it to whoever asks."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from itertools import groupby
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -19,27 +18,38 @@ from multikueue.api.kinds import (
     WORKLOADS,
 )
 from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
-from multikueue.api.kueue.workload import FINISHED, FITS_NO_WORKER, QUOTA_RESERVED, Workload, queue_of, workload_spec
+from multikueue.api.kueue.workload import (
+    ADMITTED,
+    FINISHED,
+    FITS_NO_WORKER,
+    QUOTA_RESERVED,
+    Workload,
+    queue_of,
+    workload_spec,
+)
 from multikueue.api.meta import ObjectKey, find_condition, render_time
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster, clusters_of, config_of
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.terminal.progress import spinner
+from multikueue.cli.workload.explanation import demand_by, excess, requested
+from multikueue.cli.workload.pod_policies import read_policies
 from multikueue.cli.workload.related_objects import RelatedObjects
-from multikueue.errors import ApiError, Forbidden, MultiKueueError
+from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.quota.workload.ordering import queue_rank
 from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.workers.watch_scope import namespaces_of
 from multikueue.workload.fit import named_in
-from multikueue.workload.nomination.prospects import Prospect, State
+from multikueue.workload.nomination.prospects import Prospect, State, waiting
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
     from multikueue.cli.workload.explanation import Requests
     from multikueue.kube.cluster_client import ClusterClient
     from multikueue.quota.visibility.differences import PodPolicies
+    from multikueue.settings import Settings
 
-__all__ = ["Foresight", "foresights", "policies_there", "prospects", "row", "sentence"]
+__all__ = ["Foresight", "Inquiry", "ask_workers", "foresights", "row"]
 
 T = TypeVar("T")
 
@@ -49,64 +59,33 @@ CLUSTER_TIMEOUT = timedelta(seconds=10)
 AT_ONCE = 16
 """Clusters that are asked concurrently."""
 
-NAMED = 5
-"""Maximum workers of one state in the sentence; the rows show all."""
+_MEETS_ITS_POLICIES = tuple(
+    state.value for state in (State.HAS_IT, State.WAITS, State.NOT_ASKED, State.NEVER, State.LACKS_QUEUE)
+)
+"""The states of workers whose rules for pods concern the workload."""
 
 
 def row(prospect: Prospect) -> tuple[str, ...]:
     return prospect.cluster, prospect.state, str(prospect.place or ""), one_line(prospect.message)
 
 
-def sentence(found: Iterable[Prospect], local: Workload) -> str:
-    """All answers in one sentence; empty without answers."""
-    ranked = sorted(found, key=lambda each: _RANK[each.state])
-    if ranked and all(each.state == State.NEVER.value for each in ranked):
-        return f"No worker can ever hold it: {_alike(ranked)}.{_again(local)}"
-    told = [_in_words(state, list(each)) for state, each in groupby(ranked, key=lambda each: each.state)]
-    return f"{'; '.join(told)}.{_again(local)}" if told else ""
-
-
-_RANK = {state.value: number for number, state in enumerate(State)}
-
-
-def _in_words(state: str, alike: list[Prospect]) -> str:
-    if state == State.WAITS.value:
-        places = (f"{each.cluster} (number {each.place} there)" if each.place else each.cluster for each in alike)
-        return f"Waits for admission on {_some(list(places))}"
-    if state == State.NEVER.value:
-        return f"{_some([each.cluster for each in alike])} can never hold it ({alike[0].message})"
-    return f"{_some([each.cluster for each in alike])} {state}"
-
-
-def _alike(found: list[Prospect]) -> str:
-    by_message = {each.message: [other.cluster for other in found if other.message == each.message] for each in found}
-    return "; ".join(f"{why or 'no reason is known'}: {_some(names)}" for why, names in by_message.items())
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
-
-
-def _again(local: Workload) -> str:
-    """The time of the next attempt, if the workload waits for it."""
-    state = local.status.requeue_state
-    if local.has(QUOTA_RESERVED) or not local.has(FITS_NO_WORKER) or state is None or state.requeue_at is None:
-        return ""
-    return f" It is tried again at {render_time(state.requeue_at)}, or as soon as a worker has something else."
-
-
 # --- looking ---------------------------------------------------------------------------------------------------------
 
 
-async def prospects(
-    manager: ClusterClient, reach: WorkerAccess, local: Workload, told: Iterable[Prospect] = ()
-) -> tuple[list[Prospect], list[str]]:
-    """Each worker that the workload may go to, in the order of its MultiKueueConfig, and what could not be seen.
+async def ask_workers(
+    manager: ClusterClient,
+    reach: WorkerAccess,
+    local: Workload,
+    settings: Settings | None = None,
+    told: Iterable[Prospect] | None = None,
+) -> Inquiry:
+    """Asks each worker that the workload may go to, or the one that has it, in the order of its MultiKueueConfig.
 
-    `told`, the manager's answer, counts for workers that the user has no access to.
+    `told`, the manager's answer if there is one, counts for workers that the user has no access to.
     """
-    inquiry = _Inquiry(manager, reach, local, {each.cluster: each for each in told})
+    inquiry = Inquiry(
+        manager, reach, local, {each.cluster: each for each in told or ()}, settings, is_told=told is not None
+    )
     names = await inquiry.names()
     found: dict[str, Prospect] = {}
     limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -118,7 +97,8 @@ async def prospects(
     async with spinner(f"asking {len(names)} clusters"), anyio.create_task_group() as tasks:
         for name in names:
             tasks.start_soon(ask, name)
-    return [found[name] for name in names], inquiry.unseen
+    inquiry.found = [found[name] for name in names]
+    return inquiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +118,6 @@ async def foresights(
     pod_sets: Collection[Requests],
 ) -> tuple[dict[str, Foresight], dict[str, str]]:
     """By worker; and the workers that could not be read, with the reasons."""
-    from multikueue.cli.workload.explanation import excess
-    from multikueue.cli.workload.pod_policies import read_policies
 
     async def look(worker: ClusterClient) -> Foresight:
         local = (await worker.list(LOCAL_QUEUES, namespace=queue.namespace)).items
@@ -149,16 +127,6 @@ async def foresights(
         return Foresight(most, await read_policies(worker, (queue.namespace,)))
 
     return await _on_each(manager, reach, names, look)
-
-
-async def policies_there(
-    manager: ClusterClient, reach: WorkerAccess, names: Collection[str], namespace: str
-) -> dict[str, PodPolicies]:
-    """What pods of a namespace are made by, on each of these workers that can be read."""
-    from multikueue.cli.workload.pod_policies import read_policies
-
-    found, _ = await _on_each(manager, reach, names, lambda worker: read_policies(worker, (namespace,)))
-    return found
 
 
 async def _on_each(
@@ -188,16 +156,37 @@ async def _on_each(
 
 
 @dataclass(slots=True)
-class _Inquiry:
+class Inquiry:
+    """`found`: the workers' answers. `policies`: what pods are made by on those that could be read. `own_check`: the admission
+    check that is MultiKueue's, if it may be read. `unseen`: what could not be read, in words."""
+
     manager: ClusterClient
     reach: WorkerAccess
     local: Workload
     told: Mapping[str, Prospect]
+    settings: Settings | None = None
+    is_told: bool = False
+    found: list[Prospect] = field(default_factory=list)
+    policies: dict[str, PodPolicies] = field(default_factory=dict)
+    own_check: str = ""
     unseen: list[str] = field(default_factory=list)
+    _pod_sets: list[Requests] | None = None
+
+    def is_away(self, name: str) -> bool:
+        return any(each.cluster == name and each.state == State.UNREACHABLE.value for each in self.found)
+
+    def has_lost(self, name: str, why: str) -> None:
+        """This worker does not answer here, whatever the manager says of it."""
+        gone = _prospect(name, State.UNREACHABLE, why)
+        self.found = [gone if each.cluster == name else each for each in self.found]
 
     @property
     def nominated(self) -> tuple[str, ...]:
         return self.local.status.nominated_cluster_names
+
+    @property
+    def winner(self) -> str:
+        return (self.local.status.cluster_name or "") if self.local.has(ADMITTED) else ""
 
     def known(self) -> Mapping[str, str]:
         """Reasons by worker, from the manager's condition FitsNoWorker: reading it needs no right on a worker."""
@@ -206,21 +195,39 @@ class _Inquiry:
 
     async def names(self) -> tuple[str, ...]:
         """The workers of the configuration, if it may be read; else those that the workload names."""
+        if self.local.has(ADMITTED):
+            return (self.winner,) if self.winner else ()
         named = tuple(dict.fromkeys((*self.nominated, *self.known())))
         try:
             return (await self._configured()) or named
         except Forbidden as error:
-            if not self.told and not self.known():
+            if not self.is_told and not self.known():
                 self.unseen.append(f"workers that the workload does not name: {error.message}")
             return tuple(self.told) or named
 
     async def _configured(self) -> tuple[str, ...]:
+        """Raises Forbidden."""
+        if not self.local.status.admission_checks:
+            return await self._behind_its_queue()
         for state in self.local.status.admission_checks:
             check = await _found(self.manager, state.name)
             name = next(iter(config_of(check)), "") if check is not None else ""
             if name:
+                self.own_check = state.name
                 return clusters_of(await self.manager.get(MULTIKUEUE_CONFIGS, ObjectKey("", name)))
         return ()
+
+    async def _behind_its_queue(self) -> tuple[str, ...]:
+        """The workers that its LocalQueue leads to."""
+        from multikueue.registration.preflight import routes
+
+        try:
+            local = await self.manager.get(LOCAL_QUEUES, queue_of(self.local))
+        except NotFound:
+            return ()
+        way = await routes(self.manager)
+        queue = next((each for each in way.cluster_queues if each.metadata.name == local.spec.cluster_queue), None)
+        return (way.clusters_of(queue) or ()) if queue is not None else ()
 
     async def ask(self, name: str) -> Prospect:
         everybody = await self._manager_says(name)
@@ -232,7 +239,10 @@ class _Inquiry:
         try:
             with anyio.fail_after(CLUSTER_TIMEOUT.total_seconds()):
                 async with self.reach.connect(self.manager, name) as worker:
-                    return await self._worker_says(name, worker)
+                    found = await self._worker_says(name, worker)
+                    if found.state in _MEETS_ITS_POLICIES:
+                        self.policies[name] = await read_policies(worker.client, (self.local.metadata.namespace,))
+                    return found
         except TimeoutError:
             return _prospect(name, State.UNREACHABLE, f"no answer within {CLUSTER_TIMEOUT.total_seconds():g} s")
         except MultiKueueError as error:
@@ -250,7 +260,10 @@ class _Inquiry:
             return None
         active = find_condition(cluster.status.conditions, ACTIVE)
         if active is not None and active.status != "True":
-            return _prospect(name, State.UNREACHABLE, active.message or active.reason)
+            since = active.last_transition_time
+            return _prospect(name, State.UNREACHABLE, active.message or active.reason, since=since)
+        if name == self.winner:
+            return None
         if cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true" and name not in self.nominated:
             return _prospect(name, State.CORDONED)
         offered = namespaces_of(cluster)
@@ -263,27 +276,50 @@ class _Inquiry:
         """The prospect on a worker without access."""
         if name in self.told:
             return self.told[name]
+        if name == self.winner:
+            return _prospect(name, State.HAS_IT)
         self.unseen.append(f"{name}: {why}")
         if name in self.known():
             return _prospect(name, State.NEVER, self.known()[name])
         return _prospect(name, State.WAITS if name in self.nominated else State.FORBIDDEN, "you cannot look there")
 
     async def _worker_says(self, name: str, worker: ReachableWorker) -> Prospect:
+        if name == self.winner:
+            return _prospect(name, State.HAS_IT)
         related = RelatedObjects(worker.client, self.local)
         kind = await related.unserved()
         if kind:
             return _prospect(name, State.LACKS_KIND, f"{kind} is not served there")
         copy = await related.copy()
         if copy is None:
-            return _prospect(
-                name, State.NOT_ASKED, "the strategy has not named it" if name not in self.nominated else ""
-            )
+            return await self._foresee(name, worker)
         lack = await self._lack(name, worker, copy)
         if lack:
             return _prospect(name, State.NEVER, lack)
-        told = copy.condition(QUOTA_RESERVED)
-        place = await self._place(name, worker, copy)
-        return _prospect(name, State.WAITS, told.message if told is not None else "", place=place)
+        state, message = waiting(copy.condition(QUOTA_RESERVED))
+        place = await self._place(name, worker, copy) if state is State.WAITS else 0
+        return _prospect(name, state, message, place=place)
+
+    async def _foresee(self, name: str, worker: ReachableWorker) -> Prospect:
+        """What a worker without a copy could make of one."""
+        key = queue_of(self.local)
+        try:
+            local = {each.key: each for each in (await worker.client.list(LOCAL_QUEUES, namespace=key.namespace)).items}
+            if key not in local:
+                return _prospect(name, State.LACKS_QUEUE, f"LocalQueue {key.name} doesn't exist")
+            shared = (await worker.client.list(CLUSTER_QUEUES)).items
+        except Forbidden as error:
+            self.unseen.append(f"queues of {name}: {error.message}")
+            return _prospect(name, State.NOT_ASKED)
+        queue = next((each for each in shared if each.metadata.name == local[key].spec.cluster_queue), None)
+        most = excess(await self._needed(), queue) if queue is not None else ""
+        return _prospect(name, State.NEVER, most) if most else _prospect(name, State.NOT_ASKED)
+
+    async def _needed(self) -> list[Requests]:
+        if self._pod_sets is None:
+            ours = await read_policies(self.manager, (self.local.metadata.namespace,))
+            self._pod_sets = requested(demand_by(ours, self.local, self.settings), self.local)
+        return self._pod_sets
 
     async def _lack(self, name: str, worker: ReachableWorker, copy: Workload) -> str:
         """Why the worker can never take the copy, by the manager's own rules; empty if it may."""
@@ -323,5 +359,7 @@ async def _found(manager: ClusterClient, name: str) -> AdmissionCheck | None:
     return check if check.spec.controller_name == CONTROLLER_NAME else None
 
 
-def _prospect(cluster: str, state: State, message: str = "", *, place: int = 0) -> Prospect:
-    return Prospect(cluster=cluster, state=state.value, place=place, message=message)
+def _prospect(
+    cluster: str, state: State, message: str = "", *, place: int = 0, since: datetime | None = None
+) -> Prospect:
+    return Prospect(cluster=cluster, state=state.value, place=place, message=message, since=since)

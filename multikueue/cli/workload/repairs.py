@@ -25,7 +25,7 @@ from multikueue.api.meta import find_condition
 __all__ = ["REPAIRS", "repair"]
 
 
-class Repair(NamedTuple):
+class _Repair(NamedTuple):
     """`reason` names the case; `words` have the fields `name`, `namespace` and `queue` in braces."""
 
     reason: str
@@ -47,26 +47,26 @@ def _is_waiting(workload: Workload, words: str) -> bool:
     return not workload.has(QUOTA_RESERVED) and words in _message_of(workload, QUOTA_RESERVED)
 
 
-REPAIRS: tuple[Repair, ...] = (
-    Repair("finished", lambda workload: workload.has(FINISHED), ""),
-    Repair(
+REPAIRS: tuple[_Repair, ...] = (
+    _Repair("finished", lambda workload: workload.has(FINISHED), ""),
+    _Repair(
         "cannot be dispatched",
         lambda workload: UNDISPATCHABLE_ANNOTATION in workload.metadata.annotations,
         "`multikueue workloads cancel -n {namespace} {name}`, then create the job again as it says.",
     ),
-    Repair(
+    _Repair(
         "out of time",
         lambda workload: _is_held(workload) and OUT_OF_TIME in _message_of(workload, EVICTED),
         f"Raise its label {MAX_EXEC_TIME_LABEL}, then `multikueue workloads release -n {{namespace}} {{name}}`.",
     ),
-    Repair("held", _is_held, "To queue it again: `multikueue workloads release -n {namespace} {name}`."),
-    Repair(
+    _Repair("held", _is_held, "To queue it again: `multikueue workloads release -n {namespace} {name}`."),
+    _Repair(
         "no LocalQueue",
         lambda workload: _is_waiting(workload, "LocalQueue") and _is_waiting(workload, "doesn't exist"),
         "`multikueue queues list -n {namespace}` has the queues that there are,"
         " `multikueue workloads move -n {namespace} {name} --to QUEUE` takes it there.",
     ),
-    Repair(
+    _Repair(
         "LocalQueue stopped",
         lambda workload: (
             _is_waiting(workload, f"LocalQueue {workload_spec(workload).queue_name} is")
@@ -75,13 +75,13 @@ REPAIRS: tuple[Repair, ...] = (
         "`multikueue queues show -n {namespace} {queue}` says why;"
         " one that is held goes on with `multikueue queues resume -n {namespace} {queue}`.",
     ),
-    Repair(
+    _Repair(
         "ClusterQueue stopped",
         lambda workload: _is_waiting(workload, "is inactive") or _is_waiting(workload, "is stopped"),
         "`multikueue queues list -n {namespace} -o wide` has its ClusterQueue, `multikueue queues show clusterqueue/QUEUE`"
         " says why it is not active.",
     ),
-    Repair(
+    _Repair(
         "fits no worker",
         lambda workload: workload.has(FITS_NO_WORKER),
         "Ask for less, or have a worker enlarged: `multikueue clusters capacity` has what there is.",

@@ -21,7 +21,7 @@ from anyio.lowlevel import checkpoint
 
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
 from multikueue.api.kubernetes.builtins import APIService
-from multikueue.api.kueue.workload import ADMITTED, FINISHED, QUOTA_RESERVED, Workload
+from multikueue.api.kueue.workload import FINISHED, Workload
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.certificate import keep_certificate
 from multikueue.controllers.serving.names import MANAGED_BY
@@ -290,8 +290,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     def _explanation(self, request: Explain) -> Mapping[str, Any]:
         workload = self._workload(request)
         found = explain(self.store.engine.view, request.key, self.now())
-        waits = workload.has(QUOTA_RESERVED) and not workload.has(ADMITTED) and not workload.has(FINISHED)
-        return explanation(request, found, prospects(self.case(request.key)) if waits else ())
+        return explanation(request, found, () if workload.has(FINISHED) else prospects(self.case(request.key)))
 
     def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:
         view = self.store.engine.view

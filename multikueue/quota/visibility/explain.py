@@ -14,6 +14,8 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 
+from msgspec.structs import replace
+
 from multikueue.api.kueue.workload import QUOTA_RESERVED
 from multikueue.api.meta import ObjectKey, Value
 from multikueue.api.values import quantity
@@ -38,7 +40,11 @@ CANDIDATES = 1000
 """Up to this many reservations are considered that might have to end."""
 
 CAREFULLY = 50
-"""Up to this many workloads that have to end, those that turn out to be unnecessary are dropped."""
+"""Up to this many workloads that have to end, those that turn out to be unnecessary are dropped; and up to this many are
+tried whether the end of one alone would do."""
+
+EXCEEDS = "more than it could ever use"
+"""In the problem of a lack that no end of others removes."""
 
 
 class Holder(Value):
@@ -62,7 +68,8 @@ class Barrier(Value):
 
 class Shortage(Value):
     """Why one flavor does not give a pod set one resource. With a `problem` the flavor does not suit the pods, or could
-    never hold them; holders and barriers are empty then."""
+    never hold them; holders and barriers are empty then. `most` is what it could ever use of it, where that is too little.
+    `is_final`: no other flavor is left for the pod set either, so it can never get quota as it is."""
 
     pod_set: str
     flavor: str
@@ -71,6 +78,8 @@ class Shortage(Value):
     available: str = ""
     missing: str = ""
     problem: str = ""
+    most: str = ""
+    is_final: bool = False
     holders: tuple[Holder, ...] = ()
     barriers: tuple[Barrier, ...] = ()
 
@@ -90,7 +99,8 @@ class Explanation(Value):
 
     `message` is Kueue's, as in its condition. A `problem` keeps cycles from looking at the workload. `place` is its
     position in its queue, from 1; `behind` is the head of a StrictFIFO queue, which has to go first. Once all `endings`
-    are gone it fits; none: it fits now, or no end of others helps.
+    are gone it fits; none: it fits now, or no end of others helps. `enough` are the workloads of which one alone would do by
+    its end.
 
     If it is `partial`, there are more reservations than LOOKED_AT or CANDIDATES: holders have at least so many workloads,
     barriers are at least these, and `endings` are the best among the candidates, or none if all of them are not enough.
@@ -104,6 +114,7 @@ class Explanation(Value):
     behind: str = ""
     lacks: tuple[Shortage, ...] = ()
     endings: tuple[Ending, ...] = ()
+    enough: tuple[str, ...] = ()
     partial: bool = False
 
 
@@ -129,6 +140,7 @@ def explain(view: QuotaView, key: ObjectKey, now: datetime) -> Explanation | Non
         behind=str(next(view.waiting_in(queue_name)).key) if strict and place > 1 else "",
         lacks=tuple(inquiry.lacks()) if inquiry else (),
         endings=tuple(inquiry.endings()) if inquiry else (),
+        enough=tuple(inquiry.enough()) if inquiry else (),
         partial=inquiry.is_partial if inquiry else False,
     )
 
@@ -162,6 +174,10 @@ def _problem(view: QuotaView, head: Head, now: datetime) -> str:
     return f"held back until {until.isoformat()}" if until and until > now else "held back after its eviction"
 
 
+_NOT_FOUND = "not found"
+"""A flavor that does not exist may come."""
+
+
 def _no_help(_fr: FlavorResource, _amount: int) -> Grade:
     return Grade(Mode.NO_CANDIDATES)
 
@@ -191,6 +207,7 @@ class _Inquiry:
     assignment: Assignment = field(init=False)
     is_partial: bool = False
     _left: int = LOOKED_AT
+    _candidates: list[_User] | None = None
 
     def __post_init__(self) -> None:
         self.rules = self.view.rules(self.now)
@@ -207,10 +224,19 @@ class _Inquiry:
         earlier: dict[FlavorResource, int] = {}
         for each in self.assignment.pod_sets:
             if each.reasons:
-                yield from self._lacks_of(each, earlier)
+                yield from self._judged(list(self._lacks_of(each, earlier)))
             for resource, choice in each.choices.items():
                 fr = choice.flavor, resource
                 earlier[fr] = earlier.get(fr, 0) + each.requests[resource]
+
+    def _judged(self, lacks: list[Shortage]) -> Iterator[Shortage]:
+        """The lacks of one pod set, those that leave it no flavor marked as final. A flavor is in one group only."""
+        hopeless = {lack.flavor for lack in lacks if lack.problem and lack.problem != _NOT_FOUND}
+        groups = self.head.queue.group_of.values()
+        final = {name for group in groups if hopeless.issuperset(group.flavors) for name in group.flavors}
+        for lack in lacks:
+            is_final = lack.problem and (not lack.flavor or lack.flavor in final)
+            yield replace(lack, is_final=True) if is_final else lack
 
     def _lacks_of(self, each: PodSetFlavors, earlier: dict[FlavorResource, int]) -> Iterator[Shortage]:
         for resource, amount in sorted(each.requests.items()):
@@ -225,7 +251,7 @@ class _Inquiry:
             for name in group.flavors:
                 flavor = self.head.queue.flavors.get(name)
                 keys = group.label_keys.get(name, frozenset())
-                why = "not found" if flavor is None else unsuitable(each.pod_set.nodes, flavor, keys)
+                why = _NOT_FOUND if flavor is None else unsuitable(each.pod_set.nodes, flavor, keys)
                 if why:
                     yield lack(flavor=name, problem=why)
                     continue
@@ -239,8 +265,10 @@ class _Inquiry:
         show = partial(quantity.render, resource)
         available = max(0, cell.available())
         if total > cell.potential():
-            problem = f"{show(total)} are more than it could ever use of it: {show(cell.potential())}"
-            yield lack(flavor=flavor, available=show(available), missing=show(total - available), problem=problem)
+            most = show(cell.potential())
+            problem = f"{show(total)} are {EXCEEDS} of it: {most}"
+            missing = show(total - available)
+            yield lack(flavor=flavor, available=show(available), missing=missing, problem=problem, most=most)
         elif total > available:
             seen = self._first(self._left)
             self._left -= len(seen)
@@ -357,12 +385,31 @@ class _Inquiry:
                 leaving=reservation.is_evicted,
             )
 
+    def enough(self) -> Iterator[str]:
+        """The workloads whose end alone would make room, of the first `CAREFULLY` candidates."""
+        if self._has_room():
+            return
+        log = UndoLog()
+        for reservation, node in self._users()[:CAREFULLY]:
+            try:
+                node.remove(reservation.amounts, log)
+                fits = self._has_room()
+            finally:
+                log.roll_back()
+            if fits:
+                yield str(reservation.key)
+
     def _has_room(self) -> bool:
         waiting = self.head.waiting
         found = assign(waiting.demand, self.head.queue, oracle=_no_help)
         return found.mode is Mode.FIT
 
     def _users(self) -> list[_User]:
+        if self._candidates is None:
+            self._candidates = self._ordered()
+        return self._candidates
+
+    def _ordered(self) -> list[_User]:
         wanted = self._wanted()
         found = [user for user in self._first(CANDIDATES) if not wanted.isdisjoint(user[0].amounts)]
         return sorted(found, key=lambda user: _ending_order(user[0], wanted))

@@ -1,27 +1,29 @@
-"""The prospects of a workload without a worker: the state of each worker of the fleet, as far as the manager sees."""
+"""The prospects of a workload: what each worker of the fleet is to it, as far as the manager sees."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
 
-from multikueue.api.kueue.workload import QUOTA_RESERVED
-from multikueue.api.meta import Value
+from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
+from multikueue.api.meta import Condition, Time, Value
 from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.remote import Remote
 from multikueue.strategy import Worker
 from multikueue.workload.case import Case
 
-__all__ = ["Prospect", "State", "prospects"]
+__all__ = ["Prospect", "State", "prospects", "waiting"]
 
 
 class State(Enum):
     """Best first."""
 
+    HAS_IT = "has it"
     WAITS = "waits there"
     NOT_ASKED = "was not asked yet"
     UNREACHABLE = "cannot be reached"
     CORDONED = "is cordoned"
+    LACKS_QUEUE = "lacks the LocalQueue"
     LACKS_KIND = "lacks the kind"
     CLOSED = "does not offer the namespace"
     NEVER = "can never hold it"
@@ -30,12 +32,21 @@ class State(Enum):
 
 
 class Prospect(Value, frozen=True):
-    """One worker. `place` is the copy's position among the pending workloads of its queue there; 0: unknown."""
+    """One worker. `place` is the copy's position among the pending workloads of its queue there; 0: unknown. `since`: when
+    it went away, if it cannot be reached and that is known."""
 
     cluster: str
     state: str
     place: int = 0
     message: str = ""
+    since: Time | None = None
+
+
+def waiting(told: Condition | None) -> tuple[State, str]:
+    """The state of a worker whose Kueue has set this condition QuotaReserved on the copy, and its words."""
+    message = told.message if told is not None else ""
+    is_missing = message.startswith("LocalQueue ") and message.rstrip(".").endswith("doesn't exist")
+    return State.LACKS_QUEUE if is_missing else State.WAITS, message
 
 
 def prospects(case: Case) -> tuple[Prospect, ...]:
@@ -45,18 +56,21 @@ def prospects(case: Case) -> tuple[Prospect, ...]:
 
 def _prospects(case: Case) -> Iterator[Prospect]:
     for worker in case.fleet.workers:
-        state, message = _state(case, worker, case.remote(worker.name))
-        yield Prospect(cluster=worker.name, state=state.value, message=excerpt(message))
+        remote = case.remote(worker.name)
+        state, message = _state(case, worker, remote)
+        since = remote.link.since if remote is not None and state is State.UNREACHABLE else None
+        yield Prospect(cluster=worker.name, state=state.value, message=excerpt(message), since=since)
 
 
 def _state(case: Case, worker: Worker, remote: Remote | None) -> tuple[State, str]:
     if remote is not None and not remote.is_reachable:
         return State.UNREACHABLE, worker.why
+    if case.local.has(ADMITTED) and case.local.status.cluster_name == worker.name:
+        return State.HAS_IT, ""
     if remote is not None and case.is_ruled_out_by(remote):
         return State.NEVER, remote.never
     if remote is not None and case.is_current(remote.workload):
-        told = remote.condition(QUOTA_RESERVED)
-        return State.WAITS, told.message if told is not None else ""
+        return waiting(remote.condition(QUOTA_RESERVED))
     if worker.name in case.fleet.missing:
         return State.LACKS_KIND, case.fleet.missing[worker.name]
     if worker.why == "cordoned":

@@ -49,7 +49,8 @@ def test_people_read_what_is_lacking_who_has_it_why_and_what_has_to_end(full: Wo
 
     assert result.code == 0
     assert [" ".join(line.split()) for line in result.lines if line] == [
-        "Waits for quota in ClusterQueue cq, number 1 there: 1 cpu of flavor default more is needed than there is.",
+        "Pending: it waits for 1 cpu of flavor default in ClusterQueue cq (number 1 there); "
+        "it fits once workload/running ends.",
         "Workload a/waiting",
         "ClusterQueue: cq",
         "Place: number 1",
@@ -80,8 +81,8 @@ def test_wide_shows_the_way_to_the_holders(full: World, cli: Run) -> None:
 def test_programs_read_the_same(full: World, cli: Run) -> None:
     found = json.loads(cli("why", "-n", "a", "waiting", "-o", "json").out)
     assert found == yaml.safe_load(cli("why", "-n", "a", "waiting", "-o", "yaml").out)
-    assert list(found) == ["workload", "state", "summary", "clusterQueue", "message", "place", "lacks", "endings"]
-    (lack,) = found["lacks"]
+    assert list(found) == ["job", "state", "summary", "workload", "since", "obstacles", "quota"]
+    (lack,) = found["quota"]["lacks"]
     assert lack == {
         "podSet": "main",
         "flavor": "default",
@@ -95,11 +96,11 @@ def test_programs_read_the_same(full: World, cli: Run) -> None:
     assert cli("why", "-n", "a", "waiting", "-o", "name").lines == ["workload.kueue.x-k8s.io/waiting"]
 
 
-def test_one_that_waits_for_nothing(full: World, cli: Run) -> None:
-    result = cli("why", "-n", "a", "running")
-    assert (result.code, result.out) == (0, "")
-    assert result.err.startswith("Workload a/running does not wait for quota: ")
-    assert json.loads(cli("why", "-n", "a", "running", "-o", "json").out)["state"] == "Admitted"
+def test_one_that_is_over(full: World, cli: Run) -> None:
+    over = workload("over", namespace="a").queue("main").reserved("cq").finished(message="all pods succeeded")
+    full.manager.add(kinds.WORKLOADS, over.build())
+    result = cli("why", "-n", "a", "over")
+    assert (result.code, result.out, result.err) == (0, "Finished: all pods succeeded.\n", "")
 
 
 def test_one_that_is_not_there(full: World, cli: Run) -> None:
@@ -111,7 +112,7 @@ def test_one_that_is_not_there(full: World, cli: Run) -> None:
 def test_the_manager_s_settings_count(full: World, cli: Run, tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump({"quota": {"exclude_resource_prefixes": ["cpu"]}}))
-    assert "lacks" not in json.loads(cli("why", "-n", "a", "waiting", "-o", "json", "-f", str(file)).out)
+    assert "lacks" not in json.loads(cli("why", "-n", "a", "waiting", "-o", "json", "-f", str(file)).out)["quota"]
 
 
 def test_the_line_says_who_has_to_go_first(full: World, cli: Run) -> None:
@@ -125,13 +126,14 @@ def test_the_line_says_who_has_to_go_first(full: World, cli: Run) -> None:
 
 
 def test_what_helps_is_told_with_the_reason(full: World, cli: Run) -> None:
-    held = workload("held", namespace="a").queue("main").unreserved(message="LocalQueue main is inactive")
-    full.manager.add(kinds.WORKLOADS, held.build())
+    full.manager.add(kinds.LOCAL_QUEUES, local_queue("main", "cq", namespace="a").stopped().build())
 
-    result = cli("why", "-n", "a", "held")
+    result = cli("why", "-n", "a", "waiting")
 
-    assert "one that is held goes on with `multikueue queues resume -n a main`." in result.lines[0]
-    assert "queues resume -n a main" in json.loads(cli("why", "-n", "a", "held", "-o", "json").out)["repair"]
+    assert result.lines[0] == "Pending: LocalQueue main is stopped."
+    assert "  What helps: `multikueue queues resume -n a main` (" in result.lines[1]
+    (found,) = json.loads(cli("why", "-n", "a", "waiting", "-o", "json").out)["obstacles"]
+    assert found["repair"]["commands"] == ["multikueue queues resume -n a main"]
 
 
 def test_devices_are_counted_by_what_is_there_where_settings_map_them(full: World, cli: Run, tmp_path: Path) -> None:
@@ -144,7 +146,8 @@ def test_devices_are_counted_by_what_is_there_where_settings_map_them(full: Worl
     config = tmp_path / "config.yaml"
     config.write_text(yaml.safe_dump({"quota": {"dra": {"device_class_mappings": [mapping]}}}))
 
-    assert "gpu: no flavor of the ClusterQueue has it" in cli("why", "-n", "a", "claims", "-f", str(config)).lines[0]
+    told = cli("why", "-n", "a", "claims", "-f", str(config)).lines[0]
+    assert "it asks for gpu, which no flavor of ClusterQueue cq has" in told
     asked = [request.path for request in full.manager.requests]
     full.manager.requests.clear()
     assert "no DeviceClass is mapped" in cli("why", "-n", "a", "claims").lines[0]
@@ -160,13 +163,13 @@ def test_a_user_of_one_namespace_is_told_what_the_workload_says(full: World, cli
     result = cli("why", "-n", "a", "train")
 
     assert result.code == 0, result.err
-    assert result.lines[0] == "Waits for quota in queue main: Kueue's words."
-    assert "Not seen: quota: you may not list namespaces, " in result.err
+    assert result.lines[0] == "Pending: it waits for quota in LocalQueue main: Kueue's words."
+    assert "Not seen: its quota, since you may not list namespaces, " in result.err
     assert all(name in result.err for name in QUOTA_KINDS)
     assert "workloads of all namespaces" in result.err
     found = json.loads(cli("why", "-n", "a", "train", "-o", "json").out)
-    assert found["summary"] == "Waits for quota in queue main: Kueue's words."
-    assert len(found["unseen"]) == 1
+    assert found["summary"] == "Pending: it waits for quota in LocalQueue main: Kueue's words."
+    assert found["notSeen"].startswith("not seen: its quota")
 
 
 EXPLAINED = {
@@ -202,9 +205,7 @@ def test_the_manager_explains_a_user_of_one_namespace_what_is_lacking(full: Worl
     telling(full, "waiting", EXPLAINED)
     result = cli("why", "-n", "a", "train")
     assert (result.code, result.err) == (0, "")
-    assert result.lines[0] == (
-        "Waits for quota in ClusterQueue cq, number 3 there: 1 cpu of flavor default more is needed than there is."
-    )
+    assert result.lines[0] == ("Pending: it waits for 1 cpu of flavor default in ClusterQueue cq (number 3 there).")
     assert all("/namespaces/a/" in request.path for request in full.manager.requests if request.path.count("/") > 4)
 
 
@@ -214,7 +215,7 @@ def test_the_manager_tells_them_what_the_workers_are_to_it(full: World, cli: Run
     telling(full, "chosen", CHOSEN)
     result = cli("why", "-n", "a", "chosen")
     assert (result.code, result.err) == (0, "")
-    assert result.lines[0] == "No worker can ever hold it: cpu 6 of 4: w1."
+    assert result.lines[0] == "Pending: no worker can ever hold it: cpu 6 of 4 on w1."
     found = json.loads(cli("why", "-n", "a", "chosen", "-o", "json").out)
     assert found["workers"] == [{"cluster": "w1", "state": "can never hold it", "message": "cpu 6 of 4"}]
 

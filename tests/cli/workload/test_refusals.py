@@ -39,12 +39,10 @@ def refused(world: World) -> World:
 def test_why_says_what_the_server_says(cli: Run) -> None:
     for name in ("train", "job/train"):
         result = cli("why", name)
-        assert (result.code, result.out.strip()) == (0, f"job/train has no workload: {WHY}")
-    assert json.loads(cli("why", "train", "-o", "json").out) == {
-        "job": "default/train",
-        "kind": "Job",
-        "summary": f"job/train has no workload: {WHY}",
-    }
+        assert (result.code, result.out.strip()) == (0, f"Pending: {WHY}.")
+    found = json.loads(cli("why", "train", "-o", "json").out)
+    assert (found["job"], found["state"], found["summary"]) == ("job/train", "Pending", f"Pending: {WHY}.")
+    assert [each["code"] for each in found["obstacles"]] == ["WorkloadRefused"]
 
 
 @pytest.mark.usefixtures("refused")

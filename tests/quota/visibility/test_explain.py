@@ -122,7 +122,44 @@ def test_a_resource_that_nobody_has() -> None:
         resource="nvidia.com/gpu",
         needed="1",
         problem="no flavor of the ClusterQueue has it",
+        is_final=True,
     )
+
+
+@pytest.mark.parametrize(
+    ("asks", "final"),
+    [
+        pytest.param({"cpu": 6}, set(), id="another flavor could hold it"),
+        pytest.param({"cpu": 9}, {"default", "spot"}, id="neither could"),
+        pytest.param({"cpu": 6, "memory": 9}, {"default", "spot"}, id="each lacks another resource"),
+    ],
+)
+def test_a_lack_is_final_once_no_flavor_is_left(asks: dict[str, int], final: set[str]) -> None:
+    scene = play(cluster_queue("a").quota("default", cpu=4, memory=9).quota("spot", cpu=8, memory=4))
+    scene.apply(flavor("spot").build())
+    scene.submit(wants("a1", queue="a", cpu=4, age=2), wants("a2", queue="a", cpu=8, age=1))
+    scene.submit(wants("w", queue="a").request(asks))
+    scene.settle()
+    assert {lack.flavor for lack in why(scene, "w").lacks if lack.is_final} == final
+
+
+def test_a_flavor_that_is_not_there_may_come() -> None:
+    scene = play(cluster_queue("a").quota("missing", cpu=4))
+    scene.submit(wants("w", queue="a", cpu=1))
+    scene.settle()
+    assert not any(lack.is_final for lack in why(scene, "w").lacks)
+
+
+def test_each_workload_whose_end_alone_will_do_is_told() -> None:
+    scene = play(queue("a", 8))
+    scene.submit(*(wants(f"a{cpu}", queue="a", cpu=cpu, age=9 - cpu) for cpu in (1, 3, 4)))
+    scene.settle()
+    scene.submit(wants("w", queue="a", cpu=3))
+    scene.settle()
+    found = why(scene, "w")
+    assert set(found.enough) == {"default/a3", "default/a4"}
+    assert [each.workload for each in found.endings] == ["default/a4"]
+    assert why(scene, "w") == found, "what was tried is undone"
 
 
 def test_what_earlier_pod_sets_take_counts() -> None:

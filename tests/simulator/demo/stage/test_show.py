@@ -107,7 +107,6 @@ async def test_on_a_terminal_keys_act_and_ask_and_ctrl_c_leaves_it_as_it_was() -
         await terminal.shows("you let hang the network to small")
         terminal.press("w")
         await terminal.shows("$ multikueue why")
-        await terminal.shows("default/job-")
         terminal.press("m")
         await terminal.shows("you kill the manager")
         terminal.press("\x03")

@@ -1,0 +1,142 @@
+"""The answer: a state, what stands in the way in the order of its weight, and what happened before."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from multikueue.answers import fix, never, passing
+from multikueue.answers.obstacle import Obstacle, clock
+from multikueue.answers.past import PastEvent, past
+from multikueue.answers.seen import Seen
+from multikueue.api.kueue.workload import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    PODS_READY,
+    SUCCEEDED,
+    UNDISPATCHABLE_ANNOTATION,
+    Workload,
+    workload_spec,
+)
+from multikueue.api.meta import Condition, Value
+from multikueue.workload.nomination.prospects import State
+
+__all__ = ["STATES", "JobAnswer", "StateName", "answer", "state_of"]
+
+StateName = Literal["Pending", "Starting", "Running", "Finished", "Failed", "Held", "Unknown"]
+
+STATES: tuple[StateName, ...] = ("Pending", "Starting", "Running", "Finished", "Failed", "Held", "Unknown")
+"""Unknown: the worker that has it does not answer."""
+
+RULES = (*never.RULES, *fix.RULES, *passing.RULES)
+"""In the order in which obstacles are told."""
+
+
+class JobAnswer(Value, frozen=True):
+    """`summary` is one sentence. `since`: when the state began, None if that is not known. `cluster`: the worker that has, or
+    had, the job. `obstacles`: the heaviest first; empty for one that runs or has ended. `past`: oldest first. `not_seen`:
+    what could not be read, in one clause; empty if nothing is missing."""
+
+    job: str
+    state: StateName
+    summary: str
+    workload: str = ""
+    since: datetime | None = None
+    cluster: str = ""
+    obstacles: tuple[Obstacle, ...] = ()
+    past: tuple[PastEvent, ...] = ()
+    not_seen: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        import msgspec
+
+        tree: dict[str, Any] = msgspec.to_builtins(self)
+        return tree
+
+
+def answer(seen: Seen, now: datetime) -> JobAnswer:
+    state = state_of(seen)
+    is_fine = state in ("Running", "Finished", "Failed")
+    obstacles = () if is_fine else _obstacles(seen, now)
+    since, workload = _since(seen, state), seen.workload
+    return JobAnswer(
+        job=seen.name,
+        workload=str(workload.key) if workload else "",
+        state=state,
+        since=since,
+        cluster=(workload.status.cluster_name or "") if workload else "",
+        summary=_sentence(seen, state, since, obstacles),
+        obstacles=obstacles,
+        past=tuple(past(seen)),
+        not_seen=f"not seen: {'; '.join(seen.not_seen)}" if seen.not_seen else "",
+    )
+
+
+def _obstacles(seen: Seen, now: datetime) -> tuple[Obstacle, ...]:
+    for rules in (RULES, passing.OTHERWISE):
+        found = [each for rule in rules if (each := rule(seen, now)) is not None]
+        if found:
+            return tuple(found)
+    return ()
+
+
+def state_of(seen: Seen) -> StateName:
+    """The state by what was seen. `Running` needs a ready pod."""
+    workload = seen.workload
+    if workload is None:
+        return "Pending"
+    ended = _true(workload, FINISHED)
+    if ended is not None:
+        return "Finished" if ended.reason == SUCCEEDED else "Failed"
+    if not workload_spec(workload).active and UNDISPATCHABLE_ANNOTATION not in workload.metadata.annotations:
+        return "Held"
+    if not workload.has(ADMITTED) or workload.has(EVICTED):
+        return "Pending"
+    if any(each.state == State.UNREACHABLE.value for each in seen.workers if each.cluster == _cluster(workload)):
+        return "Unknown"
+    return "Running" if _has_ready_pod(seen, workload) else "Starting"
+
+
+def _has_ready_pod(seen: Seen, workload: Workload) -> bool:
+    if seen.pods is not None:
+        return any(fix.is_at_work(pod) for pod in seen.pods)
+    return workload.has(PODS_READY) or bool(seen.job and seen.job.ready)
+
+
+def _since(seen: Seen, state: StateName) -> datetime | None:
+    workload = seen.workload
+    if workload is None:
+        return seen.job.meta.creation_timestamp if seen.job else None
+    if state == "Unknown":
+        return next((each.since for each in seen.workers if each.cluster == _cluster(workload)), None)
+    began = {"Finished": FINISHED, "Failed": FINISHED, "Starting": ADMITTED, "Running": ADMITTED, "Held": EVICTED}
+    found = _true(workload, began.get(state, EVICTED))
+    return found.last_transition_time if found else workload.metadata.creation_timestamp
+
+
+def _sentence(seen: Seen, state: StateName, since: datetime | None, obstacles: tuple[Obstacle, ...]) -> str:
+    workload = seen.workload
+    where = f" on {_cluster(workload)}" if workload and _cluster(workload) else ""
+    if state in ("Finished", "Failed"):
+        ended = _true(workload, FINISHED) if workload else None
+        return f"{state}{where}: {_stop((ended.message or ended.reason) if ended else '')}"
+    if state == "Running":
+        return f"Running{where}{f' since {clock(since)}' if since else ''}."
+    text = obstacles[0].text if obstacles else "nothing that was seen stands in the way"
+    place = where if state == "Starting" else f" since {clock(since)}" if state in ("Unknown", "Held") and since else ""
+    return f"{state}{place}: {_stop(text)}"
+
+
+def _stop(text: str) -> str:
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _cluster(workload: Workload) -> str:
+    return workload.status.cluster_name or ""
+
+
+def _true(workload: Workload, type_: str) -> Condition | None:
+    found = workload.condition(type_)
+    return found if found is not None and found.status == "True" else None

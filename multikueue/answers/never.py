@@ -1,0 +1,203 @@
+"""What can never be: obstacles that no time and no room removes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from multikueue.answers.codes import Code
+from multikueue.answers.obstacle import ADMINISTRATOR, Obstacle, Rule, foreign, names, nearest, obstacle
+from multikueue.answers.seen import Seen
+from multikueue.api.kubernetes.event import REFUSED
+from multikueue.api.kueue.workload import (
+    PRIORITY_CLASS_LABEL,
+    QUEUE_LABEL,
+    QUOTA_RESERVED,
+    UNDISPATCHABLE_ANNOTATION,
+    workload_spec,
+)
+from multikueue.api.meta import render_time
+from multikueue.quota.visibility.explain import EXCEEDS, Shortage
+from multikueue.workload.nomination.prospects import Prospect, State
+
+__all__ = ["RULES", "by_message", "created_again", "queue_named"]
+
+
+def _kind(seen: Seen, _now: datetime) -> Obstacle | None:
+    job = seen.job
+    if job is None or seen.workload is not None or job.is_of_known_kind:
+        return None
+    return obstacle(Code.KindNotDispatched, f"objects of kind {job.kind} are not dispatched, and never queue")
+
+
+def _part(seen: Seen, _now: datetime) -> Obstacle | None:
+    owner = seen.job.owner if seen.job and seen.workload is None else ""
+    if not owner or (seen.job and seen.job.queue):
+        return None
+    ask = f"multikueue why -n {seen.namespace} {owner}"
+    return obstacle(Code.PartOfAnother, f"it is a part of {owner}, which queues for all its parts", ask)
+
+
+def _no_label(seen: Seen, _now: datetime) -> Obstacle | None:
+    job = seen.job
+    if job is None or seen.workload is not None or job.queue or job.owner or not job.is_of_known_kind:
+        return None
+    if seen.newest(REFUSED):  # a manager that queues jobs without a label
+        return None
+    queue = next(iter(seen.queues)) if seen.queues and len(seen.queues) == 1 else "QUEUE"
+    text = f"it names no queue: its label {QUEUE_LABEL} is missing"
+    if job.unmanaged:
+        return obstacle(Code.NoQueueLabel, text, *created_again(seen, queue))
+    return obstacle(Code.NoQueueLabel, text, f"kubectl label -n {seen.namespace} {seen.name} {QUEUE_LABEL}={queue}")
+
+
+def _no_queue(seen: Seen, _now: datetime) -> Obstacle | None:
+    queue = queue_named(seen)
+    if not queue or not _lacks_queue(seen, queue):
+        return None
+    known = seen.queues or frozenset()
+    near = nearest(queue, known)
+    there = f"did you mean {near}?" if near else f"there are {names(sorted(known)) or 'none'}"
+    text = f"there is no LocalQueue {queue} in namespace {seen.namespace}; {there}"
+    if seen.job is not None and seen.job.unmanaged:
+        return obstacle(Code.QueueNotFound, text, *created_again(seen, near or "QUEUE"))
+    if seen.workload is None:
+        label = f"{QUEUE_LABEL}={near or 'QUEUE'}"
+        return obstacle(Code.QueueNotFound, text, f"kubectl label --overwrite -n {seen.namespace} {seen.name} {label}")
+    move = f"multikueue workloads move -n {seen.namespace} {seen.name} --to {near or 'QUEUE'}"
+    return obstacle(Code.QueueNotFound, text, move)
+
+
+def _lacks_queue(seen: Seen, queue: str) -> bool:
+    if seen.workload is not None and seen.workload.has(QUOTA_RESERVED):
+        return False
+    if seen.queues is not None:
+        return queue not in seen.queues
+    told = seen.workload.condition(QUOTA_RESERVED) if seen.workload else None
+    return told is not None and told.message == f"LocalQueue {queue} doesn't exist"
+
+
+def _no_class(seen: Seen, _now: datetime) -> Obstacle | None:
+    job = seen.job
+    if job is None or seen.workload is not None:
+        return None
+    named, told = job.workload_class, seen.newest("PriorityNotFound")
+    if named and ((seen.classes is not None and named not in seen.classes) or (told and f'"{named}"' in told.message)):
+        known = seen.classes or frozenset()
+        near = nearest(named, known)
+        there = f"did you mean {near}?" if near else f"there are {names(sorted(known)) or 'none'}"
+        change = f"{PRIORITY_CLASS_LABEL}={near} --overwrite" if near else f"{PRIORITY_CLASS_LABEL}-"
+        return obstacle(
+            Code.PriorityClassNotFound,
+            f"there is no WorkloadPriorityClass {named}; {there}",
+            f"kubectl label -n {seen.namespace} {seen.name} {change}",
+        )
+    if told is None or not job.priority_class:
+        return None
+    return obstacle(
+        Code.PriorityClassNotFound,
+        f"there is no PriorityClass {job.priority_class}, which its pods name",
+        f"kubectl create priorityclass {job.priority_class} --value=VALUE",
+        by=ADMINISTRATOR,
+    )
+
+
+def _undispatchable(seen: Seen, _now: datetime) -> Obstacle | None:
+    why = seen.workload.metadata.annotations.get(UNDISPATCHABLE_ANNOTATION, "") if seen.workload else ""
+    if not why:
+        return None
+    return obstacle(Code.CannotBeDispatched, foreign(why), *created_again(seen, queue_named(seen)))
+
+
+def _no_flavor(seen: Seen, _now: datetime) -> Obstacle | None:
+    lacks = [lack for lack in _final(seen) if not lack.flavor]
+    if not lacks:
+        return None
+    what = names(list(dict.fromkeys(lack.resource for lack in lacks)))
+    text = f"it asks for {what}, which no flavor of ClusterQueue {_cluster_queue(seen)} has: it can never run"
+    return obstacle(Code.NoFlavorHasResource, text, *created_again(seen, queue_named(seen)))
+
+
+def _too_much(seen: Seen, _now: datetime) -> Obstacle | None:
+    lacks = [lack for lack in _final(seen) if EXCEEDS in lack.problem]
+    if not lacks:
+        return None
+    first = lacks[0]
+    most = names([f"{lack.most} of flavor {lack.flavor}" for lack in lacks if lack.resource == first.resource])
+    queue = _cluster_queue(seen)
+    text = f"it asks for {first.needed} {first.resource}, and ClusterQueue {queue} can never give more than {most}"
+    return obstacle(Code.MoreThanQueueHas, text, *created_again(seen, queue_named(seen)))
+
+
+def _unsuitable(seen: Seen, _now: datetime) -> Obstacle | None:
+    lacks = [lack for lack in _final(seen) if lack.flavor and EXCEEDS not in lack.problem]
+    if not lacks:
+        return None
+    told = names(list(dict.fromkeys(f"{lack.flavor} ({foreign(lack.problem)})" for lack in lacks)))
+    text = f"no flavor of ClusterQueue {_cluster_queue(seen)} suits its pods: {told}"
+    return obstacle(Code.NoFlavorSuits, text, *created_again(seen, queue_named(seen)))
+
+
+def _final(seen: Seen) -> Sequence[Shortage]:
+    return [lack for lack in seen.quota.lacks if lack.is_final] if seen.quota else []
+
+
+_NEVER = {State.NEVER.value, State.LACKS_KIND.value, State.CLOSED.value}
+
+
+def _no_worker(seen: Seen, _now: datetime) -> Obstacle | None:
+    if not seen.workers or any(each.state not in _NEVER for each in seen.workers):
+        return None
+    text = f"no worker can ever hold it: {by_message(seen.workers)}{_again(seen)}"
+    return obstacle(Code.NoWorkerCanHold, text, *created_again(seen, queue_named(seen)))
+
+
+def by_message(workers: Sequence[Prospect]) -> str:
+    """What each worker lacks, those that lack the same together."""
+    told: dict[str, list[str]] = {}
+    for each in workers:
+        told.setdefault(foreign(each.message) or each.state, []).append(each.cluster)
+    return "; ".join(f"{why} on {names(clusters)}" for why, clusters in told.items())
+
+
+def _again(seen: Seen) -> str:
+    """When it is tried again, if that is so."""
+    state = seen.workload.status.requeue_state if seen.workload else None
+    if seen.workload is None or seen.workload.has(QUOTA_RESERVED) or state is None or state.requeue_at is None:
+        return ""
+    return f". It is tried again at {render_time(state.requeue_at)}, or as soon as a worker has something else"
+
+
+def created_again(seen: Seen, queue: str) -> tuple[str, ...]:
+    """The commands that replace the job by one made from a changed FILE."""
+    ended = (
+        f"multikueue workloads cancel -n {seen.namespace} {seen.name}"
+        if seen.workload is not None
+        else f"kubectl delete -n {seen.namespace} {seen.name}"
+    )
+    return ended, f"multikueue submit -n {seen.namespace} -f FILE --queue {queue or 'QUEUE'}"
+
+
+def queue_named(seen: Seen) -> str:
+    """The LocalQueue that the Workload names, or the job without one."""
+    if seen.workload is not None:
+        return workload_spec(seen.workload).queue_name
+    return seen.job.queue if seen.job else ""
+
+
+def _cluster_queue(seen: Seen) -> str:
+    return seen.quota.cluster_queue if seen.quota else ""
+
+
+RULES: tuple[Rule, ...] = (
+    _kind,
+    _part,
+    _no_label,
+    _no_queue,
+    _no_class,
+    _undispatchable,
+    _no_flavor,
+    _too_much,
+    _unsuitable,
+    _no_worker,
+)

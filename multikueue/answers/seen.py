@@ -1,0 +1,88 @@
+"""What was seen of a job and of what it depends on: the input of its answer. Whoever looks fills in what they may read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from multikueue.api.kubernetes.printed import PrintedEvent, PrintedPod
+from multikueue.api.kueue.workload import PRIORITY_CLASS_LABEL, QUEUE_LABEL, Workload, any_owner_of
+from multikueue.api.meta import ObjectMeta, Value, controller_of
+from multikueue.quota.visibility.explain import Explanation
+from multikueue.workload.nomination.prospects import Prospect
+
+__all__ = ["LOST_AFTER", "Seen", "SeenJob", "typed_name"]
+
+LOST_AFTER = timedelta(minutes=15)
+"""The default of the setting dispatch.worker_lost_timeout."""
+
+
+class SeenJob(Value, frozen=True):
+    """An object of any kind that somebody submitted.
+
+    `is_of_known_kind` is False for a kind that no adapter handles. `unmanaged`: why this object can never be dispatched
+    (`Adapter.unmanaged_reason`), empty if it can. `priority_class`: the PriorityClass of its pods. `ready`: its ready pods,
+    None if its status does not tell.
+    """
+
+    kind: str
+    meta: ObjectMeta
+    is_of_known_kind: bool = True
+    unmanaged: str = ""
+    priority_class: str = ""
+    ready: int | None = None
+
+    @property
+    def queue(self) -> str:
+        return self.meta.labels.get(QUEUE_LABEL, "")
+
+    @property
+    def workload_class(self) -> str:
+        return self.meta.labels.get(PRIORITY_CLASS_LABEL, "")
+
+    @property
+    def owner(self) -> str:
+        """The object that controls it, as commands take it; empty if none does."""
+        found = controller_of(self.meta)
+        return f"{found.kind.lower()}/{found.name}" if found else ""
+
+
+class Seen(Value, frozen=True):
+    """A job, its Workload, and what they depend on. What nobody looked for, or may not read, is None or empty.
+
+    `name`: as commands take it, KIND/NAME. `queues`: the LocalQueues of its namespace. `classes`: the
+    WorkloadPriorityClasses. `quota`: why it has no quota. `workers`: what each worker is to it. `pods`: its pods there.
+    `told`: events of the job without a Workload. `jobs`: names of jobs by the keys and UIDs of their Workloads and by their
+    own UIDs. `own_check`: the admission check that is MultiKueue's. `lost_after`: how long a worker may be away before its
+    jobs queue again. `not_seen`: what could not be read, each in a few words.
+    """
+
+    name: str
+    namespace: str
+    job: SeenJob | None = None
+    workload: Workload | None = None
+    queues: frozenset[str] | None = None
+    classes: frozenset[str] | None = None
+    quota: Explanation | None = None
+    workers: tuple[Prospect, ...] = ()
+    pods: tuple[PrintedPod, ...] | None = None
+    told: tuple[PrintedEvent, ...] = ()
+    jobs: Mapping[str, str] = {}
+    own_check: str = ""
+    lost_after: timedelta = LOST_AFTER
+    not_seen: tuple[str, ...] = ()
+
+    def job_of(self, workload: str) -> str:
+        """The name of a Workload's job, given the Workload's key or UID; that itself if the job is not known."""
+        return self.jobs.get(workload, workload)
+
+    def newest(self, *reasons: str) -> PrintedEvent | None:
+        """The newest event with one of these reasons."""
+        found = [each for each in self.told if each.reason in reasons]
+        return max(found, key=lambda each: each.at.timestamp() if each.at else 0.0, default=None)
+
+
+def typed_name(workload: Workload) -> str:
+    """The name of a Workload as commands take it: that of its job, else its own."""
+    owner = any_owner_of(workload)
+    return f"{owner.kind.lower()}/{owner.name}" if owner else f"workload/{workload.metadata.name}"

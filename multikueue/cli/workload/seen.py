@@ -1,0 +1,285 @@
+"""Looks at a job and all that it depends on, with the rights of whoever asks: the input of its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, any_owner_of, workload_spec
+from multikueue.cli.access.connection import ContextChoice, fetch_pairs
+from multikueue.cli.terminal.exit import CommandFailed
+from multikueue.cli.workload.lookup import Pair, fetch_workloads, named, pick
+from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, MultiKueueError, NotFound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multikueue.answers.seen import Seen, SeenJob
+    from multikueue.api.kubernetes.printed import PrintedEvent, PrintedPod
+    from multikueue.api.kueue.workload import Workload
+    from multikueue.cli.access.worker_access import WorkerAccess
+    from multikueue.cli.workload.explanation import ManagerExplanation
+    from multikueue.cli.workload.pod_policies import Elsewhere
+    from multikueue.cli.workload.prospects import Inquiry
+    from multikueue.kube.client import Client
+    from multikueue.quota.visibility.differences import PodPolicies
+    from multikueue.quota.visibility.explain import Explanation
+    from multikueue.settings import Settings
+    from multikueue.workload.nomination.prospects import Prospect
+
+__all__ = ["Inspection", "look"]
+
+Tree = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Inspection:
+    """`elsewhere`: where its pods are others on a worker than those that are counted; `uncompared`: what was not compared."""
+
+    seen: Seen
+    elsewhere: list[Elsewhere] = field(default_factory=list)
+    uncompared: list[str] = field(default_factory=list)
+
+
+async def look(
+    target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str, config: Path | None
+) -> Inspection:
+    """Raises CommandFailed if there is neither a workload nor a job of that name."""
+    from multikueue.cli.access.manager_settings import load_settings
+
+    async with target.connect_in(namespace) as (client, where):
+        mine = await fetch_workloads(client, where)
+        if not named(mine, name):
+            job = await _find_job(client, where, name)
+            if job is not None:
+                return Inspection(await _without_workload(client, where, job))
+        _, workload = pick(mine, name, where)
+        return await _Looking(client, reach, workload, mine, load_settings(config)).all()
+
+
+# --- a job without a Workload ----------------------------------------------------------------------------------------
+
+
+async def _find_job(client: Client, namespace: str, word: str) -> Tree | None:
+    """The object of that KIND/NAME, of a kind that the server serves; without a kind, of one that is dispatched."""
+    from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+    from multikueue.kube.relatives import collection
+
+    kind, _, name = word.rpartition("/")
+    singular = kind.lower().partition(".")[0]
+    known = {each.kind.kind.lower(): each.kind for each in FRAMEWORKS.values()}
+    wanted = [each for word, each in known.items() if singular in ("", word, each.plural)]
+    for each in wanted:
+        found = await _get(client, f"{collection(each.api_version, namespace, each.plural)}/{quote(name, safe='')}")
+        if found is not None:
+            return {"apiVersion": each.api_version, "kind": each.kind} | found
+    return None
+
+
+async def _get(client: Client, path: str) -> Tree | None:
+    try:
+        found: Tree = json.loads(await client.request("GET", path))
+    except (NotFound, Forbidden):
+        return None
+    return found
+
+
+async def _without_workload(client: Client, namespace: str, tree: Tree) -> Seen:
+    from multikueue.answers.seen import Seen
+    from multikueue.api.kinds import WORKLOAD_PRIORITY_CLASSES
+
+    job, not_seen = _job(tree), list[str]()
+    classes = None
+    if job.workload_class:
+        try:
+            classes = frozenset(each.metadata.name for each in (await client.list(WORKLOAD_PRIORITY_CLASSES)).items)
+        except Forbidden:
+            not_seen.append("WorkloadPriorityClasses")
+    told = await _events(client, namespace, job.meta.uid, not_seen)
+    return Seen(
+        name=f"{job.kind.lower()}/{job.meta.name}",
+        namespace=namespace,
+        job=job,
+        queues=await _queues(client, namespace, not_seen),
+        classes=classes,
+        told=told,
+        not_seen=tuple(not_seen),
+    )
+
+
+def _job(tree: Tree) -> SeenJob:
+    from multikueue.answers.seen import SeenJob
+    from multikueue.api.meta import Object, decoder, encode
+    from multikueue.api.values.foreign import answer_or
+    from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
+
+    meta = decoder(Object)(encode(tree)).metadata
+    adapter = Adapters(tuple(FRAMEWORKS.values())).owner(tree["apiVersion"], tree["kind"])
+    if adapter is None:
+        return SeenJob(kind=tree["kind"], meta=meta, is_of_known_kind=False)
+    value = decoder(adapter.kind.type)(encode(tree))
+    return SeenJob(
+        kind=tree["kind"],
+        meta=meta,
+        unmanaged=answer_or(lambda: adapter.unmanaged_reason(value) or "", ""),
+        priority_class=answer_or(lambda: adapter.pod_priority_class(value), ""),
+        ready=answer_or(lambda: adapter.ready_pods(value), 0),
+    )
+
+
+async def _events(client: Client, namespace: str, uid: str, not_seen: list[str]) -> tuple[PrintedEvent, ...]:
+    from multikueue.api.kubernetes.printed import PRINTED_EVENTS
+
+    try:
+        selector = {"fieldSelector": f"involvedObject.uid={uid}"}
+        pairs = await fetch_pairs(client, PRINTED_EVENTS, namespace=namespace, params=selector)
+    except ApiError:
+        not_seen.append("its events")
+        return ()
+    return tuple(event for _, event in pairs if event.involved_object.uid == uid)
+
+
+async def _queues(client: Client, namespace: str, not_seen: list[str]) -> frozenset[str] | None:
+    from multikueue.api.kinds import LOCAL_QUEUES
+
+    try:
+        return frozenset(each.metadata.name for each in (await client.list(LOCAL_QUEUES, namespace=namespace)).items)
+    except Forbidden:
+        not_seen.append(f"LocalQueues of {namespace}")
+        return None
+
+
+# --- a job with one --------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Looking:
+    client: Client
+    reach: WorkerAccess
+    workload: Workload
+    mine: list[Pair]
+    settings: Settings | None
+    not_seen: list[str] = field(default_factory=list)
+
+    async def all(self) -> Inspection:
+        from multikueue.answers.seen import LOST_AFTER, Seen, typed_name
+
+        workload, namespace = self.workload, self.workload.metadata.namespace
+        if workload.has(FINISHED):
+            return Inspection(Seen(name=typed_name(workload), namespace=namespace, workload=workload))
+        waits = not workload.has(QUOTA_RESERVED) and workload_spec(workload).active
+        quota, told, jobs = await self._quota() if waits else (None, await self._told(), _names(self.mine))
+        queues = await _queues(self.client, namespace, self.not_seen) if waits else None
+        inquiry = await self._ask_workers(told)
+        runs = workload.has(ADMITTED) and not workload.has(EVICTED)
+        pods = await self._pods(inquiry) if runs and not inquiry.is_away(workload.status.cluster_name or "") else None
+        is_lost = waits and queues is not None and workload_spec(workload).queue_name not in queues
+        seen = Seen(
+            name=typed_name(workload),
+            namespace=namespace,
+            job=await self._own_job() if is_lost or (runs and pods is None) else None,
+            workload=workload,
+            queues=queues,
+            quota=quota,
+            workers=tuple(inquiry.found),
+            pods=pods,
+            jobs=jobs,
+            own_check=inquiry.own_check,
+            lost_after=self.settings.dispatch.worker_lost_timeout if self.settings else LOST_AFTER,
+            not_seen=(*self.not_seen, *inquiry.unseen),
+        )
+        return Inspection(seen, *await self._compare(inquiry.policies))
+
+    async def _quota(self) -> tuple[Explanation | None, tuple[Prospect, ...] | None, dict[str, str]]:
+        """Why it has no quota, by the manager, else computed here of what may be read; and the names of jobs."""
+        from multikueue.cli.workload.explanation import explained, fetch_objects
+
+        told = await self._manager_says()
+        if told is not None:
+            return told.quota, told.workers, _names(self.mine)
+        objects, forbidden = await fetch_objects(self.client, self.workload.metadata.namespace, self.settings)
+        names = _names(objects["workloads"])
+        if forbidden:
+            self.not_seen.append(f"its quota, since you may not list {', '.join(forbidden)}")
+            return None, None, names
+        return explained(objects, self.workload, self.settings), None, names
+
+    async def _told(self) -> tuple[Prospect, ...] | None:
+        told = await self._manager_says()
+        return told.workers if told is not None else None
+
+    async def _manager_says(self) -> ManagerExplanation | None:
+        """Needs a right to that API only; None without an answer."""
+        from multikueue.cli.workload.explanation import fetch_explanation
+
+        try:
+            return await fetch_explanation(self.client, self.workload.key)
+        except ApiError:  # no such API, no right to it, or no server behind it
+            return None
+
+    async def _ask_workers(self, told: Iterable[Prospect] | None) -> Inquiry:
+        from multikueue.cli.workload.prospects import Inquiry, ask_workers
+
+        if not workload_spec(self.workload).active:
+            return Inquiry(self.client, self.reach, self.workload, {})
+        return await ask_workers(self.client, self.reach, self.workload, self.settings, told)
+
+    async def _pods(self, inquiry: Inquiry) -> tuple[PrintedPod, ...] | None:
+        """Its pods on its worker; None if they cannot be seen."""
+        from contextlib import AsyncExitStack
+
+        from multikueue.cli.workload.view import WorkloadView
+
+        if not self.workload.status.cluster_name:
+            return None
+        try:
+            async with AsyncExitStack() as stack:
+                view = WorkloadView(self.client, self.reach, self.workload, stack)
+                pods = tuple(pod for _, pod in await view.pods())
+        except ClusterUnreachable as error:
+            if error.cluster == self.workload.status.cluster_name:
+                inquiry.has_lost(error.cluster, error.why)
+            return None
+        except (CommandFailed, MultiKueueError) as error:
+            self.not_seen.append(f"its pods: {error}")
+            return None
+        self.not_seen += [f"some of its pods: {text}" for text in view.unseen]
+        return None if view.unseen and not pods else pods
+
+    async def _own_job(self) -> SeenJob | None:
+        from multikueue.kube.relatives import collection, plural_of
+
+        owner = any_owner_of(self.workload)
+        if owner is None:
+            return None
+        try:
+            plural = await plural_of(self.client, owner.api_version, owner.kind)
+        except ApiError:
+            return None
+        path = f"{collection(owner.api_version, self.workload.metadata.namespace, plural)}/{quote(owner.name, safe='')}"
+        found = await _get(self.client, path) if plural else None
+        return _job({**found, "apiVersion": owner.api_version, "kind": owner.kind}) if found else None
+
+    async def _compare(self, theirs: dict[str, PodPolicies]) -> tuple[list[Elsewhere], list[str]]:
+        """What workers make of its pods, if they are other ones there."""
+        if not theirs:
+            return [], []
+        from multikueue.cli.workload.pod_policies import elsewhere, not_compared, read_policies
+
+        ours = await read_policies(self.client, (self.workload.metadata.namespace,))
+        return list(elsewhere(self.workload, ours, theirs, self.settings)), list(not_compared(ours, theirs))
+
+
+def _names(pairs: Iterable[Pair]) -> dict[str, str]:
+    """The names of jobs by the keys and UIDs of their Workloads, and by their own UIDs."""
+    from multikueue.answers.seen import typed_name
+
+    found: dict[str, str] = {}
+    for _, workload in pairs:
+        owner, name = any_owner_of(workload), typed_name(workload)
+        uids = (workload.metadata.uid, owner.uid if owner else "")
+        found |= dict.fromkeys((str(workload.key), *filter(None, uids)), name)
+    return found
