@@ -114,7 +114,9 @@ def _stopped_local_queue(seen: Seen, _now: datetime) -> Obstacle | None:
     if f"LocalQueue {queue} is" not in _problem(seen) and "LocalQueueStopped" not in _eviction(seen):
         return None
     resume = f"multikueue queues resume -n {seen.namespace} {queue}"
-    return obstacle(Code.LocalQueueStopped, f"LocalQueue {queue} is stopped", resume, by=BATCH_ADMINISTRATOR)
+    return obstacle(
+        Code.LocalQueueStopped, f"LocalQueue {queue} is stopped", resume, by="whoever may patch LocalQueues"
+    )
 
 
 def _stopped_cluster_queue(seen: Seen, _now: datetime) -> Obstacle | None:

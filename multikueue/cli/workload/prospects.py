@@ -27,7 +27,7 @@ from multikueue.api.kueue.workload import (
     queue_of,
     workload_spec,
 )
-from multikueue.api.meta import ObjectKey, find_condition, render_time
+from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster, clusters_of, config_of
 from multikueue.cli.terminal.output import one_line
 from multikueue.cli.terminal.progress import spinner

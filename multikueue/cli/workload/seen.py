@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multikueue.settings import Settings
     from multikueue.workload.nomination.prospects import Prospect
 
-__all__ = ["Inspection", "look"]
+__all__ = ["Inspection", "fetch_job", "is_dispatched", "look"]
 
 Tree = dict[str, Any]
 
@@ -110,6 +110,37 @@ async def _without_workload(client: Client, namespace: str, tree: Tree) -> Seen:
     )
 
 
+async def fetch_job(client: Client, workload: Workload) -> SeenJob | None:
+    """The job of a Workload; None without one, or if it may not be read."""
+    from multikueue.kube.relatives import collection, plural_of
+
+    owner = any_owner_of(workload)
+    if owner is None:
+        return None
+    try:
+        plural = await plural_of(client, owner.api_version, owner.kind)
+    except ApiError:
+        return None
+    path = f"{collection(owner.api_version, workload.metadata.namespace, plural)}/{quote(owner.name, safe='')}"
+    found = await _get(client, path) if plural else None
+    return _job({**found, "apiVersion": owner.api_version, "kind": owner.kind}) if found else None
+
+
+async def is_dispatched(client: Client, namespace: str, queue: str) -> bool:
+    """Whether a LocalQueue leads to workers; True if that may not be read."""
+    from multikueue.api.kinds import LOCAL_QUEUES
+    from multikueue.api.meta import ObjectKey
+    from multikueue.registration.preflight import routes
+
+    try:
+        local = await client.get(LOCAL_QUEUES, ObjectKey(namespace, queue))
+        way = await routes(client)
+    except Forbidden:
+        return True
+    behind = (each for each in way.cluster_queues if each.metadata.name == local.spec.cluster_queue)
+    return any(way.clusters_of(each) is not None for each in behind)
+
+
 def _job(tree: Tree) -> SeenJob:
     from multikueue.answers.seen import SeenJob
     from multikueue.api.meta import Object, decoder, encode
@@ -180,7 +211,7 @@ class _Looking:
         seen = Seen(
             name=typed_name(workload),
             namespace=namespace,
-            job=await self._own_job() if is_lost or (runs and pods is None) else None,
+            job=await fetch_job(self.client, workload) if is_lost or (runs and pods is None) else None,
             workload=workload,
             queues=queues,
             quota=quota,
@@ -248,20 +279,6 @@ class _Looking:
             return None
         self.not_seen += [f"some of its pods: {text}" for text in view.unseen]
         return None if view.unseen and not pods else pods
-
-    async def _own_job(self) -> SeenJob | None:
-        from multikueue.kube.relatives import collection, plural_of
-
-        owner = any_owner_of(self.workload)
-        if owner is None:
-            return None
-        try:
-            plural = await plural_of(self.client, owner.api_version, owner.kind)
-        except ApiError:
-            return None
-        path = f"{collection(owner.api_version, self.workload.metadata.namespace, plural)}/{quote(owner.name, safe='')}"
-        found = await _get(self.client, path) if plural else None
-        return _job({**found, "apiVersion": owner.api_version, "kind": owner.kind}) if found else None
 
     async def _compare(self, theirs: dict[str, PodPolicies]) -> tuple[list[Elsewhere], list[str]]:
         """What workers make of its pods, if they are other ones there."""
