@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import islice
 from typing import Any, Literal
 
 from multikueue.answers import fix, never, passing
@@ -53,7 +54,7 @@ class JobAnswer(Value, frozen=True):
         import msgspec
 
         tree: dict[str, Any] = msgspec.to_builtins(self)
-        return tree
+        return tree | {"obstacles": tree.get("obstacles", [])}
 
 
 def answer(seen: Seen, now: datetime) -> JobAnswer:
@@ -75,11 +76,9 @@ def answer(seen: Seen, now: datetime) -> JobAnswer:
 
 
 def _obstacles(seen: Seen, now: datetime) -> tuple[Obstacle, ...]:
-    for rules in (RULES, passing.OTHERWISE):
-        found = [each for rule in rules if (each := rule(seen, now)) is not None]
-        if found:
-            return tuple(found)
-    return ()
+    found = (each for rule in RULES if (each := rule(seen, now)) is not None)
+    otherwise = (each for rule in passing.OTHERWISE if (each := rule(seen, now)) is not None)
+    return tuple(found) or tuple(islice(otherwise, 1))
 
 
 def state_of(seen: Seen) -> StateName:
@@ -124,9 +123,8 @@ def _sentence(seen: Seen, state: StateName, since: datetime | None, obstacles: t
         return f"{state}{where}: {_stop((ended.message or ended.reason) if ended else '')}"
     if state == "Running":
         return f"Running{where}{f' since {clock(since)}' if since else ''}."
-    text = obstacles[0].text if obstacles else "nothing that was seen stands in the way"
     place = where if state == "Starting" else f" since {clock(since)}" if state in ("Unknown", "Held") and since else ""
-    return f"{state}{place}: {_stop(text)}"
+    return f"{state}{place}: {_stop(obstacles[0].text)}"
 
 
 def _stop(text: str) -> str:

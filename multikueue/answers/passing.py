@@ -151,6 +151,10 @@ def _starting(seen: Seen, _now: datetime) -> Obstacle | None:
     return obstacle(Code.PodsStarting, f"none of its {len(seen.pods)} pods is ready{why}")
 
 
+def _soon(_seen: Seen, _now: datetime) -> Obstacle | None:
+    return obstacle(Code.NextInLine, "nothing that was seen stands in its way: it is about to be looked at")
+
+
 RULES: tuple[Rule, ...] = (
     _terminating,
     _leaving,
@@ -162,5 +166,5 @@ RULES: tuple[Rule, ...] = (
     _not_asked,
 )
 
-OTHERWISE: tuple[Rule, ...] = (_unseen_quota, _starting)
-"""Asked only if no other rule finds anything: they say that it waits, and not for what."""
+OTHERWISE: tuple[Rule, ...] = (_unseen_quota, _starting, _soon)
+"""Asked only if no other rule finds anything, the first that does: they say that it waits, and not for what."""

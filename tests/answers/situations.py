@@ -96,7 +96,7 @@ def alone(kind: str = "Job", **facts: Any) -> Seen:
             namespace="team-a",
             uid="u",
             labels=labels,
-            creation_timestamp=NOW,
+            creation_timestamp=facts.pop("created", NOW),
             owner_references=facts.pop("owners", ()),
         ),
         is_of_known_kind=of_kind,
@@ -592,6 +592,13 @@ PASSING = (
         "Pending",
         Code.NextInLine,
         "Pending: nothing is lacking in ClusterQueue mine-cq (number 1 there): it is about to be looked at.",
+    ),
+    Situation(
+        "it was created a moment ago",
+        alone(created=LATER),
+        "Pending",
+        Code.NextInLine,
+        "Pending: nothing that was seen stands in its way: it is about to be looked at.",
     ),
     Situation(
         "a user who may not see the quota",
