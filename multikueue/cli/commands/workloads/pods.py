@@ -117,12 +117,20 @@ class _Show:
 
 def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
     """The message where there are no pods, or no longer any; `unseen` says why some may be missing."""
-    from multikueue.api.kueue.workload import FINISHED
+    from multikueue.api.kueue.workload import FINISHED, any_owner_of
+    from multikueue.api.meta import render_time
     from multikueue.cli.workload import description
+    from multikueue.workload.copy_retention import COPY_RETENTION
 
-    if workload.has(FINISHED):
-        text = description.now(workload)
-        return f"{text.rstrip('.')}. Its copy is gone from the cluster since, and its pods with it."
+    finished = workload.condition(FINISHED)
+    if workload.has(FINISHED) and finished is not None:
+        ended, job = finished.last_transition_time, any_owner_of(workload)
+        what = f"{job.kind.lower()}/{job.name}" if job else f"workload/{workload.metadata.name}"
+        at = f" It ended at {render_time(ended)}." if ended else ""
+        return (
+            f"{description.now(workload).rstrip('.')}.{at} Its copy is gone from the cluster since, and its pods with it. To "
+            f"keep them next time, before it ends: kubectl annotate -n {workload.key.namespace} {what} {COPY_RETENTION}=12h"
+        )
     reasons = f" ({'; '.join(unseen)})" if unseen else ""
     return f"No pods of workload {workload.key} found on {workload.status.cluster_name}{reasons}."
 

@@ -9,6 +9,7 @@ import pytest
 from multikueue.api.kubernetes.printed import PrintedPod
 from multikueue.api.meta import decoder
 from multikueue.cli.commands.workloads.pods import row, status
+from testbed.objects import WORKLOAD
 from tests.cli.cluster import NOW
 from tests.cli.field import Field
 
@@ -126,9 +127,12 @@ async def test_a_finished_job_has_no_pods_any_more(field: Field) -> None:
 
     shown = await field.run("workloads", "pods", "train")
 
+    conditions = (await field.manager.get(WORKLOAD, "job-train", "default"))["status"]["conditions"]
+    (ended,) = [each["lastTransitionTime"] for each in conditions if each["type"] == "Finished"]
     assert (shown.code, shown.out) == (0, "")
     assert shown.err == (
-        "Done on worker1: all went well. Its copy is gone from the cluster since, and its pods with it.\n"
+        f"Done on worker1: all went well. It ended at {ended}. Its copy is gone from the cluster since, and its pods with it. "
+        "To keep them next time, before it ends: kubectl annotate -n default job/train multikueue.dev/copy-retention=12h\n"
     )
 
 
