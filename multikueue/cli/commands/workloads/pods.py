@@ -120,7 +120,7 @@ def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
     from multikueue.api.kueue.workload import FINISHED, any_owner_of
     from multikueue.api.meta import render_time
     from multikueue.cli.workload import description
-    from multikueue.workload.copy_retention import COPY_RETENTION
+    from multikueue.workload.decision_rules import COPY_RETENTION
 
     finished = workload.condition(FINISHED)
     if workload.has(FINISHED) and finished is not None:
