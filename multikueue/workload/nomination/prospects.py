@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
-from multikueue.api.kueue.workload import ADMITTED, QUOTA_RESERVED
+from multikueue.api.kueue.workload import ADMITTED, FITS_NO_WORKER, QUOTA_RESERVED
 from multikueue.api.meta import Condition, Time, Value
 from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.remote import Remote
 from multikueue.strategy import Worker
 from multikueue.workload.case import Case
+from multikueue.workload.fit import named_in
 
 __all__ = ["Prospect", "State", "prospects", "waiting"]
 
@@ -79,4 +80,6 @@ def _state(case: Case, worker: Worker, remote: Remote | None) -> tuple[State, st
         return State.UNREACHABLE, worker.why
     if remote is not None and remote.unfit is not None:
         return State.UNFIT, remote.unfit.text
-    return State.NOT_ASKED, ""
+    known = case.local.condition(FITS_NO_WORKER)  # its copies are gone by now, and what they told is kept there
+    why = named_in(known.message).get(worker.name, "") if known is not None else ""
+    return (State.NEVER, why) if why else (State.NOT_ASKED, "")

@@ -8,10 +8,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from multikueue.api.kueue.workload import FITS_NO_WORKER
 from multikueue.dispatch.remote import Remote
 from multikueue.testing import NOW
 from multikueue.workload.nomination.prospects import prospects
-from tests.workload.builders import admitted_copy, away, but, case_of, copy, reserved, worker
+from tests.workload.builders import admitted_copy, away, but, case_of, copy, pending, reserved, worker
 
 PROSPECTS = {
     "nobody has asked it": (worker("w1"), "was not asked yet", ""),
@@ -49,3 +50,13 @@ def test_those_that_have_no_such_jobs_are_told() -> None:
     fleet = replace(seen.fleet, missing={"w1": "no JobSet is there"})
     (found,) = prospects(replace(seen, fleet=fleet, remotes=()))
     assert (found.state, found.message) == ("lacks the kind", "no JobSet is there")
+
+
+def test_a_worker_that_can_never_hold_it_is_told_after_its_copy_is_gone() -> None:
+    local = pending().condition(FITS_NO_WORKER, message="cpu 9 of 4 at most in flavor any: w1, w2; memory 2 of 1: w3")
+    found = prospects(case_of(local, worker("w1"), worker("w3"), worker("w4")))
+    assert [(each.state, each.message) for each in found] == [
+        ("can never hold it", "cpu 9 of 4 at most in flavor any"),
+        ("can never hold it", "memory 2 of 1"),
+        ("was not asked yet", ""),
+    ]
