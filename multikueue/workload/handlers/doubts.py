@@ -68,6 +68,18 @@ def _doubts(case: Case) -> Iterator[str]:
             )
         elif may_have and remote.asked is not None and not remote.failing and _is_doubtful(case, remote):
             yield f"{where}, which may have taken the job: {remote.asked.why}"
+        elif not remote.is_reachable and _is_held_up_by(case, remote):
+            yield (
+                f'{where}, which is out of reach and may have the job: it starts on "{case.won.cluster}" once that is known, '
+                "or the worker is lost"
+            )
+
+
+def _is_held_up_by(case: Case, remote: Remote) -> bool:
+    """Whether the winner gets no job yet, since that worker may have one."""
+    if case.winner is None or case.has_won or case.winner.cluster == remote.cluster:
+        return False
+    return not case.is_current(case.won.job) and may_be_there(case, remote)
 
 
 def _failures(case: Case) -> Iterator[str]:
@@ -95,6 +107,13 @@ def until_lost(case: Case, remotes_: tuple[Remote, ...] | list[Remote]) -> timed
     timeout = case.rules.lost_after
     due = (lost_at for r in remotes_ if (lost_at := r.link.lost_at(timeout)) and not r.is_lost(case.now, timeout))
     return min((max(at - case.now, ASKED_AGAIN) for at in due), default=None)
+
+
+def may_be_there(case: Case, remote: Remote) -> bool:
+    """Whether a worker may hold a job that is not seen, or one of an earlier attempt that could not be removed: no other
+    worker may get the job meanwhile."""
+    is_left = not remote.is_reachable and remote.job is not None
+    return may_hold_unseen(case, remote) or (is_left and not remote.is_lost(case.now, case.rules.lost_after))
 
 
 def may_hold_unseen(case: Case, remote: Remote) -> bool:

@@ -15,7 +15,7 @@ from multikueue.dispatch.copies.plan import Desired, InStep, Running, Scaled
 from multikueue.dispatch.remote import Remote
 from multikueue.workload import words
 from multikueue.workload.case import MAX_NOMINATED, Case
-from multikueue.workload.handlers.doubts import may_hold_unseen, until_doubtful, until_lost
+from multikueue.workload.handlers.doubts import may_be_there, until_doubtful, until_lost
 from multikueue.workload.handlers.evicting import report_held_up
 from multikueue.workload.handlers.outcome import Outcome, unchanged, with_check
 from multikueue.workload.handlers.removal import job_removal, loser_removals
@@ -42,7 +42,7 @@ def admitted(case: Case) -> Outcome:
         reserved = case.local.condition(QUOTA_RESERVED)
         since = reserved.last_transition_time if reserved else None
         return report_held_up(case, left, since, unchanged(case, desired=(*losers, *goes)))
-    away = [r for r in case.remotes if may_hold_unseen(case, r) or _has_unreachable_job(case, r)]
+    away = [r for r in case.remotes if may_be_there(case, r)]
     if away:
         return unchanged(case, desired=in_step, after=until_lost(case, away))
     if not case.may_copy_job and case.slice.stays:
@@ -77,11 +77,6 @@ def _completion(case: Case) -> Iterator[Desired]:
         yield Running(cluster=case.won.cluster, why="a part of it is missing")
     elif not case.has_won:
         yield job_removal(case.won, "it cannot be whole there")
-
-
-def _has_unreachable_job(case: Case, remote: Remote) -> bool:
-    """Whether an unreachable worker has a job of an earlier attempt that could not be removed: it may still start."""
-    return not remote.is_reachable and remote.job is not None and not remote.is_lost(case.now, case.rules.lost_after)
 
 
 def unrecorded(case: Case) -> Outcome:

@@ -311,6 +311,12 @@ def test_a_nominated_worker_not_yet_seen_holds_the_job_back() -> None:
     decision = decided(local, worker("w1", admitted_copy()), unseen)
     assert told(decision) == []
     assert decision.again_after == timedelta(minutes=15)
+    (check,) = decision.status.admission_checks if decision.status else ()
+    assert check.message == (
+        'Waiting for worker cluster "w2", which is out of reach and may have the job: it starts on "w1" once that is known, '
+        "or the worker is lost"
+    )
+    assert [event.message for event in decision.events] == [check.message]
     assert told(decided(local, worker("w1", admitted_copy()), unseen, now=LATE)) == ["CreateJob w1"]
 
 

@@ -96,7 +96,8 @@ class Silence:
         state = next(
             (check["state"] for check in workload["status"].get("admissionChecks") or () if check["name"] == CHECK), ""
         )
-        if state == "Ready":
+        # A win counts for as long as the workload is admitted, though its check was taken out of the queue since.
+        if state == "Ready" or (workload["status"].get("clusterName") and seen.is_true(workload, ADMITTED)):
             return self._result(workload)
         won = tuple(
             name for name, copy in copies.items() if seen.is_true(copy, ADMITTED) and not seen.is_true(copy, EVICTED)

@@ -71,8 +71,8 @@ class StateInvariants:
             (each.name, each.begun[-1]) for each in self._dispatchers() if each.acts and not loop.is_stopped(each.name)
         )
         self._acting_since = (self._acting_since if self._acting_since is not None else now) if acting else None
-        if acting and acting != self._acting:
-            self._acting, self._led_since = acting, now
+        if acting != self._acting:  # one that loses the lease and gets it again begins again
+            self._acting, self._led_since = acting, now if acting else self._led_since
         workloads = self.world.manager.all(kinds.WORKLOADS, NAMESPACE)
         self._remember_ready(workloads, now)
         if acting and not self.plan.layout.core:
@@ -147,10 +147,15 @@ class StateInvariants:
         away = self.injector.faults.deaf_since(winner, now)
         if away is None or any(away <= begun <= away + PROMPT for begun in self._begun()):
             return
+        noticed = 2 * self.plan.timing.heartbeat + self.plan.timing.call
+        for begin, end in self.injector.faults.sleeps:  # managers that are frozen notice it, and record it, afterwards
+            away = max(away, end) if begin <= away + noticed and end <= now else away
         if self.world.manager.stored(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", winner)) is None:
             away = max(away, *self._begun())  # the start of its absence could not be recorded
         lost_at = away + self.plan.timing.lost
-        if away <= self._led_since:
+        faults, own = self.injector.faults, (name for name, _ in self._acting)  # what joins is one absence to a leader
+        joined = (faults.away_from(name, winner, now, gap=noticed, news=MANAGER) for name in own)
+        if min((since for since in joined if since is not None), default=away) <= self._led_since:
             lost_at = max(lost_at, self._led_since + TIME_TO_ANSWER.total_seconds())
         if now - lost_at > PROMPT:
             self.broken("overdue", now, f"{winner} is away for {now - away:.0f} s, and nobody gave it up")
