@@ -404,7 +404,7 @@ def results_are_not_brought_home() -> Iterator[None]:
 @bug(caught_by=100, within=120)
 def a_job_out_of_reach_does_not_hold_back_the_next() -> Iterator[None]:
     with (
-        replaced(winning, "_has_unreachable_job", lambda _real: lambda _v, _remote: False),
+        replaced(doubts, "_has_unreachable_job", lambda _real: lambda _v, _remote: False),
         replaced(outbox.Outbox, "_may_run_beside", lambda _real: lambda *_: False),
     ):
         yield

@@ -110,10 +110,14 @@ def until_lost(case: Case, remotes_: tuple[Remote, ...] | list[Remote]) -> timed
 
 
 def may_be_there(case: Case, remote: Remote) -> bool:
-    """Whether a worker may hold a job that is not seen, or one of an earlier attempt that could not be removed: no other
-    worker may get the job meanwhile."""
-    is_left = not remote.is_reachable and remote.job is not None
-    return may_hold_unseen(case, remote) or (is_left and not remote.is_lost(case.now, case.rules.lost_after))
+    """Whether a worker has a job that could not be removed, or may hold one that is not seen: no other worker may get the job
+    meanwhile."""
+    return may_hold_unseen(case, remote) or _has_unreachable_job(case, remote)
+
+
+def _has_unreachable_job(case: Case, remote: Remote) -> bool:
+    """Whether an unreachable worker has a job of an earlier attempt that could not be removed: it may still start."""
+    return not remote.is_reachable and remote.job is not None and not remote.is_lost(case.now, case.rules.lost_after)
 
 
 def may_hold_unseen(case: Case, remote: Remote) -> bool:
