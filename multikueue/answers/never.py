@@ -10,6 +10,7 @@ from multikueue.answers.obstacle import ADMINISTRATOR, Obstacle, Rule, foreign, 
 from multikueue.answers.seen import Seen
 from multikueue.api.kubernetes.event import REFUSED
 from multikueue.api.kueue.workload import (
+    FITS_NO_WORKER,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
     QUOTA_RESERVED,
@@ -146,9 +147,11 @@ _NEVER = {State.NEVER.value, State.LACKS_KIND.value, State.CLOSED.value}
 
 
 def _no_worker(seen: Seen, _now: datetime) -> Obstacle | None:
-    if not seen.workers or any(each.state not in _NEVER for each in seen.workers):
+    told = seen.workload.condition(FITS_NO_WORKER) if seen.workload else None
+    if any(each.state not in _NEVER for each in seen.workers) or not (seen.workers or told):
         return None
-    text = f"no worker can ever hold it: {by_message(seen.workers)}{_again(seen)}"
+    why = by_message(seen.workers) if seen.workers else foreign(told.message) if told else ""
+    text = f"no worker can ever hold it: {why}{_again(seen)}"
     return obstacle(Code.NoWorkerCanHold, text, *created_again(seen, queue_named(seen)))
 
 

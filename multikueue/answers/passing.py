@@ -9,7 +9,15 @@ from multikueue.answers.codes import Code
 from multikueue.answers.fix import able
 from multikueue.answers.obstacle import Obstacle, Rule, clock, foreign, names, obstacle
 from multikueue.answers.seen import Seen
-from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload, workload_spec
+from multikueue.api.kueue.workload import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    FITS_NO_WORKER,
+    QUOTA_RESERVED,
+    Workload,
+    workload_spec,
+)
 from multikueue.api.meta import find_condition
 from multikueue.quota.visibility.explain import Explanation
 from multikueue.workload.nomination.prospects import Prospect, State
@@ -35,7 +43,7 @@ def _leaving(seen: Seen, _now: datetime) -> Obstacle | None:
 def _back_off(seen: Seen, now: datetime) -> Obstacle | None:
     state = seen.workload.status.requeue_state if _waits_for_quota(seen.workload) and seen.workload else None
     at = state.requeue_at if state is not None else None
-    if at is None or at <= now:
+    if at is None or at <= now or (seen.workload and seen.workload.has(FITS_NO_WORKER)):  # that tells its time itself
         return None
     evicted = find_condition(seen.workload.status.conditions, EVICTED) if seen.workload else None
     why = f", after its eviction ({foreign(evicted.message or evicted.reason)})" if evicted else ""

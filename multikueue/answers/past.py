@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from multikueue.answers.obstacle import clock, foreign
 from multikueue.answers.seen import Seen
-from multikueue.api.kueue.workload import EVICTED, FAILED_ON, PREEMPTED, Workload
+from multikueue.api.kueue.workload import EVICTED, FAILED_ON, FITS_NO_WORKER, PREEMPTED, Workload
 from multikueue.api.meta import Time, Value
 from multikueue.workload.nomination.request import failures
 
@@ -40,7 +40,8 @@ def _events(seen: Seen, workload: Workload) -> Iterator[PastEvent]:
     if preempted is not None and preempted.status == "True":
         yield PastEvent(at=preempted.last_transition_time, text=_preemption(seen, preempted.message))
     elif evicted is not None and evicted.status == "True" and not evicted.reason.startswith("Deactivated"):
-        yield PastEvent(at=evicted.last_transition_time, text=f"evicted: {foreign(evicted.message or evicted.reason)}")
+        why = "no worker could hold it" if workload.has(FITS_NO_WORKER) else foreign(evicted.message or evicted.reason)
+        yield PastEvent(at=evicted.last_transition_time, text=f"evicted: {why}")
     for each in workload.status.scheduling_stats.evictions if workload.status.scheduling_stats else ():
         if each.count > 1:
             yield PastEvent(text=f"evicted {each.count} times so far for {each.underlying_cause or each.reason}")

@@ -21,6 +21,7 @@ from multikueue.api.kubernetes.printed import (
 from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     FAILED_ON,
+    FITS_NO_WORKER,
     PREEMPTED,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
@@ -302,6 +303,21 @@ NEVER = (
         "Pending",
         Code.NoWorkerCanHold,
         "Pending: no worker can ever hold it: cpu 18 of 16 on w1; JobSet is not served there on w2. It is tried again at "
+        "2026-01-01T12:05:00Z, or as soon as a worker has something else.",
+        RECREATE,
+    ),
+    Situation(
+        "no worker can hold it, told by the manager to a user who may see no worker",
+        of(
+            waiting()
+            .evicted("AdmissionCheck", message="Evicted due to AdmissionCheck in Retry state")
+            .condition(FITS_NO_WORKER, message="cpu 18 of 16 at most in flavor default: w1, w2")
+            .requeue_state(1, at=NOW + 5 * MINUTE),
+            quota=quota(),
+        ),
+        "Pending",
+        Code.NoWorkerCanHold,
+        "Pending: no worker can ever hold it: cpu 18 of 16 at most in flavor default: w1, w2. It is tried again at "
         "2026-01-01T12:05:00Z, or as soon as a worker has something else.",
         RECREATE,
     ),
