@@ -173,6 +173,8 @@ class _Answers(ResponseHandler):
             self._turn = None
         while self._rest and not self._is_over():
             self._parse_slice()
+        if self._rest:  # what nobody asked for counts, though it waited for its turn when the server closed
+            self._cut_off()
         payload = self._payload
         super().connection_lost(exc)
         if payload is not None and not payload.is_eof() and payload.exception() is None:

@@ -17,7 +17,7 @@ import pytest
 import uvloop
 from aiohttp.abc import ResolveResult
 from aiohttp.http import HttpProcessingError
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
@@ -226,6 +226,7 @@ async def _read(stream: bytes, sizes: Sequence[int], share: LoopShare, *, closes
 
 
 @given(streams, st.lists(st.integers(1, 2**17), min_size=1, max_size=5), st.lists(st.booleans()), st.booleans())
+@example(Sent(b"HTTP/1.1 204 No Content\r\n\r\n" * 2 + HEAD), [38, 304], [True, False, True, False], True)
 @settings(max_examples=150, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_what_is_read_in_turns_is_what_would_be_read_at_once(
     stream: bytes, sizes: Sequence[int], used_up: Sequence[bool], closes: bool
