@@ -414,7 +414,9 @@ class Invariants:
             return False
         led = self._led_since(by)
         latest = self.injector.faults.away_from(by, host, now, gap=0.0, news=MANAGER)
-        if latest is not None and latest > led:  # the leader reached it in between, however short that was
+        if (
+            since <= led - gap and latest is not None and latest > led
+        ):  # the leader reached it in between, however short that was
             since = latest
         if since > led - gap:
             return now >= since + timing.lost - LEAST
