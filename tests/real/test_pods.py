@@ -442,6 +442,9 @@ async def test_a_group_that_lacks_a_member_takes_quota_again_once_that_is_replac
         return {each["type"]: (each["status"], each["message"]) for each in workload["status"]["conditions"]}
 
     async def drained() -> bool:
+        for each in await client.list(POD, crew.namespace):  # the kubelet ends what is deleted
+            if each["metadata"].get("deletionTimestamp") and each["status"].get("phase") == "Running":
+                await client.patch_status(POD, each["metadata"]["name"], ended("Failed", 137), crew.namespace)
         assert (await told())["QuotaReserved"][0] == "False"
         return await nothing_left(crew)
 
