@@ -6,21 +6,21 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Literal
 
+import msgspec
+
 from multikueue.answers import fix, never, passing
-from multikueue.answers.obstacle import Obstacle, clock
+from multikueue.answers.obstacle import Obstacle
 from multikueue.answers.past import PastEvent, past
-from multikueue.answers.seen import Seen
+from multikueue.answers.seen import Seen, is_held
 from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
     FINISHED,
     PODS_READY,
     SUCCEEDED,
-    UNDISPATCHABLE_ANNOTATION,
     Workload,
-    workload_spec,
 )
-from multikueue.api.meta import Condition, Value
+from multikueue.api.meta import Condition, Value, render_time
 from multikueue.workload.nomination.prospects import State
 
 __all__ = ["STATES", "JobAnswer", "StateName", "answer", "state_of"]
@@ -51,8 +51,6 @@ class JobAnswer(Value, frozen=True):
 
     def document(self) -> dict[str, Any]:
         """For programs."""
-        import msgspec
-
         tree: dict[str, Any] = msgspec.to_builtins(self)
         return tree | {"obstacles": tree.get("obstacles", [])}
 
@@ -89,7 +87,7 @@ def state_of(seen: Seen) -> StateName:
     ended = _true(workload, FINISHED)
     if ended is not None:
         return "Finished" if ended.reason == SUCCEEDED else "Failed"
-    if not workload_spec(workload).active and UNDISPATCHABLE_ANNOTATION not in workload.metadata.annotations:
+    if is_held(workload):
         return "Held"
     if not workload.has(ADMITTED) or workload.has(EVICTED):
         return "Pending"
@@ -122,8 +120,14 @@ def _sentence(seen: Seen, state: StateName, since: datetime | None, obstacles: t
         ended = _true(workload, FINISHED) if workload else None
         return f"{state}{where}: {_stop((ended.message or ended.reason) if ended else '')}"
     if state == "Running":
-        return f"Running{where}{f' since {clock(since)}' if since else ''}."
-    place = where if state == "Starting" else f" since {clock(since)}" if state in ("Unknown", "Held") and since else ""
+        return f"Running{where}{f' since {render_time(since)}' if since else ''}."
+    place = (
+        where
+        if state == "Starting"
+        else f" since {render_time(since)}"
+        if state in ("Unknown", "Held") and since
+        else ""
+    )
     return f"{state}{place}: {_stop(obstacles[0].text)}"
 
 

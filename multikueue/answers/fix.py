@@ -15,13 +15,12 @@ from multikueue.answers.obstacle import (
     WORKER_ADMINISTRATOR,
     Obstacle,
     Rule,
-    clock,
     foreign,
     names,
     obstacle,
     span,
 )
-from multikueue.answers.seen import Seen
+from multikueue.answers.seen import Seen, is_held
 from multikueue.api.kubernetes.event import REFUSED
 from multikueue.api.kubernetes.printed import ContainerStatus, PrintedPod
 from multikueue.api.kueue.workload import (
@@ -32,12 +31,10 @@ from multikueue.api.kueue.workload import (
     MAX_EXEC_TIME_LABEL,
     OUT_OF_TIME,
     QUOTA_RESERVED,
-    UNDISPATCHABLE_ANNOTATION,
     Workload,
     admission_gates,
-    workload_spec,
 )
-from multikueue.api.meta import find_condition
+from multikueue.api.meta import render_time
 from multikueue.workload.nomination.prospects import Prospect, State
 
 __all__ = ["RULES", "able", "is_at_work"]
@@ -80,16 +77,16 @@ def _no_manager(seen: Seen, now: datetime) -> Obstacle | None:
     began = meta.creation_timestamp
     if not queue or not is_known or seen.told or began is None or now - began < SETTLED_AFTER:
         return None
-    text = f"no manager has looked at it since it was made at {clock(began)}: does one run, with its kind among the frameworks"
-    return obstacle(Code.NoManager, f"{text}?")
+    text = f"no manager has looked at it since it was made at {render_time(began)}"
+    return obstacle(Code.NoManager, f"{text}: does one run, with its kind among the frameworks?")
 
 
 def _held(seen: Seen, _now: datetime) -> Obstacle | None:
     workload = seen.workload
-    if workload is None or workload_spec(workload).active or UNDISPATCHABLE_ANNOTATION in workload.metadata.annotations:
+    if workload is None or not is_held(workload):
         return None
     release = f"multikueue workloads release -n {seen.namespace} {seen.name}"
-    evicted = find_condition(workload.status.conditions, EVICTED)
+    evicted = workload.condition(EVICTED)
     reason, message = (evicted.reason, evicted.message) if evicted else ("", "")
     if OUT_OF_TIME in f"{reason} {message}":
         label = f"{MAX_EXEC_TIME_LABEL}=SECONDS"
@@ -145,14 +142,14 @@ def _problem(seen: Seen) -> str:
         return ""
     if seen.quota is not None:
         return seen.quota.problem
-    told = find_condition(seen.workload.status.conditions, QUOTA_RESERVED)
+    told = seen.workload.condition(QUOTA_RESERVED)
     return told.message if told is not None else ""
 
 
 def _eviction(seen: Seen) -> str:
     if seen.workload is None or _has_quota(seen.workload) or not seen.workload.has(EVICTED):
         return ""
-    found = find_condition(seen.workload.status.conditions, EVICTED)
+    found = seen.workload.condition(EVICTED)
     return found.reason if found is not None else ""
 
 
@@ -167,7 +164,7 @@ def _away(seen: Seen, _now: datetime) -> Obstacle | None:
     if found is None or found.state != State.UNREACHABLE.value:
         return None
     again = (
-        f"it queues again at {clock(found.since + seen.lost_after)}, unless {found.cluster} answers before"
+        f"it queues again at {render_time(found.since + seen.lost_after)}, unless {found.cluster} answers before"
         if found.since
         else f"if that stays so, it queues again {span(seen.lost_after)} after the manager has found the same"
     )
@@ -231,7 +228,7 @@ def _all_away(seen: Seen, _now: datetime) -> Obstacle | None:
     if not found:
         return None
     first = min((each.since for each in found if each.since), default=None)
-    since = f" since {clock(first)}" if first and len(found) == 1 else ""
+    since = f" since {render_time(first)}" if first and len(found) == 1 else ""
     why = f" ({foreign(found[0].message)})" if found[0].message else ""
     verb = "does" if len(found) == 1 else "do"
     text = f"{names([each.cluster for each in found])} {verb} not answer{since}{why}, and no other worker takes it"

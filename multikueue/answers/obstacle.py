@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 
 from multikueue.answers.codes import Code
@@ -19,7 +19,6 @@ __all__ = [
     "Obstacle",
     "Repair",
     "Rule",
-    "clock",
     "foreign",
     "names",
     "nearest",
@@ -71,11 +70,6 @@ def names(found: Sequence[str]) -> str:
     """At most five names in a row, and how many more."""
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return ", ".join(found[:_NAMED]) + more
-
-
-def clock(at: datetime) -> str:
-    """A time in UTC, to the second."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def span(time: timedelta) -> str:

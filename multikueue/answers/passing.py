@@ -7,7 +7,7 @@ from datetime import datetime
 
 from multikueue.answers.codes import Code
 from multikueue.answers.fix import able
-from multikueue.answers.obstacle import Obstacle, Rule, clock, foreign, names, obstacle
+from multikueue.answers.obstacle import Obstacle, Rule, foreign, names, obstacle
 from multikueue.answers.seen import Seen
 from multikueue.api.kueue.workload import (
     ADMITTED,
@@ -18,7 +18,7 @@ from multikueue.api.kueue.workload import (
     Workload,
     workload_spec,
 )
-from multikueue.api.meta import find_condition
+from multikueue.api.meta import render_time
 from multikueue.quota.visibility.explain import Explanation
 from multikueue.workload.nomination.prospects import Prospect, State
 
@@ -45,9 +45,9 @@ def _back_off(seen: Seen, now: datetime) -> Obstacle | None:
     at = state.requeue_at if state is not None else None
     if at is None or at <= now or (seen.workload and seen.workload.has(FITS_NO_WORKER)):  # that tells its time itself
         return None
-    evicted = find_condition(seen.workload.status.conditions, EVICTED) if seen.workload else None
+    evicted = seen.workload.condition(EVICTED) if seen.workload else None
     why = f", after its eviction ({foreign(evicted.message or evicted.reason)})" if evicted else ""
-    return obstacle(Code.BackOff, f"it queues again at {clock(at)}{why}")
+    return obstacle(Code.BackOff, f"it queues again at {render_time(at)}{why}")
 
 
 def _quota(seen: Seen, _now: datetime) -> Obstacle | None:
@@ -99,7 +99,7 @@ def _unseen_quota(seen: Seen, _now: datetime) -> Obstacle | None:
     workload = seen.workload
     if workload is None or not _waits_for_quota(workload) or (seen.quota is not None and not seen.quota.problem):
         return None
-    told = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    told = workload.condition(QUOTA_RESERVED)
     if seen.quota is not None:
         why = foreign(seen.quota.problem)
     else:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from multikueue.answers.obstacle import clock, foreign
+from multikueue.answers.obstacle import foreign
 from multikueue.answers.seen import Seen
 from multikueue.api.kueue.workload import EVICTED, FAILED_ON, FITS_NO_WORKER, PREEMPTED, Workload
-from multikueue.api.meta import Time, Value
+from multikueue.api.meta import Time, Value, render_time
 from multikueue.workload.nomination.request import failures
 
 __all__ = ["PastEvent", "past"]
@@ -23,7 +23,7 @@ class PastEvent(Value, frozen=True):
     at: Time | None = None
 
     def __str__(self) -> str:
-        return f"{clock(self.at)}: {self.text}" if self.at else self.text
+        return f"{render_time(self.at)}: {self.text}" if self.at else self.text
 
 
 def past(seen: Seen) -> Iterator[PastEvent]:

@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from multikueue.api.kubernetes.printed import PrintedEvent, PrintedPod
-from multikueue.api.kueue.workload import PRIORITY_CLASS_LABEL, QUEUE_LABEL, Workload, any_owner_of
+from multikueue.api.kueue.workload import (
+    PRIORITY_CLASS_LABEL,
+    QUEUE_LABEL,
+    UNDISPATCHABLE_ANNOTATION,
+    Workload,
+    any_owner_of,
+    workload_spec,
+)
 from multikueue.api.meta import ObjectMeta, Value, controller_of
 from multikueue.quota.visibility.explain import Explanation
 from multikueue.workload.nomination.prospects import Prospect
 
-__all__ = ["LOST_AFTER", "Seen", "SeenJob", "typed_name"]
+__all__ = ["LOST_AFTER", "Seen", "SeenJob", "is_held", "typed_name"]
 
 LOST_AFTER = timedelta(minutes=15)
 """The default of the setting dispatch.worker_lost_timeout."""
@@ -80,6 +87,11 @@ class Seen(Value, frozen=True):
         """The newest event with one of these reasons."""
         found = [each for each in self.told if each.reason in reasons]
         return max(found, key=lambda each: each.at.timestamp() if each.at else 0.0, default=None)
+
+
+def is_held(workload: Workload) -> bool:
+    """Whether it is inactive by somebody's will, and not to explain why its job cannot be dispatched."""
+    return not workload_spec(workload).active and UNDISPATCHABLE_ANNOTATION not in workload.metadata.annotations
 
 
 def typed_name(workload: Workload) -> str:
