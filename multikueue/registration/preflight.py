@@ -135,6 +135,14 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
         feeding = {queue.metadata.name for queue in self.cluster_queues if checks & _checks_of(queue)}
         return tuple(sorted(queue.key for queue in self.local_queues if queue.spec.cluster_queue in feeding))
 
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
+        return next((each for each in self.cluster_queues if each.metadata.name == name), None)
+
+    def behind(self, queue: ObjectKey) -> ClusterQueue | None:
+        """The ClusterQueue that a LocalQueue leads to; None if either is missing."""
+        local = next((each for each in self.local_queues if each.key == queue), None)
+        return self.cluster_queue(local.spec.cluster_queue) if local is not None else None
+
     def clusters_of(self, queue: ClusterQueue) -> tuple[str, ...] | None:
         """The clusters that the jobs of a ClusterQueue may go to; None if it has no MultiKueue check."""
         checks = {check.metadata.name: check for check in self.checks}

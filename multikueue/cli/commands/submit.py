@@ -331,9 +331,9 @@ async def _foreseen(client: Client, job: Tree, *, should_count_system_classes: b
     from multikueue.api.meta import decoder, encode, render_time
     from multikueue.jobs.framework.priority import resolve
     from multikueue.jobs.framework.workloads import workload_priority_class
-    from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
+    from multikueue.jobs.integrations.frameworks import known_kind
 
-    adapter = Adapters(tuple(FRAMEWORKS.values())).owner(job["apiVersion"], job["kind"])
+    adapter = known_kind(job["apiVersion"], job["kind"])
     if adapter is None:
         return None
     value = decoder(adapter.kind.type)(encode(job))
@@ -368,7 +368,7 @@ async def _clusters(client: Client, namespace: str, queue: str) -> Any:
     from multikueue.store.workers.watch_scope import namespaces_of
 
     way = await routes(client)
-    mine = next((each for each in way.cluster_queues if each.metadata.name == queue), None)
+    mine = way.cluster_queue(queue)
     names = way.clusters_of(mine) if mine is not None else None
     known = {each.metadata.name: each for each in (await client.list(MULTIKUEUE_CLUSTERS)).items}
     for name in names or ():

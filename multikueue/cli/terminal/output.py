@@ -68,7 +68,7 @@ class PrintedList(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a list command.
 
     `items` are the objects as the server sent them, `rows` one row for each, `resource` the word before the slash of
-    `-o name`, `nothing` the sentence for an empty list.
+    `-o name` (empty: each item's own `kind`), `nothing` the sentence for an empty list.
     """
 
     columns: Sequence[Column]
@@ -86,7 +86,7 @@ def print_items(listing: PrintedList, output: Form, *, sort_by: str = "", has_he
             print_document({"apiVersion": "v1", "kind": "List", "items": list(listing.items)}, output)
         case Format.NAME:
             for item in listing.items:
-                print(printable(f"{listing.resource}/{item['metadata']['name']}"))
+                print(printable(f"{listing.resource or item['kind']}/{item['metadata']['name']}"))
         case _ if not listing.rows:
             note(listing.nothing)
         case CustomColumns():

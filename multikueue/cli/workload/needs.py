@@ -52,9 +52,9 @@ def needs_of(job: dict[str, Any]) -> tuple[Need, ...]:
     """What the pods of a job need; nothing for a kind that settings declare, whose pods nobody knows here."""
     from multikueue.api.meta import decoder, encode
     from multikueue.jobs.framework.priority import Priority
-    from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
+    from multikueue.jobs.integrations.frameworks import known_kind
 
-    adapter = Adapters(tuple(FRAMEWORKS.values())).owner(job["apiVersion"], job["kind"])
+    adapter = known_kind(job["apiVersion"], job["kind"])
     if adapter is None:
         return ()
     body = adapter.workload_body(decoder(adapter.kind.type)(encode(job)), priority=Priority())

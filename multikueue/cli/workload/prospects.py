@@ -226,7 +226,7 @@ class Inquiry:
         except NotFound:
             return ()
         way = await routes(self.manager)
-        queue = next((each for each in way.cluster_queues if each.metadata.name == local.spec.cluster_queue), None)
+        queue = way.cluster_queue(local.spec.cluster_queue)
         return (way.clusters_of(queue) or ()) if queue is not None else ()
 
     async def ask(self, name: str) -> Prospect:

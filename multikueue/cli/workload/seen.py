@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multikueue.settings import Settings
     from multikueue.workload.nomination.prospects import Prospect
 
-__all__ = ["Inspection", "fetch_job", "is_dispatched", "look"]
+__all__ = ["Inspection", "look"]
 
 Tree = dict[str, Any]
 
@@ -110,7 +110,7 @@ async def _without_workload(client: Client, namespace: str, tree: Tree) -> Seen:
     )
 
 
-async def fetch_job(client: Client, workload: Workload) -> SeenJob | None:
+async def _fetch_job(client: Client, workload: Workload) -> SeenJob | None:
     """The job of a Workload; None without one, or if it may not be read."""
     from multikueue.kube.relatives import collection, plural_of
 
@@ -126,29 +126,14 @@ async def fetch_job(client: Client, workload: Workload) -> SeenJob | None:
     return _job({**found, "apiVersion": owner.api_version, "kind": owner.kind}) if found else None
 
 
-async def is_dispatched(client: Client, namespace: str, queue: str) -> bool:
-    """Whether a LocalQueue leads to workers; True if that may not be read."""
-    from multikueue.api.kinds import LOCAL_QUEUES
-    from multikueue.api.meta import ObjectKey
-    from multikueue.registration.preflight import routes
-
-    try:
-        local = await client.get(LOCAL_QUEUES, ObjectKey(namespace, queue))
-        way = await routes(client)
-    except Forbidden:
-        return True
-    behind = (each for each in way.cluster_queues if each.metadata.name == local.spec.cluster_queue)
-    return any(way.clusters_of(each) is not None for each in behind)
-
-
 def _job(tree: Tree) -> SeenJob:
     from multikueue.answers.seen import SeenJob
     from multikueue.api.meta import Object, decoder, encode
     from multikueue.api.values.foreign import answer_or
-    from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
+    from multikueue.jobs.integrations.frameworks import known_kind
 
     meta = decoder(Object)(encode(tree)).metadata
-    adapter = Adapters(tuple(FRAMEWORKS.values())).owner(tree["apiVersion"], tree["kind"])
+    adapter = known_kind(tree["apiVersion"], tree["kind"])
     if adapter is None:
         return SeenJob(kind=tree["kind"], meta=meta, is_of_known_kind=False)
     value = decoder(adapter.kind.type)(encode(tree))
@@ -211,7 +196,7 @@ class _Looking:
         seen = Seen(
             name=typed_name(workload),
             namespace=namespace,
-            job=await fetch_job(self.client, workload) if is_lost or (runs and pods is None) else None,
+            job=await _fetch_job(self.client, workload) if is_lost or (runs and pods is None) else None,
             workload=workload,
             queues=queues,
             quota=quota,

@@ -16,7 +16,7 @@ from multikueue.jobs.kinds.pods.group import GroupOfPods
 from multikueue.jobs.kinds.pods.pod import PLAIN_POD, PlainPod
 from multikueue.jobs.kinds.stateful_set.adapter import STATEFUL_SET
 
-__all__ = ["BATCH_ONLY", "FRAMEWORKS", "GATED", "TEMPLATES", "Adapters", "framework"]
+__all__ = ["BATCH_ONLY", "FRAMEWORKS", "GATED", "TEMPLATES", "Adapters", "framework", "known_kind"]
 
 _OURS: dict[str, Adapter] = {"batch/job": BATCH_JOB, "pod": PLAIN_POD, "statefulset": STATEFUL_SET}
 _DECLARED: dict[str, Adapter] = {each.framework: DeclaredJob(each) for each in DECLARATIONS}
@@ -87,6 +87,11 @@ class Adapters:
     def resource(self, group: str, plural: str) -> Admitting | None:
         """The webhook rules of the kind that an admission request names, in any version; None if there are none."""
         return self._by_resource.get((group, plural))
+
+
+def known_kind(api_version: str, kind: str) -> Adapter | None:
+    """The adapter of a known kind, in use or not; None for a kind that only settings may declare."""
+    return Adapters(tuple(FRAMEWORKS.values())).owner(api_version, kind)
 
 
 BATCH_ONLY = Adapters((BATCH_JOB,))

@@ -37,15 +37,12 @@ def list_strategies(output: Output = Format.TABLE) -> None:
     from multikueue import registry
 
     found = [_summary(name, group) for group in registry.GROUPS for name in registry.names(group)]
-    if output is Format.NAME:
-        print(*(f"{item['kind']}/{item['metadata']['name']}" for item in found), sep="\n")
-        return
     print_items(
         PrintedList(
             columns=LISTED,
             rows=[_row(item) for item in found],
             items=found,
-            resource="strategy",
+            resource="",
             nothing="No strategies are installed.",
         ),
         output,

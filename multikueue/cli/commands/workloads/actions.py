@@ -181,11 +181,12 @@ async def _run(meant: _Meant, manager: ManagerOptions, plan: _Plan, *, is_confir
 
 
 async def _cancel(client: Client, workload: Workload) -> _Step:
+    from multikueue.answers.seen import typed_name
     from multikueue.api.kueue.workload import FINISHED, any_owner_of
     from multikueue.cli.workload.related_objects import RelatedObjects
 
     job = any_owner_of(workload)
-    what = f"{job.kind.lower()}/{job.name}" if job else f"workload/{workload.metadata.name}"
+    what = typed_name(workload)
     cluster = "" if workload.has(FINISHED) else workload.status.cluster_name
     where = f" and its copy on {cluster}" if cluster else ""
 
@@ -285,11 +286,11 @@ async def _refuse_unreached(client: Client, workload: Workload, queue: str) -> N
     from multikueue.errors import Forbidden
     from multikueue.jobs.framework.adapter import MANAGED
     from multikueue.jobs.framework.nesting import is_whole
-    from multikueue.jobs.integrations.frameworks import FRAMEWORKS, Adapters
+    from multikueue.jobs.integrations.frameworks import known_kind
     from multikueue.registration.preflight import routes
 
     owner = any_owner_of(workload)
-    adapter = Adapters(tuple(FRAMEWORKS.values())).owner(owner.api_version, owner.kind) if owner else None
+    adapter = known_kind(owner.api_version, owner.kind) if owner else None
     if owner is None or adapter is None:
         return
     try:
@@ -298,9 +299,7 @@ async def _refuse_unreached(client: Client, workload: Workload, queue: str) -> N
     except Forbidden as error:
         note(f"Not seen: whether {workload.key} can run in queue {queue}: {error.message}")
         return
-    names = {each.key: each.spec.cluster_queue for each in way.local_queues}
-    shared = names.get(ObjectKey(workload.key.namespace, queue))
-    behind = next((each for each in way.cluster_queues if each.metadata.name == shared), None)
+    behind = way.behind(ObjectKey(workload.key.namespace, queue))
     if behind is None:
         return
     unmarked, is_dispatched = (

@@ -117,15 +117,15 @@ class _Show:
 
 def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
     """The message where there are no pods, or no longer any; `unseen` says why some may be missing."""
-    from multikueue.api.kueue.workload import FINISHED, any_owner_of
+    from multikueue.answers.seen import typed_name
+    from multikueue.api.kueue.workload import FINISHED
     from multikueue.api.meta import render_time
     from multikueue.cli.workload import description
     from multikueue.workload.decision_rules import COPY_RETENTION
 
     finished = workload.condition(FINISHED)
     if workload.has(FINISHED) and finished is not None:
-        ended, job = finished.last_transition_time, any_owner_of(workload)
-        what = f"{job.kind.lower()}/{job.name}" if job else f"workload/{workload.metadata.name}"
+        ended, what = finished.last_transition_time, typed_name(workload)
         at = f" It ended at {render_time(ended)}." if ended else ""
         return (
             f"{description.now(workload).rstrip('.')}.{at} Its copy is gone from the cluster since, and its pods with it. To "
