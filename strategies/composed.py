@@ -44,10 +44,10 @@ class Composed:
 
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
         refused = {worker.name: why for worker in fleet.workers if (why := self._refusal(workload, worker))}
-        rated = {w.name: self._rated(workload, w, fleet) for w in fleet.workers if w.name not in refused}
-        usable = [name for name in fleet.names if name in rated]
-        kept = tuple(name for name in workload.nominated_clusters if name in usable)
-        fresh = self._ranked([name for name in usable if name not in kept], rated, workload, fleet)
+        usable = [worker for worker in fleet.workers if worker.usable and worker.name not in refused]
+        rated = {worker.name: self._rated(workload, worker, fleet) for worker in usable}
+        kept = tuple(name for name in workload.nominated_clusters if name in rated)
+        fresh = self._ranked([name for name in rated if name not in kept], rated, workload, fleet)
         batch = fresh[: self._more(workload, fleet, len(kept))]
         clusters = kept + batch
         waits = (

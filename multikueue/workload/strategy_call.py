@@ -12,7 +12,10 @@ from multikueue.api.values.foreign import LONGEST_EXCERPT, excerpt
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Strategy, Workload
 
-__all__ = ["LoadedStrategy", "NominationRequest", "NominationResult", "again_at", "call_strategy"]
+__all__ = ["PLACEMENTS", "LoadedStrategy", "NominationRequest", "NominationResult", "again_at", "call_strategy"]
+
+PLACEMENTS = "placementdecisions"
+"""The word in a strategy's `reads` that requests the Placement of a workload."""
 
 SOONEST, LATEST = timedelta(milliseconds=250), timedelta(days=1)
 """Bounds of `revisit_after`."""

@@ -41,6 +41,7 @@ from multikueue.workload.case import Case
 from multikueue.workload.handlers.nominating import give_back_after_of
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import (
+    PLACEMENTS,
     LoadedStrategy,
     NominationRequest,
     NominationResult,
@@ -57,9 +58,6 @@ STRATEGY_ANNOTATION = "multikueue.dev/strategy"
 
 OPTIONS_ANNOTATION = "multikueue.dev/strategy-options"
 """On an AdmissionCheck: the options of the strategy it names, as a JSON object."""
-
-PLACEMENTS = "placementdecisions"
-"""The word in a strategy's `reads` that requests the Placement of a workload."""
 
 LOADING = timedelta(minutes=1)
 """How long the import of a strategy may take. Some import large libraries."""

@@ -15,10 +15,10 @@ import anyio
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import PLACEMENT_DECISIONS, PLACEMENTS
 from multikueue.controllers.reconcile.context import ReconcileContext
-from multikueue.controllers.reconcile.strategies import PLACEMENTS as READ_PLACEMENTS
 from multikueue.kube.reflector import Reflector
 from multikueue.store.caches.cache import Cache
 from multikueue.telemetry import get_logger
+from multikueue.workload.strategy_call import PLACEMENTS as READ_PLACEMENTS
 
 log = get_logger()
 

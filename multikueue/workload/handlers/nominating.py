@@ -24,7 +24,7 @@ from multikueue.workload.handlers.outcome import Outcome, sooner, unchanged, wit
 from multikueue.workload.handlers.removal import removals
 from multikueue.workload.handlers.retrying import retry
 from multikueue.workload.nomination.request import usable
-from multikueue.workload.strategy_call import NominationResult
+from multikueue.workload.strategy_call import PLACEMENTS, NominationResult
 
 STUCK_AFTER = timedelta(seconds=5)
 """How long a copy must be inadmissible on its worker before the workload says so."""
@@ -117,7 +117,7 @@ def _follows(result: NominationResult) -> bool:
     """Whether the strategy could follow a Placement, and leaves the nomination to its author since none is named. That may be
     another manager with a strategy of the same name."""
     reads = result.by.reads if result.by is not None else frozenset()
-    return "placementdecisions" in reads and result.request.fleet.placement is None
+    return PLACEMENTS in reads and result.request.fleet.placement is None
 
 
 def _camel(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from multikueue import strategy as contract
@@ -23,10 +22,7 @@ _AT = " at "
 def nomination_request(case: Case, job: AnyJob | None = None) -> NominationRequest:
     """The strategy's input for a workload that waits for a worker. People annotate what they write: the annotations of its
     job are shown, too."""
-    workload = _workload(case)
-    if job is not None and job.metadata.annotations:
-        workload = replace(workload, annotations={**job.metadata.annotations, **workload.annotations})
-    return NominationRequest(workload, contract.Fleet(workers=case.shown.workers, now=case.now))
+    return NominationRequest(_workload(case, job), contract.Fleet(workers=case.shown.workers, now=case.now))
 
 
 def nominated_before(case: Case) -> tuple[str, ...]:
@@ -82,12 +78,13 @@ def failure_note(known: Mapping[str, datetime], cluster: str, now: datetime) -> 
     return "; ".join(f"{name}{_AT}{render_time(at)}" for name, at in list(latest.items())[:_MAX_FAILURES])
 
 
-def _workload(case: Case) -> contract.Workload:
+def _workload(case: Case, job: AnyJob | None) -> contract.Workload:
     local = case.workload
     assert local is not None
     spec = workload_spec(local)
     admission = local.status.admission
     reserved, nominated, failed = (local.condition(type_) for type_ in (QUOTA_RESERVED, NOMINATED, FAILED_ON))
+    own, jobs = local.metadata.annotations, job.metadata.annotations if job is not None else {}
     clusters = nominated_before(case)
     return contract.Workload(
         namespace=local.metadata.namespace,
@@ -96,7 +93,7 @@ def _workload(case: Case) -> contract.Workload:
         cluster_queue=admission.cluster_queue if admission else "",
         priority=spec.priority,
         labels=local.metadata.labels,
-        annotations=local.metadata.annotations,
+        annotations={**jobs, **own} if jobs else own,
         requests=_requests(local),
         created_at=local.metadata.creation_timestamp,
         reserved_at=reserved.last_transition_time if reserved else None,

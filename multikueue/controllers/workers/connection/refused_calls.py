@@ -143,11 +143,9 @@ class RefusedCalls:
     def _note_as_sent(self, key: ObjectKey, since: datetime) -> None:
         workloads = self.context.store.workloads
         self._as_sent = {each: sent for each, sent in self._as_sent.items() if workloads.get(each) is not None}
-        local = workloads.get(key)
-        if local is not None:
-            known = self._as_sent.get(key)
-            is_same = known is not None and known.version == _version(local)
-            self._as_sent[key] = known if known is not None and is_same else _AsSent(_version(local), since)
+        local, known = workloads.get(key), self._as_sent.get(key)
+        if local is not None and (known is None or known.version != _version(local)):
+            self._as_sent[key] = _AsSent(_version(local), since)
 
     def pass_on(self, key: ObjectKey, what: str, why: str, *, since: datetime | None = None) -> None:
         """Has other workers take the workload: for five seconds at first, and for longer, the longer this one does not.
