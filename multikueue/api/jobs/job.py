@@ -101,11 +101,13 @@ _STATUSES = Decoded(JobStatus, most=1024, most_bytes=2**21)
 
 
 def job_spec(job: AnyJob) -> JobSpec:
-    return _SPECS.of(job.spec)
+    known = _SPECS.known.get(id(job.spec))
+    return known[1] if known is not None else _SPECS.of(job.spec)
 
 
 def job_status(job: AnyJob) -> JobStatus:
-    return _STATUSES.of(job.status)
+    known = _STATUSES.known.get(id(job.status))
+    return known[1] if known is not None else _STATUSES.of(job.status)
 
 
 class StatefulSet(AnyJob):

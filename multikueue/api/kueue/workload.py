@@ -22,7 +22,6 @@ from multikueue.api.meta import (
     Time,
     Value,
     controller_of,
-    find_condition,
     with_condition,
     without_condition,
 )
@@ -235,7 +234,10 @@ class Workload(Object):
     status: WorkloadStatus = WorkloadStatus()
 
     def condition(self, type_: str) -> Condition | None:
-        return find_condition(self.status.conditions, type_)
+        for condition in self.status.conditions:  # as `find_condition`, on the spot, as below
+            if condition.type == type_:
+                return condition
+        return None
 
     def has(self, type_: str) -> bool:
         """Whether the condition of that type is True."""
@@ -255,7 +257,8 @@ def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
 
 def workload_spec(workload: Workload) -> WorkloadSpec:
     """The typed view of the raw spec, decoded once while it is in use."""
-    return _SPECS.of(workload.spec)
+    known = _SPECS.known.get(id(workload.spec))
+    return known[1] if known is not None else _SPECS.of(workload.spec)
 
 
 _SPECS = Decoded(WorkloadSpec, most=1024, most_bytes=2**21)
