@@ -18,6 +18,7 @@ from multikueue.api.kueue.workload import (
     FINISHED,
     PODS_READY,
     SUCCEEDED,
+    Finish,
     Workload,
 )
 from multikueue.api.meta import Condition, Value, render_time
@@ -81,12 +82,11 @@ def _obstacles(seen: Seen, now: datetime) -> tuple[Obstacle, ...]:
 
 def state_of(seen: Seen) -> StateName:
     """The state by what was seen. `Running` needs a ready pod."""
-    workload = seen.workload
+    workload, end = seen.workload, _end(seen)
+    if end is not None:
+        return "Finished" if end.reason == SUCCEEDED else "Failed"
     if workload is None:
         return "Pending"
-    ended = _true(workload, FINISHED)
-    if ended is not None:
-        return "Finished" if ended.reason == SUCCEEDED else "Failed"
     if is_held(workload):
         return "Held"
     if not workload.has(ADMITTED) or workload.has(EVICTED):
@@ -94,6 +94,12 @@ def state_of(seen: Seen) -> StateName:
     if any(each.state == State.UNREACHABLE.value for each in seen.workers if each.cluster == _cluster(workload)):
         return "Unknown"
     return "Running" if _has_ready_pod(seen, workload) else "Starting"
+
+
+def _end(seen: Seen) -> Condition | Finish | None:
+    """How it ended, by its Workload, else by its own status, which may come home before."""
+    ended = _true(seen.workload, FINISHED) if seen.workload else None
+    return ended or (seen.job.end if seen.job else None)
 
 
 def _has_ready_pod(seen: Seen, workload: Workload) -> bool:
@@ -117,8 +123,8 @@ def _sentence(seen: Seen, state: StateName, since: datetime | None, obstacles: t
     workload = seen.workload
     where = f" on {_cluster(workload)}" if workload and _cluster(workload) else ""
     if state in ("Finished", "Failed"):
-        ended = _true(workload, FINISHED) if workload else None
-        return f"{state}{where}: {_stop((ended.message or ended.reason) if ended else '')}"
+        end = _end(seen)
+        return f"{state}{where}: {_stop((end.message or end.reason) if end else '')}"
     if state == "Running":
         return f"Running{where}{f' since {render_time(since)}' if since else ''}."
     place = (

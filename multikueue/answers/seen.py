@@ -10,6 +10,7 @@ from multikueue.api.kueue.workload import (
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
     UNDISPATCHABLE_ANNOTATION,
+    Finish,
     Workload,
     any_owner_of,
     workload_spec,
@@ -29,7 +30,7 @@ class SeenJob(Value, frozen=True):
 
     `is_of_known_kind` is False for a kind that no adapter handles. `unmanaged`: why this object can never be dispatched
     (`Adapter.unmanaged_reason`), empty if it can. `priority_class`: the PriorityClass of its pods. `ready`: its ready pods,
-    None if its status does not tell.
+    None if its status does not tell. `end`: how it ended, None if it has not.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class SeenJob(Value, frozen=True):
     unmanaged: str = ""
     priority_class: str = ""
     ready: int | None = None
+    end: Finish | None = None
 
     @property
     def queue(self) -> str:

@@ -26,6 +26,7 @@ from multikueue.api.kueue.workload import (
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
     UNDISPATCHABLE_ANNOTATION,
+    Finish,
     Workload,
     any_owner_of,
 )
@@ -103,6 +104,7 @@ def alone(kind: str = "Job", **facts: Any) -> Seen:
         is_of_known_kind=of_kind,
         unmanaged=facts.pop("unmanaged", ""),
         priority_class=facts.pop("pod_class", ""),
+        end=facts.pop("end", None),
     )
     known: dict[str, Any] = {"queues": frozenset({"mine"}), "classes": frozenset({"high", "low"})}
     return Seen(name=f"{kind.lower()}/train", namespace="team-a", job=job, **(known | facts))
@@ -723,6 +725,25 @@ FINE = (
         "Finished",
         None,
         "Finished on w1: Reached expected number of succeeded pods.",
+    ),
+    Situation(
+        "it has succeeded, as its own status says, and its Workload is deleted",
+        alone(end=Finish(reason="Succeeded", message="Job finished successfully")),
+        "Finished",
+        None,
+        "Finished: Job finished successfully.",
+    ),
+    Situation(
+        "it has failed, and its Workload does not say so yet",
+        of(
+            won(),
+            job=SeenJob(
+                kind="Job", meta=ObjectMeta(name="train"), end=Finish(reason="Failed", message="no pod is left")
+            ),
+        ),
+        "Failed",
+        None,
+        "Failed on w1: no pod is left.",
     ),
     Situation(
         "it has failed", of(won().finished("Failed", message="pod died")), "Failed", None, "Failed on w1: pod died."

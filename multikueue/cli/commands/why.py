@@ -97,9 +97,10 @@ def why(
 async def _look(
     target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str, config: Path | None
 ) -> Inspection:
+    from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.workload.seen import look
 
-    return await look(target, reach, namespace, name, config)
+    return await look(target, reach, namespace, name, load_settings(config))
 
 
 def _print(found: Inspection, output: Form) -> None:

@@ -200,13 +200,13 @@ class Inquiry:
         named = tuple(dict.fromkeys((*self.nominated, *self.known())))
         try:
             return (await self._configured()) or named
-        except Forbidden as error:
+        except (Forbidden, NotFound) as error:  # who takes away a check or its configuration may do so at any time
             if not self.is_told and not self.known():
                 self.unseen.append(f"workers that the workload does not name: {error.message}")
             return tuple(self.told) or named
 
     async def _configured(self) -> tuple[str, ...]:
-        """Raises Forbidden."""
+        """Raises Forbidden, and NotFound without the check or what it names."""
         if not self.local.status.admission_checks:
             return await self._behind_its_queue()
         for state in self.local.status.admission_checks:

@@ -15,8 +15,6 @@ from multikueue.cli.workload.lookup import Pair, fetch_workloads, named, pick
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, MultiKueueError, NotFound
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from multikueue.answers.seen import Seen, SeenJob
     from multikueue.api.kubernetes.printed import PrintedEvent, PrintedPod
     from multikueue.api.kueue.workload import Workload
@@ -45,11 +43,9 @@ class Inspection:
 
 
 async def look(
-    target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str, config: Path | None
+    target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str, settings: Settings | None
 ) -> Inspection:
     """Raises CommandFailed if there is neither a workload nor a job of that name."""
-    from multikueue.cli.access.manager_settings import load_settings
-
     async with target.connect_in(namespace) as (client, where):
         mine = await fetch_workloads(client, where)
         if not named(mine, name):
@@ -57,7 +53,7 @@ async def look(
             if job is not None:
                 return Inspection(await _without_workload(client, where, job))
         _, workload = pick(mine, name, where)
-        return await _Looking(client, reach, workload, mine, load_settings(config)).all()
+        return await _Looking(client, reach, workload, mine, settings).all()
 
 
 # --- a job without a Workload ----------------------------------------------------------------------------------------
@@ -143,6 +139,7 @@ def _job(tree: Tree) -> SeenJob:
         unmanaged=answer_or(lambda: adapter.unmanaged_reason(value) or "", ""),
         priority_class=answer_or(lambda: adapter.pod_priority_class(value), ""),
         ready=answer_or(lambda: adapter.ready_pods(value), 0),
+        end=answer_or(lambda: adapter.finished(value), None),
     )
 
 
@@ -192,11 +189,10 @@ class _Looking:
         inquiry = await self._ask_workers(told)
         runs = workload.has(ADMITTED) and not workload.has(EVICTED)
         pods = await self._pods(inquiry) if runs and not inquiry.is_away(workload.status.cluster_name or "") else None
-        is_lost = waits and queues is not None and workload_spec(workload).queue_name not in queues
         seen = Seen(
             name=typed_name(workload),
             namespace=namespace,
-            job=await _fetch_job(self.client, workload) if is_lost or (runs and pods is None) else None,
+            job=await _fetch_job(self.client, workload),
             workload=workload,
             queues=queues,
             quota=quota,
