@@ -26,6 +26,11 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
+from multikueue.answers import answer as answers
+from multikueue.answers import passing
+from multikueue.answers.codes import Code
+from multikueue.answers.obstacle import Obstacle
+from multikueue.answers.seen import Seen
 from multikueue.api.jobs.job import job_spec, job_status
 from multikueue.api.kueue.workload import NOMINATED, ReclaimablePod
 from multikueue.api.values import foreign, quantity
@@ -691,6 +696,23 @@ def a_job_of_more_pods_at_a_time_than_completions_gives_back_what_runs() -> Iter
         return reclaimable
 
     with replaced(BatchJob, "reclaimable", make):
+        yield
+
+
+@bug(caught_by=0, within=1)
+def why_takes_the_last_news_of_a_worker_for_the_present() -> Iterator[None]:
+    """A worker is dead for half a minute, and its job is said to run."""
+    with replaced(answers, "state_of", lambda real: lambda seen: {"Unknown": "Running"}.get(real(seen), real(seen))):
+        yield
+
+
+@bug(caught_by=0, within=1)
+def why_takes_quota_that_others_have_for_quota_that_is_not_there() -> Iterator[None]:
+    def never(seen: Seen, now: datetime) -> Obstacle | None:
+        waits = passing._quota(seen, now)
+        return replace(waits, code=Code.MoreThanQueueHas.name) if waits else None
+
+    with replaced(answers, "RULES", lambda real: (never, *real)):
         yield
 
 

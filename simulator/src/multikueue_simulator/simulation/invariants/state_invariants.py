@@ -62,6 +62,10 @@ class StateInvariants:
     def __post_init__(self) -> None:
         self._silence = Silence(self.world, self.plan, self.injector, self.broken)
 
+    def led_since(self) -> float | None:
+        """Since when the same managers act; None if none does."""
+        return self._led_since if self._acting else None
+
     # --- from time to time ---
 
     def look(self, now: float) -> None:

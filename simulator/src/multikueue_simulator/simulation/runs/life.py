@@ -32,6 +32,7 @@ from multikueue_simulator.simulation.faults.adversary_injector import AdversaryI
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
 from multikueue_simulator.simulation.faults.partial_injector import Logs, PartialInjector
 from multikueue_simulator.simulation.faults.stage import Stage
+from multikueue_simulator.simulation.invariants.answers import Asker
 from multikueue_simulator.simulation.invariants.invariants import Course, Invariants, Violation, held_up
 from multikueue_simulator.simulation.invariants.state_invariants import StateInvariants
 from multikueue_simulator.simulation.plan.adversaries import control
@@ -72,6 +73,8 @@ class Outcome:
     courses: dict[str, Course] = field(default_factory=dict)
     """The courses of undisturbed jobs."""
     phases: Changes = field(default_factory=Changes)
+    asked: int = 0
+    """How often somebody asked why a job does not run."""
     trace: Trace = field(default_factory=Trace)
 
 
@@ -127,9 +130,12 @@ async def _live(plan: Plan, outcome: Outcome) -> None:
             stage.begin()
             with anyio.CancelScope() as rest:
                 tasks.start_soon(_cut_short, over, rest)
-                await _course(
-                    plan, stage, StateInvariants(world, plan, injector, adversary_injector, invariants.broken), recorder
-                )
+                states = StateInvariants(world, plan, injector, adversary_injector, invariants.broken)
+                settings = settings_of(plan, plan.replicas[0])
+                asker = Asker(world, injector, settings, states.led_since, invariants.broken, plan.seed)
+                tasks.start_soon(asker.run)
+                await _course(plan, stage, states, recorder)
+            outcome.asked = asker.asked
             outcome.settled = anyio.current_time()
             outcome.violation = invariants.violations[0] if invariants.violations else None
             outcome.courses = invariants.courses()
