@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from multikueue.strategy import Worker, Workload
+from strategies.once import Once
 
 CLUSTER_NAMES = "kueue.x-k8s.io/multikueue-cluster-names"
 """On a workload or its job: names of clusters, separated by commas. The name is that of Kueue's own proposal."""
@@ -38,13 +39,11 @@ class Labels:
     exclude: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def refuses(self, workload: Workload, worker: Worker) -> str:
-        terms = [(key, True, values) for key, values in self.match.items()]
-        terms += [(key, False, values) for key, values in self.exclude.items()]
-        text = workload.annotations.get(CLUSTER_SELECTOR, "")
-        asked = _terms(text)
-        if asked is None:
+        terms = _all_terms(self, workload)
+        if terms is None:
+            text = workload.annotations[CLUSTER_SELECTOR]
             return f"annotation {CLUSTER_SELECTOR}: expected a selector such as region=eu,!spot, got {text[:100]!r}"
-        return next(_refused([*terms, *asked], worker.labels), "")
+        return next(_refused(terms, worker.labels), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +77,16 @@ class Taints:
 
 Term = tuple[str, bool, tuple[str, ...]]
 """A label, whether it must or must not have one of these values, and the values; without any: whether it must be there."""
+
+
+@Once
+def _all_terms(labels: Labels, workload: Workload) -> list[Term] | None:
+    """Those of the filter, and those of the workload; None if the workload's cannot be read."""
+    asked = _terms(workload.annotations.get(CLUSTER_SELECTOR, ""))
+    if asked is None:
+        return None
+    own = [(key, True, values) for key, values in labels.match.items()]
+    return [*own, *((key, False, values) for key, values in labels.exclude.items()), *asked]
 
 
 def _refused(terms: list[Term], labels: Mapping[str, str]) -> Iterator[str]:

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from multikueue.strategy import Fleet, Score, Worker, Workload
+from strategies.once import Once
 
 TIER = "multikueue.dev/tier"
 """The label of a MultiKueueCluster that tells its tier, such as `reserved` or `spot`."""
@@ -21,7 +23,7 @@ class Order:
     """Prefers workers in the order of the MultiKueueConfig: the first has 1, the last 0."""
 
     def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
-        place = [each.name for each in fleet.workers].index(worker.name)
+        place = _places(fleet)[worker.name]
         return Score(1 - place / max(1, len(fleet.workers) - 1), f"place {place + 1}")
 
 
@@ -80,18 +82,12 @@ class Price:
             raise ValueError("expected prices of 0 or more")
 
     def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
-        price = self._price(workload, worker.name)
+        prices = _prices(self, workload, fleet)
+        price = prices.get(worker.name)
         if price is None:
             return Score(None, "no price")
-        known = [self._price(workload, each.name) for each in fleet.workers]
-        cheapest = min(each for each in known if each is not None)
+        cheapest = next(iter(prices.values()))
         return Score(cheapest / price if price > 0 else 1.0, f"{price:.4g} an hour")
-
-    def _price(self, workload: Workload, worker: str) -> float | None:
-        prices = self.prices.get(worker)
-        if prices is None:
-            return None
-        return sum(amount / _unit(name) * prices.get(name, 0.0) for name, amount in workload.requests.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +117,23 @@ class Data:
     def _holders(self, prefix: str) -> tuple[str, ...] | None:
         known = [place for place in self.places if prefix == place or prefix.startswith(place.rstrip("/") + "/")]
         return self.places[max(known, key=len)] if known else None
+
+
+@Once
+def _places(fleet: Fleet) -> Mapping[str, int]:
+    return {worker.name: place for place, worker in enumerate(fleet.workers)}
+
+
+@Once
+def _prices(price: Price, workload: Workload, fleet: Fleet) -> Mapping[str, float]:
+    """What an hour of the workload costs on the workers that have prices, the cheapest first."""
+    amounts = {name: amount / _unit(name) for name, amount in workload.requests.items()}
+    found = {
+        worker.name: sum(amount * prices.get(name, 0.0) for name, amount in amounts.items())
+        for worker in fleet.workers
+        if (prices := price.prices.get(worker.name)) is not None
+    }
+    return dict(sorted(found.items(), key=itemgetter(1)))
 
 
 def _has(labels: Mapping[str, str], wish: str) -> bool:
