@@ -7,8 +7,8 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 320,
-    "lines": 59_600,
+    "modules": 324,
+    "lines": 60_600,
     "settings": 94,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,
