@@ -5,6 +5,7 @@ The figures gate what the design promises for one core; each is the best of a fe
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import time
 import tracemalloc
@@ -16,18 +17,25 @@ import msgspec
 from msgspec.structs import replace
 
 from benchmarks.figures import Target, at_least, at_most
+from multikueue.api.kueue.usage import WorkloadUsage
 from multikueue.api.kueue.workload import Workload
 from multikueue.dispatch.remote import Remote, attempt_of
 from multikueue.kube.decode import change_of
 from multikueue.quota.engine import Engine
 from multikueue.store.caches.cache import Cache
-from multikueue.strategy import Fleet, Nomination
+from multikueue.store.caches.rooms import WorkerRoom
+from multikueue.strategy import FlavorRoom, Fleet, Nomination, Room, Weighted, Worker
 from multikueue.strategy import Workload as StrategyWorkload
+from multikueue.testing import strategy_workload
 from multikueue.workload.case import Case
 from multikueue.workload.decide import decide
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import LoadedStrategy, NominationResult, call_strategy
+from strategies.composed import Composed
+from strategies.filters import Labels
+from strategies.room import MostRoom
+from strategies.scorers import Order, Price, Tiers
 from tests.builders import NOW, cluster_queue, flavor, job, local_queue, namespace, workload
 from tests.builders.workloads import WorkloadBuilder
 
@@ -40,6 +48,9 @@ QUEUES = 10
 DECISIONS = 5_000
 EVENT_BYTES = 3_800
 CHECK = "mk"
+CROWD = 1_000
+CHOICES = 30
+CHOICE_MS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,15 @@ def measure_all() -> list[Result]:
         Result("objects taken into a cache, per CPU s", per_cpu_second(lambda: fill(lines)), at_least(50_000)),
         Result("workloads given quota, per CPU s", admissions(), at_least(2_000)),
         Result("decisions about one workload, per CPU s", per_cpu_second(decisions), at_least(10_000)),
+        Result(
+            "a choice among 1,000 workers by room and tiers, ms", 1000 / per_cpu_second(choices), at_most(CHOICE_MS)
+        ),
+        Result(
+            "a choice among 1,000 workers by order and price, ms", 1000 / per_cpu_second(priced), at_most(CHOICE_MS)
+        ),
+        Result(
+            "memory per workload of others on a worker whose room is read, KiB", memory_of_others() / 1024, at_most(3)
+        ),
         Result("memory per cached workload, KiB", memory_per_object(lines[:OBJECTS]) / 1024, at_most(5)),
         Result("full garbage collection over a cache of 20,000, ms", 1000 * collection(lines), at_most(20)),
     ]
@@ -186,6 +206,58 @@ def decided(case: Case) -> Outcome:
         nomination = call_strategy(EVERYWHERE.strategy, request.workload, request.fleet)
         case = replace(case, nomination_result=NominationResult(request=request, by=EVERYWHERE, nomination=nomination))
     return decide(case)
+
+
+def choices() -> int:
+    """Choices among 1,000 workers, of which the room of one has changed since the last; returns their number."""
+    scorers = (Weighted(MostRoom()), Weighted(Tiers(("on-premises", "spot")), 2.0))
+    return _choose(Composed(filters=(Labels(exclude={"broken": ()}),), scorers=scorers))
+
+
+def priced() -> int:
+    prices = {f"worker-{number}": {"cpu": 0.01 + number / 1e5} for number in range(CROWD)}
+    return _choose(Composed(scorers=(Weighted(Order()), Weighted(Price(prices)))))
+
+
+def _choose(strategy: Composed) -> int:
+    workers = [
+        Worker(
+            name=f"worker-{number}",
+            labels={"multikueue.dev/tier": "spot" if number % 2 else "on-premises"},
+            room=Room(quotas=(_room(number),)),
+        )
+        for number in range(CROWD)
+    ]
+    for number in range(CHOICES):
+        workers[number] = dataclasses.replace(workers[number], room=Room(quotas=(_room(number + 1),)))
+        asked = strategy_workload(f"wl-{number}").request(cpu=4).build()
+        assert strategy.nominate(asked, Fleet(workers=tuple(workers), now=NOW)).clusters
+    return CHOICES
+
+
+def _room(number: int) -> FlavorRoom:
+    used = 1000 * (number % 60)
+    return FlavorRoom(flavor="default", resource="cpu", nominal=64_000, used=used, most=64_000, free=64_000 - used)
+
+
+def memory_of_others() -> float:
+    """Bytes for one workload of somebody else on a worker: as it is watched, and as it counts."""
+    change = change_of(WorkloadUsage)
+    lines = [event(number) for number in range(OBJECTS)]
+
+    def filled() -> Cache[WorkloadUsage]:
+        room = WorkerRoom("w1", Cache(), Cache(), {})
+        for line in lines:
+            room.workloads.upsert(change(line).object)
+        return room.workloads
+
+    filled()  # allocations that happen once only
+    tracemalloc.start()
+    cache = filled()
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return size / len(cache)
 
 
 def _cases() -> list[Case]:

@@ -142,9 +142,15 @@ def is_ours(name: str, options: Mapping[str, Any]) -> bool:
 
 
 def reads(strategy: Strategy) -> frozenset[str]:
-    """The inputs that a strategy needs besides the fleet: its class attribute `reads`, a tuple of words."""
-    words = getattr(type(strategy), "reads", ())
-    return frozenset(word for word in words if isinstance(word, str)) if isinstance(words, tuple) else frozenset()
+    """The inputs that a strategy and its parts need besides the fleet: their class attributes `reads`, tuples of words."""
+    lists = (getattr(type(each), "reads", ()) for each in (strategy, *_parts_of(strategy)))
+    return frozenset(word for words in lists if isinstance(words, tuple) for word in words if isinstance(word, str))
+
+
+def _parts_of(strategy: Any) -> Iterator[object]:
+    for option, hint in _hints(type(strategy)).items():
+        for part in getattr(strategy, option) if _group_of(hint) is not None else ():
+            yield part.scorer if isinstance(part, Weighted) else part
 
 
 def _load(name: str, options: Mapping[str, Any], group: Group, place: str) -> Any:

@@ -26,7 +26,7 @@ from multikueue.controllers.quota.queue_status import Finalizers, QueueStatuses
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workers.admission_checks import Checks
 from multikueue.controllers.workers.clusters import Clusters, Reports
-from multikueue.controllers.workers.ocm_placements import PlacementWatch
+from multikueue.controllers.workers.ocm_placements import PATIENCE, PlacementWatch
 from multikueue.controllers.workers.sweep import sweep
 from multikueue.controllers.workloads.jobs import Jobs
 from multikueue.controllers.workloads.retention import RetentionSweep
@@ -48,6 +48,7 @@ from multikueue.store.caches.cache import Cache
 from multikueue.store.store import Store
 from multikueue.telemetry.metrics import Metrics
 from multikueue.workload.handlers.outcome import sooner
+from multikueue.workload.strategy_call import ROOM
 
 __all__ = ["DEPLOYMENTS", "Loop", "Runnables", "Task", "Watch", "adapters_of", "compose", "submitted_kinds"]
 
@@ -187,7 +188,7 @@ def standalone(context: ReconcileContext, settings: Settings, admission: Schedul
         job_kinds=JobKinds(context),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
-        contact=lambda: _first_contact(store, clusters, placements),
+        contact=lambda: _first_contact(context, clusters, placements),
         loops=(
             Loop("ceilings", queues.ceilings, CeilingReader(context).reconcile, workers=4),
             Loop("capacity", queues.capacity, capacity.reconcile),
@@ -244,7 +245,7 @@ def beside_kueue(context: ReconcileContext, settings: Settings, _: SchedulerLoop
         job_kinds=JobKinds(context, may_make_workloads=False),
         connections=(clusters.run, placements.run),
         cluster_loops=(Loop("clusters", queues.clusters, clusters.reconcile, workers=4),),
-        contact=lambda: _first_contact(store, clusters, placements),
+        contact=lambda: _first_contact(context, clusters, placements),
         loops=(
             Loop("ceilings", queues.ceilings, CeilingReader(context).reconcile, workers=4),
             Loop("capacity", queues.capacity, capacity.reconcile),
@@ -310,9 +311,13 @@ async def _first_reports(reports: Reports, placements: PlacementWatch) -> None:
     await placements.contact()
 
 
-async def _first_contact(store: Store, clusters: Clusters, placements: PlacementWatch) -> None:
+async def _first_contact(context: ReconcileContext, clusters: Clusters, placements: PlacementWatch) -> None:
     """Wait a moment for the workers, so that workloads do not report missing workers after each restart."""
     await placements.contact()
+    store = context.store
+    with anyio.move_on_after(PATIENCE):
+        if await context.strategies.is_read_by_any(ROOM):
+            store.rooms.need(context.settings.capacity_follow.flavors)
     timeout = FIRST_CONTACT_TIMEOUT + CONTACT_EACH * len(store.clusters)
     with anyio.move_on_after(timeout.total_seconds()):
         for cluster in store.clusters:

@@ -40,9 +40,11 @@ from typing import Protocol, runtime_checkable
 
 __all__ = [
     "Filter",
+    "FlavorRoom",
     "Fleet",
     "Nomination",
     "Placement",
+    "Room",
     "Score",
     "Scorer",
     "Strategy",
@@ -59,7 +61,8 @@ class Workload:
     `annotations` are its own, and those of its job where it has none of that name. Amounts in `requests` are as Kueue counts
     them: milli-units of cpu, whole units of all else, summed over pod sets. `nominated_clusters` is the present nomination.
     `nominated_at` is when the newest of them was nominated, in whole seconds; it is known only while the answers ask to be
-    revisited or give a reason. `failed_on` says when an earlier attempt ended on which cluster.
+    revisited or give a reason. `told` is the reason of the present nomination; other words alone are no other question.
+    `failed_on` says when an earlier attempt ended on which cluster.
     """
 
     namespace: str
@@ -74,6 +77,7 @@ class Workload:
     reserved_at: datetime | None = None
     nominated_clusters: tuple[str, ...] = ()
     nominated_at: datetime | None = None
+    told: str = field(default="", compare=False)
     failed_on: Mapping[str, datetime] = field(default_factory=dict)
 
     def waited_less_than(self, patience: timedelta, now: datetime) -> bool:
@@ -81,11 +85,69 @@ class Workload:
         return self.nominated_at is not None and now < self.nominated_at + patience
 
 
+Share = tuple[int, int]
+"""A priority, and what workloads of that priority have together: an amount, or their number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorRoom:
+    """One resource of one flavor, as the workload's queue on a worker has it. Amounts are counted as in `Workload.requests`.
+
+    `flavor` is the manager's name of it, or the worker's own if the manager has none like it. `nominal` is the quota of the
+    queue, `used` what has been given out of the queue, `borrowed` the part of that beyond `nominal`, `lent` what others of its
+    cohort use of `nominal`, and `most` what the queue could use if nobody else used anything.
+
+    `free` is what it could give out now, with all that it may borrow. What was nominated there and has no quota yet counts
+    as used, so `free` is below 0 where more waits than there is. `reclaimable` is what others borrow of it and would lose to
+    the queue by preemption, `preemptible` what its own workloads would lose, each by priority.
+    """
+
+    flavor: str
+    resource: str
+    nominal: int = 0
+    used: int = 0
+    borrowed: int = 0
+    lent: int = 0
+    most: int = 0
+    free: int = 0
+    reclaimable: tuple[Share, ...] = ()
+    preemptible: tuple[Share, ...] = ()
+
+    def free_after_reclaim(self, priority: int) -> int:
+        """What is free for a workload of that priority once others have lost what they borrow."""
+        return self.free + sum(amount for other, amount in self.reclaimable if other < priority)
+
+    def free_after_preemption(self, priority: int) -> int:
+        """What is free for a workload of that priority once all have lost what they would lose to it."""
+        own = sum(amount for other, amount in self.preemptible if other < priority)
+        return self.free_after_reclaim(priority) + own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a worker has for a workload, from the worker's own queues as its watches last told.
+
+    `quotas` are those of the queue that the workload's LocalQueue leads to there; none: nothing is known of it. `waiting`
+    says how many workloads wait in it, by priority. `doubt` is why all this may be out of date, or less than there is to
+    know; empty: it is neither.
+    """
+
+    quotas: tuple[FlavorRoom, ...] = ()
+    waiting: tuple[Share, ...] = ()
+    doubt: str = ""
+
+    def waiting_before(self, priority: int) -> int:
+        """How many wait in that queue before a workload of that priority that comes now."""
+        return sum(number for other, number in self.waiting if other >= priority)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
     """One worker cluster of the workload's MultiKueueConfig, as seen now.
 
-    Not `usable` means: not connected, cordoned, or unable to take this workload; `why` says which.
+    Not `usable` means: not connected, cordoned, or unable to take this workload; `why` says which. `room` is what it has for
+    the workload; only a strategy that says so is told, or one with a part that says so:
+    ``reads: ClassVar[tuple[str, ...]] = ("room",)``. None: nobody may know. Other room alone is no reason to ask again.
     """
 
     name: str
@@ -93,6 +155,7 @@ class Worker:
     why: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    room: Room | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
 from typing import ClassVar
 
-from multikueue.strategy import Filter, Fleet, Nomination, Score, Weighted, Worker, Workload
+from multikueue.strategy import Filter, Fleet, Nomination, Weighted, Worker, Workload
 
 _MIDDLE = 0.5
 """What a worker gets of a scorer that cannot tell."""
 
 _TOLD, _LONGEST = 3, 1000  # workers of each sort in a reason, and its characters
+_REFUSED = "; refused: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,10 @@ class Composed:
     def nominate(self, workload: Workload, fleet: Fleet) -> Nomination:
         refused = {worker.name: why for worker in fleet.workers if (why := self._refusal(workload, worker))}
         usable = [worker for worker in fleet.workers if worker.usable and worker.name not in refused]
-        rated = {worker.name: self._rated(workload, worker, fleet) for worker in usable}
-        kept = tuple(name for name in workload.nominated_clusters if name in rated)
-        fresh = self._ranked([name for name in rated if name not in kept], rated, workload, fleet)
-        batch = fresh[: self._more(workload, fleet, len(kept))]
+        totals = self._totals(workload, usable, fleet)
+        kept = tuple(name for name in workload.nominated_clusters if name in totals)
+        fresh = [name for name in totals if name not in kept]
+        batch = _best(self._more(workload, fleet, len(kept)), fresh, totals, workload, fleet)
         clusters = kept + batch
         waits = (
             self.patience if len(batch) < len(fresh) and len(clusters) < self._bound(fleet) else self.give_back_after
@@ -57,33 +61,37 @@ class Composed:
         left = None if waits is None else began + waits - fleet.now
         if left is not None and left <= timedelta():
             return Nomination(reason=f"No worker admitted it for {waits}, and all were tried", give_back=True)
-        return Nomination(clusters, left, _told(clusters, rated, refused))
+        told = [self._with_reasons(name, totals, workload, fleet) for name in clusters[:_TOLD]]
+        return Nomination(clusters, left, _told(workload, clusters, ", ".join(told), refused))
 
     def _refusal(self, workload: Workload, worker: Worker) -> str:
-        return next((why for each in self.filters if (why := each.refuses(workload, worker))), "")
+        for each in self.filters:
+            why = each.refuses(workload, worker)
+            if why:
+                return why
+        return ""
 
-    def _rated(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
-        """The mean of its scores, with their reasons."""
-        total, weights, reasons = 0.0, 0.0, []
+    def _totals(self, workload: Workload, workers: list[Worker], fleet: Fleet) -> dict[str, float]:
+        """The mean of its scores by worker. The reasons are asked for where they are told: of the few that are nominated."""
+        weights = sum(part.weight for part in self.scorers)
+        if not weights:
+            return dict.fromkeys((worker.name for worker in workers), 1.0)
+        totals = dict.fromkeys((worker.name for worker in workers), 0.0)
         for part in self.scorers:
-            score = part.scorer.score(workload, worker, fleet)
-            value = _MIDDLE if score.value is None else score.value
-            if not 0 <= value <= 1:
-                raise ValueError(f"scorer {type(part.scorer).__name__} gave {worker.name} {value}, not 0 to 1")
-            total, weights = total + part.weight * value, weights + part.weight
-            reasons += [score.reason] if score.reason else []
-        return Score(total / weights if weights else 1.0, ", ".join(reasons))
+            weight, score = part.weight / weights, part.scorer.score
+            for worker in workers:
+                value = score(workload, worker, fleet).value
+                if value is None:
+                    value = _MIDDLE
+                elif not 0 <= value <= 1:
+                    raise ValueError(f"scorer {type(part.scorer).__name__} gave {worker.name} {value}, not 0 to 1")
+                totals[worker.name] += weight * value
+        return totals
 
-    def _ranked(
-        self, names: list[str], rated: Mapping[str, Score], workload: Workload, fleet: Fleet
-    ) -> tuple[str, ...]:
-        failed = workload.failed_on
-
-        def place(name: str) -> tuple[object, ...]:
-            tie = blake2b(f"{workload.namespace}/{workload.name}@{name}".encode(), digest_size=8).digest()
-            return name in failed, failed.get(name, fleet.now), -round(rated[name].value or 0.0, 9), tie
-
-        return tuple(sorted(names, key=place))
+    def _with_reasons(self, name: str, totals: Mapping[str, float], workload: Workload, fleet: Fleet) -> str:
+        worker = next(each for each in fleet.workers if each.name == name)
+        reasons = (part.scorer.score(workload, worker, fleet).reason for part in self.scorers)
+        return _with(name, f"{totals[name]:.2f}", ", ".join(filter(None, reasons)))
 
     def _more(self, workload: Workload, fleet: Fleet, kept: int) -> int:
         """How many more workers to nominate now."""
@@ -98,14 +106,35 @@ class Composed:
         return len(fleet.workers) if self.most is None else self.most
 
 
-def _told(clusters: tuple[str, ...], rated: Mapping[str, Score], refused: Mapping[str, str]) -> str:
-    """Why these, and why not those that a filter refuses.
+def _best(
+    count: int, names: list[str], totals: Mapping[str, float], workload: Workload, fleet: Fleet
+) -> tuple[str, ...]:
+    """So many of the names, the best first; of equals first those that the workload's own draw puts first."""
+    failed, now = workload.failed_on, fleet.now
+    ranked = sorted([(name in failed, failed.get(name, now), -round(totals[name], 9), name) for name in names])
+    best: list[str] = []
+    for _, equals in groupby(ranked if count else (), itemgetter(0, 1, 2)):
+        if len(best) >= count:
+            break
+        best += sorted((name for *_, name in equals), key=partial(_draw, workload))
+    return tuple(best[:count])
 
-    Nothing of which workers can be used just now: a state that comes and goes must not be written into each workload.
+
+def _draw(workload: Workload, name: str) -> bytes:
+    return blake2b(f"{workload.namespace}/{workload.name}@{name}".encode(), digest_size=8).digest()
+
+
+def _told(workload: Workload, clusters: tuple[str, ...], chosen: str, refused: Mapping[str, str]) -> str:
+    """Why these, as it was when they were chosen, and why not those that a filter refuses.
+
+    Nothing of which workers can be used just now: a state that comes and goes must not be written into each workload. Nor
+    what has become of a score since: that of room changes with each job.
     """
-    chosen = [_with(name, f"{rated[name].value:.2f}", rated[name].reason) for name in clusters[:_TOLD]]
+    before = workload.told.partition(_REFUSED)[0]
+    if set(clusters) == set(workload.nominated_clusters) and before.partition(" (")[0] in clusters:
+        chosen = before
     others = [_with(name, why) for name, why in sorted(refused.items())]
-    parts = (", ".join(chosen), f"refused: {_some(others)}" if others else "")
+    parts = (chosen, f"refused: {_some(others)}" if others else "")
     return "; ".join(part for part in parts if part)[:_LONGEST]
 
 

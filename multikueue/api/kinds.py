@@ -21,6 +21,7 @@ from multikueue.api.kubernetes.builtins import (
 )
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
+from multikueue.api.kueue.usage import WorkloadUsage
 from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import Object
 from multikueue.api.multikueue.clusters import ClusterProfile, MultiKueueCluster, MultiKueueConfig
@@ -29,6 +30,8 @@ from multikueue.api.multikueue.ocm import OCM_GROUP, Placement, PlacementDecisio
 _KUEUE = "kueue.x-k8s.io"
 
 WORKLOADS = Kind(_KUEUE, "v1beta2", "workloads", "Workload", True, Workload)
+WORKLOAD_USAGES = Kind(_KUEUE, "v1beta2", "workloads", "Workload", True, WorkloadUsage)
+"""The same objects, of which only the quota counts that they use or wait for."""
 CLUSTER_QUEUES = Kind(_KUEUE, "v1beta2", "clusterqueues", "ClusterQueue", False, ClusterQueue)
 LOCAL_QUEUES = Kind(_KUEUE, "v1beta2", "localqueues", "LocalQueue", True, LocalQueue)
 COHORTS = Kind(_KUEUE, "v1beta2", "cohorts", "Cohort", False, Cohort)

@@ -131,6 +131,12 @@ FOLLOWED_RIGHTS = (
 )
 """Granted so that quotas follow the worker's at once (`capacity_follow`). Without them they do so at intervals."""
 
+ROOM_RIGHTS = (
+    Right("kueue.x-k8s.io", "cohorts", ("list", "watch"), is_namespaced=False),
+    Right("kueue.x-k8s.io", "resourceflavors", ("list", "watch"), is_namespaced=False),
+)
+"""Granted so that a strategy may choose by what workers have room for. Without them less is known."""
+
 RIGHTS = (*QUEUE_RIGHTS, *_job_rights(JOB_KINDS))
 """The rights that a worker must grant."""
 
@@ -292,7 +298,7 @@ def _rights(registration: Registration) -> tuple[Right, ...]:
     others = copy_rights((group, plural) for plural, _, group in named)
     wanted = {FRAMEWORKS[name].kind for name in registration.frameworks}
     known = (*RIGHTS, *_job_rights(kind for kind in OPTIONAL_KINDS if kind in wanted)) if wanted else GRANTED
-    return (IDENTITY, *COMPARED_RIGHTS, *FOLLOWED_RIGHTS, *known, *others, *run, *view)
+    return (IDENTITY, *COMPARED_RIGHTS, *FOLLOWED_RIGHTS, *ROOM_RIGHTS, *known, *others, *run, *view)
 
 
 def manager_objects(registration: Registration, kubeconfig: bytes = b"") -> tuple[Wanted, ...]:

@@ -536,7 +536,7 @@ class CapacityFollow(_Group):
 
     flavors: dict[str, str] = Field(default_factory=dict)
     """The manager's flavor for a worker's, which is given as `flavor` or `cluster/flavor`. Without it: that of the same
-    name, or the only one that a ClusterQueue has for the resource."""
+    name, or the only one that a ClusterQueue has for the resource. Strategies that read room go by it too."""
 
     dry_run: bool = False
     """Whether changes are only told, in the log."""

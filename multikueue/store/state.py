@@ -66,6 +66,7 @@ from multikueue.store.caches.cache import ByName, Cache, Indexer
 from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.caches.jobs import CONTROLLER, JobCaches, Nesting, Runtimes, controllers
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Placements, named
+from multikueue.store.caches.rooms import Rooms
 from multikueue.store.caches.slices import Slices, replaced
 from multikueue.store.plans import Plans
 from multikueue.store.queues import WorkQueues
@@ -165,6 +166,7 @@ class State:
         self.cluster_queues: Cache[ClusterQueue] = Cache(indexes={"flavor": flavor_names, "check": check_names})
         self.local_queues: Cache[LocalQueue] = Cache(indexes={"cluster_queue": lambda q: (q.spec.cluster_queue,)})
         self.flavors: Cache[ResourceFlavor] = Cache()
+        self.rooms = Rooms(lambda name: self.workers[name].workloads, self.flavors, now)
         self.cohorts: Cache[Cohort] = Cache()
         self.checks: Cache[AdmissionCheck] = Cache(indexes={"config": config_of})
         self.configs: Cache[MultiKueueConfig] = Cache(indexes={"cluster": clusters_of})

@@ -12,7 +12,7 @@ from typing import Any
 
 from multikueue.api.values.foreign import LONGEST_EXCERPT
 from multikueue.errors import StrategyError
-from multikueue.strategy import Filter, Score, Scorer, Strategy
+from multikueue.strategy import Filter, FlavorRoom, Score, Scorer, Strategy
 from multikueue.testing.fleets import NOW, FleetBuilder, StrategyWorkloadBuilder, fleet, strategy_workload
 from multikueue.workload.strategy_call import NominationRequest, call_strategy
 
@@ -30,7 +30,8 @@ def check_strategy(strategy: Checked) -> None:
       input nor strategy.
 
     The inputs include fleets without workers, without usable workers and with 25 workers, workloads nominated on
-    workers that are gone from the fleet, and Placements that are empty, broken, or name foreign clusters.
+    workers that are gone from the fleet, workers with and without room, and Placements that are empty, broken, or name
+    foreign clusters.
     """
     broken = broken_promises(strategy)
     if broken:
@@ -205,6 +206,10 @@ def _fleets() -> Iterator[FleetBuilder]:
     yield (
         fleet("c").worker("a", labels={"region": "eu"}, annotations={"note": "0.5"}).worker("b", labels={"region": ""})
     )
+    gpus = FlavorRoom(flavor="a100", resource="nvidia.com/gpu", nominal=8, used=12, borrowed=4, most=16, free=-4)
+    cpus = FlavorRoom(flavor="default", resource="cpu", nominal=64_000, used=1_000, most=64_000, free=63_000)
+    roomy = three.room("a", gpus, replace(gpus, flavor="h100", reclaimable=((-1, 4),), preemptible=((0, 8),)), cpus)
+    yield roomy.room("b", waiting={0: 3}, doubt="not read yet").room("c", cpus, doubt="out of date")
     yield three.placement("p")
     yield three.placement("p", problem="there is no such Placement")
     yield three.placement("p", ("c", "elsewhere"), ("a",))

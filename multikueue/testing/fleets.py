@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from multikueue.api.values.quantity import amount, parse
-from multikueue.strategy import Fleet, Placement, Worker
+from multikueue.strategy import FlavorRoom, Fleet, Placement, Room, Worker
 from multikueue.strategy import Workload as StrategyWorkload
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -88,6 +88,12 @@ class FleetBuilder:
                 replace(each, usable=False, why=why) if each.name == name else each for each in self.value.workers
             )
         )
+
+    def room(self, name: str, *quotas: FlavorRoom, waiting: Mapping[int, int] | None = None, doubt: str = "") -> Self:
+        """Sets what that worker has room for; `waiting` is how many wait there by priority."""
+        found = Room(quotas=quotas, waiting=tuple(sorted((waiting or {}).items())), doubt=doubt)
+        workers = (replace(each, room=found) if each.name == name else each for each in self.value.workers)
+        return self._with(workers=tuple(workers))
 
     def placement(
         self,

@@ -12,10 +12,17 @@ from multikueue.api.values.foreign import LONGEST_EXCERPT, excerpt
 from multikueue.errors import StrategyError
 from multikueue.strategy import Fleet, Nomination, Strategy, Workload
 
-__all__ = ["PLACEMENTS", "LoadedStrategy", "NominationRequest", "NominationResult", "again_at", "call_strategy"]
+__all__ = ["PLACEMENTS", "ROOM", "LoadedStrategy", "NominationRequest", "NominationResult", "again_at", "call_strategy"]
 
 PLACEMENTS = "placementdecisions"
 """The word in a strategy's `reads` that requests the Placement of a workload."""
+
+ROOM = "room"
+"""The word in the `reads` of a strategy or a part that requests what workers have room for."""
+
+ROOM_AGAIN = timedelta(seconds=10)
+"""How soon a strategy that reads room is asked again where it names no worker. Room that changes asks for nobody: that would be
+work for all who wait at each end of a job anywhere."""
 
 SOONEST, LATEST = timedelta(milliseconds=250), timedelta(days=1)
 """Bounds of `revisit_after`."""
@@ -70,9 +77,11 @@ class NominationResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def again_at(nomination: Nomination, now: datetime) -> datetime | None:
+def again_at(nomination: Nomination, now: datetime, *, reads: frozenset[str] = frozenset()) -> datetime | None:
     """The time of the next call that the strategy wants, within bounds; None if it wants none."""
     after = nomination.revisit_after
+    if ROOM in reads and not nomination.clusters and not nomination.give_back:
+        after = ROOM_AGAIN if after is None else min(after, ROOM_AGAIN)
     return None if after is None else now + min(max(after, SOONEST), LATEST)
 
 

@@ -48,6 +48,7 @@ def test_the_worker_gets_an_account_with_the_rights_of_the_contract_and_no_more(
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloadpriorityclasses"], "verbs": ["list"]},
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates", "deviceclasses"], "verbs": ["list"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues", "localqueues"], "verbs": ["watch"]},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["cohorts", "resourceflavors"], "verbs": ["list", "watch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": [*made, "patch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["patch"]},
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues", "localqueues"], "verbs": ["list"]},

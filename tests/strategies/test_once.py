@@ -16,7 +16,12 @@ WORKERS = fleet(*(f"w{number}" for number in range(20)))
 
 def test_it_computes_again_for_other_arguments_only() -> None:
     asked: list[tuple[Fleet, str]] = []
-    length = Once(lambda fleet, word: asked.append((fleet, word)) or len(fleet.workers))
+
+    @Once
+    def length(fleet: Fleet, word: str) -> int:
+        asked.append((fleet, word))
+        return len(fleet.workers)
+
     one, other = WORKERS.build(), fleet("a").build()
     assert [length(one, "x"), length(one, "x"), length(other, "x"), length(other, "y")] == [20, 20, 1, 1]
     assert asked == [(one, "x"), (other, "x"), (other, "y")]
@@ -27,7 +32,7 @@ class Counted(dict[str, dict[str, float]]):
 
     looks = 0
 
-    def get(self, key: str, default: object = None) -> dict[str, float]:  # type: ignore[override]
+    def get(self, key: str, default: object = None) -> dict[str, float]:
         self.looks += 1
         return self[key]
 

@@ -33,15 +33,17 @@ from multikueue.api.values.foreign import excerpt
 from multikueue.errors import ConfigurationError, StrategyError
 from multikueue.runtime import Backoff, DeadlineExceeded, DeadlinePool, PoolSaturated
 from multikueue.settings import InForce, Loaded
+from multikueue.store.caches.cache import ignore
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION
 from multikueue.store.store import Store
-from multikueue.strategy import Nomination
+from multikueue.strategy import Fleet, Nomination
 from multikueue.telemetry import get_logger
 from multikueue.workload.case import Case
 from multikueue.workload.handlers.nominating import give_back_after_of
 from multikueue.workload.nomination.request import nomination_request
 from multikueue.workload.strategy_call import (
     PLACEMENTS,
+    ROOM,
     LoadedStrategy,
     NominationRequest,
     NominationResult,
@@ -81,10 +83,6 @@ class _NotYet(Exception):
         self.loading = loading
 
 
-def _nobody(_strategy: str) -> None:
-    """No callback."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Strategies:
     """Nominations for workloads. `wake` is called with the key of a workload whose strategy was loaded or has returned,
@@ -94,7 +92,7 @@ class Strategies:
     settings: InForce
     now: Callable[[], datetime]
     wake: Callable[[ObjectKey], None]
-    failed: Callable[[str], None] = _nobody
+    failed: Callable[[str], None] = ignore
     known: dict[tuple[str, str], LoadedStrategy | str] = field(default_factory=dict)
     """By name and options as text: the loaded strategy, or why it cannot be loaded."""
     _results: dict[ObjectKey, tuple[str, NominationResult]] = field(default_factory=dict)
@@ -261,13 +259,16 @@ class Strategies:
         last = case.nomination_result
         if last is not None and last.is_valid_for(request, by):
             return case
+        fleet = request.fleet
+        if ROOM in by.reads:  # no part of the request: other room makes no result stale
+            fleet = self.store.rooms.shown(fleet, case.local, self.settings.capacity_follow.flavors)
         if not by.is_ours:
-            self._call_in_thread(case, request, by)
+            self._call_in_thread(case, request, fleet, by)
             return case
         self._running.pop(case.key, None)
         outcome: Nomination | Exception
         try:
-            outcome = call_strategy(by.strategy, request.workload, request.fleet)
+            outcome = call_strategy(by.strategy, request.workload, fleet)
         except StrategyError as error:
             outcome = error
         return self._record(case, self._result_of(request, by, outcome, last))
@@ -279,6 +280,8 @@ class Strategies:
 
     def _record(self, case: Case, result: NominationResult) -> Case:
         self._results[case.key] = case.attempt, result
+        if result.by is not None and ROOM in result.by.reads and result.nomination is not None:
+            self.store.rooms.assume(case.local, result.nomination.clusters)
         return self._with_result(case, result)
 
     def _with_result(self, case: Case, result: NominationResult) -> Case:
@@ -292,43 +295,43 @@ class Strategies:
     def forget(self, key: ObjectKey) -> None:
         """Drops the result for a workload that needs no nomination."""
         self._results.pop(key, None)
+        if self.store.rooms.is_needed:
+            self.store.rooms.release(key)
 
-    def _call_in_thread(self, case: Case, request: NominationRequest, by: LoadedStrategy) -> None:
-        """Calls a third-party strategy in a thread, one call at a time per workload. It gets a copy of the request,
-        because it may change it.
-
-        A result that comes after another strategy was chosen is dropped.
-        """
-        key, attempt = case.key, case.attempt
+    def _call_in_thread(self, case: Case, request: NominationRequest, fleet: Fleet, by: LoadedStrategy) -> None:
+        """Calls a third-party strategy in a thread, one call at a time per workload. It gets copies, which it may change.
+        A result that comes after another strategy was chosen is dropped."""
+        key = case.key
         if self._running.get(key) is by:
             return
-        copied = deepcopy(request)
+        workload, fleet = deepcopy((request.workload, fleet))
 
         def on_done(outcome: Nomination | Exception) -> None:
             if self._running.get(key) is not by:
                 return
             del self._running[key]
             _, last = self._results.get(key, ("", None))
-            self._results[key] = attempt, self._result_of(request, by, outcome, last)
+            self._record(case, self._result_of(request, by, outcome, last))
             self.wake(key)
 
         self._running[key] = by
         pool = self._pools.setdefault(by.name, DeadlinePool(self.settings.timings.strategy_timeout))
-        pool.run(lambda: call_strategy(by.strategy, copied.workload, copied.fleet), on_done)
+        pool.run(lambda: call_strategy(by.strategy, workload, fleet), on_done)
 
     def _result_of(
         self,
         request: NominationRequest,
         by: LoadedStrategy,
-        outcome: Nomination | Exception,
+        made: Nomination | Exception,
         last: NominationResult | None,
     ) -> NominationResult:
         now = self.now()
-        if isinstance(outcome, Nomination):
-            return NominationResult(request=request, by=by, nomination=outcome, again_at=again_at(outcome, now))
+        if isinstance(made, Nomination):
+            at = again_at(made, now, reads=by.reads)
+            return NominationResult(request=request, by=by, nomination=made, again_at=at)
         failures = (last.failures if last is not None and last.by is by else 0) + 1
         wait = self._backoff().delay(failures)
-        problem = excerpt(_words(outcome, by, self.settings.timings.strategy_timeout))
+        problem = excerpt(_words(made, by, self.settings.timings.strategy_timeout))
         self.failed(by.name)
         log.warning("strategy.failed", strategy=by.name, why=problem, again_after=wait.total_seconds())
         return NominationResult(request=request, by=by, problem=problem, failures=failures, again_at=now + wait)

@@ -1,1 +1,1 @@
-"""The capacity of workers: their quotas, as `offers`, and nominal quotas that follow them (`following`)."""
+"""The capacity of workers: their quotas, as `offers`; nominal quotas that follow them, `following`; what is free, `occupancy`."""

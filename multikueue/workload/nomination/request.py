@@ -99,6 +99,7 @@ def _workload(case: Case, job: AnyJob | None) -> contract.Workload:
         reserved_at=reserved.last_transition_time if reserved else None,
         nominated_clusters=clusters,
         nominated_at=nominated.last_transition_time if nominated and clusters else None,
+        told=nominated.message if nominated and clusters else "",
         failed_on=failures(failed.message) if failed else {},
     )
 

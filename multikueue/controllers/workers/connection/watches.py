@@ -12,7 +12,14 @@ import anyio
 import anyio.abc
 
 from multikueue.api.kind import Kind
-from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from multikueue.api.kinds import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    WORKLOAD_USAGES,
+    WORKLOADS,
+)
 from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
 from multikueue.api.kueue.workload import ORIGIN_LABEL
 from multikueue.api.meta import Object
@@ -29,7 +36,7 @@ from multikueue.store.caches.cache import Cache, ignore
 from multikueue.store.workers.watch_scope import is_needed
 from multikueue.store.workers.worker import WorkerView
 
-__all__ = ["QueueWatches", "Watches", "selector", "watched"]
+__all__ = ["QueueWatches", "RoomWatches", "Watches", "selector", "watched"]
 
 
 @dataclass(slots=True)
@@ -184,3 +191,55 @@ def _quotas(queue: ClusterQueue) -> object:
 
 def _route(queue: LocalQueue) -> object:
     return WorkerQueues.of((queue,), ())
+
+
+@dataclass(slots=True)
+class RoomWatches:
+    """Owner: the worker's connection. They fill the worker's room (`store.caches.rooms`), once a strategy reads it.
+
+    Our own copies are watched already, so of the workloads there only those of others are watched here, without their
+    templates. What the worker does not let us watch is not known: no trouble of the worker.
+    """
+
+    context: ReconcileContext
+    worker: str
+    namespaces: tuple[str, ...]
+
+    async def run(self, client: WatchingClient, share: LoopShare) -> None:
+        """Watches for ever. `share` is what that may take of the event loop."""
+        needed, rooms = anyio.Event(), self.context.store.rooms
+        rooms.when_needed(self.worker, needed.set)
+        await needed.wait()
+        room = rooms.worker(self.worker)
+        watches: list[tuple[Kind[Any], Cache[Any], str, str]] = [
+            (CLUSTER_QUEUES, room.cluster_queues, "", ""),
+            (COHORTS, room.cohorts, "", ""),
+            (RESOURCE_FLAVORS, room.flavors, "", ""),
+            *((LOCAL_QUEUES, room.local_queues, "", namespace) for namespace in self.namespaces),
+            *((WORKLOAD_USAGES, room.workloads, _others(self.context), namespace) for namespace in self.namespaces),
+        ]
+        room.begin((kind.plural, namespace) for kind, _, _, namespace in watches)
+        try:
+            async with anyio.create_task_group() as tasks:
+                for kind, cache, labels, namespace in watches:
+                    tasks.start_soon(self._reflector(client, share, kind, cache, labels, namespace).run)
+        finally:
+            room.end()
+
+    def _reflector(
+        self, client: WatchingClient, share: LoopShare, kind: Kind[Any], cache: Cache[Any], labels: str, namespace: str
+    ) -> Reflector[Any]:
+        report = partial(self.context.store.rooms.worker(self.worker).report, kind.plural, namespace)
+
+        def on_state(is_healthy: bool, why: str) -> None:
+            report("" if is_healthy else why, is_refused=reflector.refused)
+
+        reflector: Reflector[Any] = Reflector(
+            client, kind, cache, label_selector=labels, namespace=namespace, on_state=on_state, share=share
+        )
+        return reflector
+
+
+def _others(context: ReconcileContext) -> str:
+    """The label selector of objects on a worker that are not ours."""
+    return f"{ORIGIN_LABEL}!={context.origin}"

@@ -1,4 +1,4 @@
-"""The watches of a worker's queues: when there are any, and which changes have the worker read."""
+"""The watches of a worker's queues: when there are any, which changes have the worker read, and what they tell of its room."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.controllers.workers.connection.watches import QueueWatches
+from multikueue.controllers.workers.connection.watches import QueueWatches, RoomWatches
 from multikueue.errors import Forbidden
 from multikueue.kube.transport.loop_share import UNMETERED
+from multikueue.store.caches.rooms import UNREAD
 from multikueue.store.workers.watch_scope import EVERYWHERE
 from tests.cluster import Cluster
 from tests.controllers.quota.test_capacity import have
@@ -163,3 +164,89 @@ async def test_quotas_that_cannot_be_read_are_no_news_until_they_can() -> None:
         assert not await worker.is_due()
         have(worker.cluster, 5)
         assert await worker.is_due()
+
+
+# The room of a worker.
+
+
+@asynccontextmanager
+async def roomy(*, namespaces: tuple[str, ...] = EVERYWHERE, fault: Any = None) -> AsyncIterator[Watched]:
+    """A worker with 10 cores, whose room nobody needs yet."""
+    made = table(workers=1)
+    cluster = made.workers["w1"]
+    have(cluster, 10)
+    for kind in (kinds.COHORTS, kinds.RESOURCE_FLAVORS):
+        cluster.put(kind, {"metadata": {"name": "one"}, "spec": {}})
+    cluster.fault = fault or cluster.fault
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(RoomWatches(made.world, "w1", namespaces).run, cluster, UNMETERED)
+        await anyio.wait_all_tasks_blocked()
+        yield Watched(made)
+        tasks.cancel_scope.cancel()
+
+
+async def free(worker: Watched) -> tuple[float, str]:
+    """The cores that are free for the workloads of the LocalQueue, and why that may be in doubt."""
+    await anyio.wait_all_tasks_blocked()
+    room = worker.table.store.rooms.worker("w1").room(LOCAL, worker.table.now())
+    return sum(each.free for each in room.quotas) / 1000, room.doubt
+
+
+def running(name: str, *, origin: str = "", cpu: int = 4) -> Body:
+    """A workload on the worker that has so many cores there."""
+    usage = {"name": "main", "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": str(cpu)}, "count": 1}
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "", "message": "", "lastTransitionTime": STAMP}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": {"kueue.x-k8s.io/multikueue-origin": origin} if origin else {},
+        },
+        "spec": {"queueName": QUEUE, "podSets": [{"name": "main", "count": 1, "template": {}}]},
+        "status": {
+            "conditions": [reserved],
+            "admission": {"clusterQueue": "theirs", "podSetAssignments": [usage]},
+        },
+    }
+
+
+async def test_a_worker_whose_room_nobody_needs_is_not_watched() -> None:
+    async with roomy() as worker:
+        assert asked(worker.cluster) == set()
+        worker.table.store.rooms.need({})
+        assert await free(worker) == (10, "")
+        plurals = ("clusterqueues", "cohorts", "localqueues", "resourceflavors", "workloads")
+        assert asked(worker.cluster) == {f"{verb} {plural}" for verb in ("list", "watch") for plural in plurals}
+
+
+async def test_the_workloads_of_others_are_watched_and_ours_once() -> None:
+    async with roomy() as worker:
+        worker.table.store.rooms.need({})
+        worker.cluster.put(kinds.WORKLOADS, running("theirs"))
+        assert await free(worker) == (6, "")
+        worker.cluster.put(kinds.WORKLOADS, running("ours", origin="multikueue"))
+        assert await free(worker) == (2, ""), "it comes by the watch of our copies"
+        assert {each.key.name for each in worker.table.store.rooms.worker("w1").workloads} == {"theirs"}
+        worker.cluster.drop(kinds.WORKLOADS, ObjectKey(NAMESPACE, "theirs"))
+        assert await free(worker) == (6, "")
+
+
+@pytest.mark.parametrize(
+    ("refused", "expected"),
+    [
+        (("clusterqueues",), (0, UNREAD)),
+        (("cohorts", "resourceflavors"), (10, "not all of its cohorts and resourceflavors may be read")),
+        (("workloads",), (10, "not all of its workloads may be read")),
+    ],
+    ids=["its ClusterQueues", "what a role of earlier releases lacks", "the workloads of others"],
+)
+async def test_what_a_worker_refuses_is_no_trouble_and_told(
+    refused: tuple[str, ...], expected: tuple[float, str]
+) -> None:
+    def refuse(_verb: str, plural: str) -> Forbidden | None:
+        return Forbidden(403, "Forbidden", "no") if plural in refused else None
+
+    async with roomy(fault=refuse) as worker:
+        worker.table.store.rooms.need({})
+        assert await free(worker) == expected
+        assert worker.table.store.worker("w1").link.is_connected

@@ -189,12 +189,20 @@ class _Draft:
         luck = random.Random(f"composed {self.seed}")  # noqa: S311  # not a secret
         if luck.random() < 0.6:
             return None
-        return "composed", {
+        options: dict[str, Any] = {
             "copies": luck.choice((1, 1, 2)),
             "patience": luck.choice(("2s", "5s", "12s")),
             "scorers": luck.choice(([], ["order"], [{"tiers": {"order": ["spot"]}, "weight": 2}, "order"])),
             "filters": ["named", "labels", "taints"],
         }
+        return "composed", self._with_room(options)
+
+    def _with_room(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Half of the composed strategies read what workers have room for."""
+        luck = random.Random(f"room {self.seed}")  # noqa: S311  # not a secret
+        parts = luck.choice(([], [], ["room"], ["quota"], [{"room": {"fit": "tight"}}, {"quota": {}, "weight": 2}]))
+        filters = luck.choice(([], [], ["room"], [{"room": {"preempting": True}}])) if parts else []
+        return {**options, "scorers": [*parts, *options["scorers"]], "filters": [*options["filters"], *filters]}
 
     def some_workers(self, *, least: int) -> tuple[str, ...]:
         names = [share.name for share in self.workers]

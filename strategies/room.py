@@ -1,0 +1,144 @@
+"""Parts that read what workers have room for: the filter `room`, and the scorers `room` and `quota`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from multikueue.strategy import FlavorRoom, Fleet, Room, Score, Worker, Workload
+from strategies.once import Once
+
+_MIDDLE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class FreeRoom:
+    """Refuses workers whose queue has no room for the workload now. A copy that is there already may stay and wait.
+
+    With `preempting`, what the workload may preempt there counts as room, too. A worker of which nothing is known is not
+    refused, unless it is about to be known.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("room",)
+    preempting: bool = False
+
+    def refuses(self, workload: Workload, worker: Worker) -> str:
+        if worker.room is None or worker.name in workload.nominated_clusters:
+            return ""
+        if not worker.room.quotas:
+            return "its room is not known yet" if worker.room.doubt else "its queue is missing or has no quota"
+        chosen = _chosen(workload, worker.room)
+        if chosen is None:
+            return "no quota of what it requests"
+        has_room = (
+            need <= (each.free_after_preemption(workload.priority) if self.preempting else each.free)
+            for each, need in chosen
+        )
+        return "" if all(has_room) else "no room now"
+
+
+@dataclass(frozen=True, slots=True)
+class MostRoom:
+    """Prefers workers whose queue has most room, by the share of its quota that would be free with the workload in it.
+
+    One that would be empty but for it has nearly 1, one that would be full 0.5, and where it would have to wait less, the more
+    waits. With `fit: tight` it is the other way round as long as there is room: what fills a worker goes first, and large room
+    stays whole for large workloads.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("room",)
+    fit: Literal["most-free", "tight"] = "most-free"
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        room = worker.room
+        if room is None or not room.quotas:
+            return Score(None, "room unknown")
+        chosen = _chosen(workload, room)
+        if chosen is None:
+            return Score(0.0, "no quota of what it requests")
+        load = max((_load(each, need) for each, need in chosen), default=0.0)
+        value = (1 + load) / 2 if load <= 1 and self.fit == "tight" else 1 / (1 + load)
+        return Score(_less_sure(value, room), "room" if load <= 1 else "no room")
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaQuality:
+    """Prefers workers by the quota that the workload would get there.
+
+    Its queue's own quota has 1, borrowed quota 0.8, quota that others borrow and would lose to it 0.4, quota of its own queue's
+    workloads, which it would preempt, 0.2, and no quota 0.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("room",)
+
+    def score(self, workload: Workload, worker: Worker, fleet: Fleet) -> Score:
+        room = worker.room
+        if room is None or not room.quotas:
+            return Score(None, "quota unknown")
+        chosen = _chosen(workload, room)
+        if chosen is None:
+            return Score(0.0, "no quota of what it requests")
+        value, reason = min((_quality(each, need, workload.priority) for each, need in chosen), default=_OWN)
+        return Score(_less_sure(value, room), reason)
+
+
+_OWN = (1.0, "own quota")
+
+
+def _quality(room: FlavorRoom, need: int, priority: int) -> tuple[float, str]:
+    if need <= room.free:
+        return _OWN if room.used + need <= room.nominal else (0.8, "borrowed quota")
+    if need <= room.free_after_reclaim(priority):
+        return 0.4, "quota that others borrow"
+    if need <= room.free_after_preemption(priority):
+        return 0.2, "quota of lower priorities"
+    return 0.0, "no quota now"
+
+
+def _load(room: FlavorRoom, need: int) -> float:
+    """What would be used with the workload in it, waiting ones included, by what could be."""
+    return max(0, room.most - room.free + need) / room.most if room.most else float("inf")
+
+
+def _less_sure(value: float, room: Room) -> float:
+    """What may not be all or not be of now counts half."""
+    return (value + _MIDDLE) / 2 if room.doubt else value
+
+
+def _chosen(workload: Workload, room: Room) -> list[tuple[FlavorRoom, int]] | None:
+    """The room that the workload would take, and how much of it: in each group of resources the flavor that would be used
+    least. None if there is no quota of a resource."""
+    wanted = _wanted(workload)
+    found = [(each, wanted[each.resource]) for each in room.quotas if each.resource in wanted]
+    if len(found) < len(wanted):
+        return None
+    if len(found) == 1:
+        return found
+    best: dict[frozenset[str], list[tuple[FlavorRoom, int]]] = {}
+    for flavor in _by_flavor(room):
+        takes = [(each, wanted[each.resource]) for each in flavor if each.resource in wanted]
+        known = best.get(group := frozenset(each.resource for each in flavor))
+        if takes and (known is None or _highest(takes) < _highest(known)):
+            best[group] = takes
+    chosen = [each for takes in best.values() for each in takes]
+    return chosen if {each.resource for each, _ in chosen} == wanted.keys() else None
+
+
+@Once
+def _wanted(workload: Workload) -> dict[str, int]:
+    return {name: amount for name, amount in workload.requests.items() if amount > 0}
+
+
+def _highest(takes: list[tuple[FlavorRoom, int]]) -> float:
+    return max(_load(each, need) for each, need in takes)
+
+
+def _by_flavor(room: Room) -> Iterator[list[FlavorRoom]]:
+    """The resources of each flavor; they come together, and two flavors there may have one name here."""
+    found: list[FlavorRoom] = []
+    for each in room.quotas:
+        if found and (each.flavor != found[0].flavor or any(each.resource == other.resource for other in found)):
+            yield found
+            found = []
+        found.append(each)
+    if found:
+        yield found
