@@ -15,7 +15,7 @@ class FreeRoom:
     """Refuses workers whose queue has no room for the workload now. A copy that is there already may stay and wait.
 
     With `preempting`, what the workload may preempt there counts as room, too. A worker of which nothing is known is not
-    refused, unless it is about to be known.
+    refused, unless it is about to be known; nor is one that could never hold the workload, for only its own Kueue may say so.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("room",)
@@ -27,8 +27,8 @@ class FreeRoom:
         if not worker.room.quotas:
             return "its room is not known yet" if worker.room.doubt else "its queue is missing or has no quota"
         chosen = _chosen(workload, worker.room)
-        if chosen is None:
-            return "no quota of what it requests"
+        if chosen is None or any(need > each.most for each, need in chosen):
+            return ""  # its own Kueue says that it can never be admitted, and then it is not usable
         has_room = (
             need <= (each.free_after_preemption(workload.priority) if self.preempting else each.free)
             for each, need in chosen

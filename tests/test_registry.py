@@ -254,6 +254,20 @@ def test_a_strategy_says_what_it_reads() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, set()),
+        ({"filters": ["named"], "scorers": ["order"]}, set()),
+        ({"filters": ["room"]}, {"room"}),
+        ({"scorers": ["order", {"quota": {}, "weight": 2}]}, {"room"}),
+    ],
+    ids=["no parts", "parts that read nothing", "a filter", "a scorer with a weight"],
+)
+def test_a_strategy_reads_what_its_parts_read(options: dict[str, object], words: set[str]) -> None:
+    assert registry.reads(registry.load("composed", options)) == words
+
+
+@pytest.mark.parametrize(
     "words", ["placementdecisions", 7, ("placementdecisions", 7)], ids=["text", "a number", "both"]
 )
 def test_what_it_reads_is_a_tuple_of_words(words: object) -> None:

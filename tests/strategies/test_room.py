@@ -65,7 +65,8 @@ def test_it_is_told_to_those_who_read_it() -> None:
         pytest.param(JOB, with_room(cpu(-2)), "no room now", id="more waits than there is"),
         pytest.param(JOB, with_room(cpu(3), cpu(5, flavor="spot")), "", id="there is enough in another flavor"),
         pytest.param(JOB, with_room(cpu(2), cpu(2, flavor="spot")), "no room now", id="flavors do not add up"),
-        pytest.param(JOB, with_room(gpu(8)), "no quota of what it requests", id="a resource without quota"),
+        pytest.param(JOB, with_room(gpu(8)), "", id="only its Kueue may say that it lacks a resource"),
+        pytest.param(JOB, with_room(cpu(2, most=3)), "", id="only its Kueue may say that it is too small"),
         pytest.param(
             JOB.request({"nvidia.com/gpu": 1}),
             with_room(cpu(8), gpu(0), cpu(0, flavor="b"), gpu(8, flavor="b")),

@@ -1,1 +1,1 @@
-"""The capacity of workers: their quotas, as `offers`; nominal quotas that follow them, `following`; what is free, `occupancy`."""
+"""The capacity of workers: quotas (`offers`), nominal quotas that follow them (`following`), what is free (`occupancy`)."""

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from multikueue.api import kinds
+from multikueue.api.kind import Kind
+from multikueue.store.caches.cache import Cache
 from multikueue.workload.strategy_call import ROOM_AGAIN
 from tests.controllers.quota.test_capacity import have
 from tests.controllers.table import Table, table
@@ -26,7 +28,7 @@ def roomy(*cpu: int, strategy: dict[str, Any]) -> Table:
     for (name, cluster), amount in zip(made.workers.items(), cpu, strict=True):
         have(cluster, amount)
         room = made.store.rooms.worker(name)
-        watched = {
+        watched: dict[Kind[Any], Cache[Any]] = {
             kinds.CLUSTER_QUEUES: room.cluster_queues,
             kinds.LOCAL_QUEUES: room.local_queues,
             kinds.COHORTS: room.cohorts,
