@@ -144,9 +144,12 @@ CLUSTER_WIDE = (
 )
 
 
+AT_ONCE = {"MULTIKUEUE_RETENTION__COPIES": "0s"}
+
+
 class Ours(Side):
-    """`multikueue run` with default settings (but for the environment); with `profile` under cProfile, with `kueue_file` by
-    the very Configuration that the peer gets."""
+    """`multikueue run` with default settings, but for the environment and copies that go at once, as the peer's do; with
+    `profile` under cProfile, with `kueue_file` by the very Configuration that the peer gets."""
 
     name = "ours"
 
@@ -165,7 +168,7 @@ class Ours(Side):
         words += ["-f", str(self._kueue_file)] if self._kueue_file is not None else []
         module = ["multikueue"] if profile is None else ["benchmarks.profiled", str(profile.absolute())]
         command = [sys.executable, "-m", *module, *words]
-        self._process = Process("multikueue", command, log=bed.folder / "multikueue.log", env=env)
+        self._process = Process("multikueue", command, log=bed.folder / "multikueue.log", env=AT_ONCE | dict(env or {}))
 
     @property
     def process(self) -> Process:

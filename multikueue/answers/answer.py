@@ -20,6 +20,7 @@ from multikueue.api.kueue.workload import (
     SUCCEEDED,
     Finish,
     Workload,
+    logs_until,
 )
 from multikueue.api.meta import Condition, Value, render_time
 from multikueue.workload.nomination.prospects import State
@@ -67,7 +68,7 @@ def answer(seen: Seen, now: datetime) -> JobAnswer:
         state=state,
         since=since,
         cluster=(workload.status.cluster_name or "") if workload else "",
-        summary=_sentence(seen, state, since, obstacles),
+        summary=_sentence(seen, state, since, obstacles, now),
         obstacles=obstacles,
         past=tuple(past(seen)),
         not_seen=f"not seen: {'; '.join(seen.not_seen)}" if seen.not_seen else "",
@@ -119,12 +120,14 @@ def _since(seen: Seen, state: StateName) -> datetime | None:
     return found.last_transition_time if found else workload.metadata.creation_timestamp
 
 
-def _sentence(seen: Seen, state: StateName, since: datetime | None, obstacles: tuple[Obstacle, ...]) -> str:
+def _sentence(
+    seen: Seen, state: StateName, since: datetime | None, obstacles: tuple[Obstacle, ...], now: datetime
+) -> str:
     workload = seen.workload
     where = f" on {_cluster(workload)}" if workload and _cluster(workload) else ""
     if state in ("Finished", "Failed"):
-        end = _end(seen)
-        return f"{state}{where}: {_stop((end.message or end.reason) if end else '')}"
+        end, logs = _end(seen), _logs(workload, now) if workload else ""
+        return f"{state}{where}{logs}: {_stop((end.message or end.reason) if end else '')}"
     if state == "Running":
         return f"Running{where}{f' since {render_time(since)}' if since else ''}."
     place = (
@@ -135,6 +138,14 @@ def _sentence(seen: Seen, state: StateName, since: datetime | None, obstacles: t
         else ""
     )
     return f"{state}{place}: {_stop(obstacles[0].text)}"
+
+
+def _logs(workload: Workload, now: datetime) -> str:
+    """How long its logs can be read, in parentheses; empty if nobody said so."""
+    until = logs_until(workload)
+    if until is None:
+        return ""
+    return f" (logs {'until' if until > now else 'gone since'} {render_time(until)})"
 
 
 def _stop(text: str) -> str:

@@ -492,8 +492,8 @@ class Quota(_Group):
 
 
 class Retention(_Group):
-    """How long the manager cluster keeps what is over. Workloads go with their jobs in any case; these times are for jobs
-    that nobody deletes."""
+    """How long what is over stays, on the manager cluster and on workers. Workloads and copies go with their jobs in any case;
+    these times are for jobs that nobody deletes."""
 
     after_finished: Span | None = None
     """How long after its end a Workload is deleted, and its job kept. Without it: never."""
@@ -502,10 +502,17 @@ class Retention(_Group):
     """How long after the manager itself deactivated its Workload (it ran too long, or queued too often) a job is deleted.
     Without it: never; what a user deactivated is always kept."""
 
-    copies: Live[Span] = timedelta(0)
-    """How long after its end a job stays on its worker, with its pods and their logs, in which it holds no quota. What the
-    worker itself deletes sooner is gone. The annotation `multikueue.dev/copy-retention` of a job or its Workload has its own
-    time: `12h`, `0s`; a day at most, or this if it is more."""
+    copies: Live[Span] = timedelta(hours=1)
+    """How long after its success a job stays on its worker, with its pods and their logs, in which it holds no quota. What the
+    worker itself deletes sooner is gone. `0s`: copies go at once, those of failed jobs too. The annotation
+    `multikueue.dev/copy-retention` of a job or its Workload has its own time: `12h`, `0s`; a day at most, or the longest of
+    these times if it is more."""
+
+    failed_copies: Live[Span] = timedelta(days=1)
+    """The same after a failure."""
+
+    most_copies: Live[Annotated[int, Field(ge=0)]] = 100
+    """How many finished jobs of one namespace stay on one worker: those that ended first go first."""
 
     @property
     def is_on(self) -> bool:

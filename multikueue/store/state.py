@@ -64,6 +64,7 @@ from multikueue.quota.cache.status import check_names, flavor_names
 from multikueue.quota.requests.matching import is_selected
 from multikueue.store.caches.cache import ByName, Cache, Indexer
 from multikueue.store.caches.ceilings import Ceilings
+from multikueue.store.caches.ended import EndedCopies
 from multikueue.store.caches.jobs import CONTROLLER, JobCaches, Nesting, Runtimes, controllers
 from multikueue.store.caches.placements import PLACEMENT_ANNOTATION, Placements, named
 from multikueue.store.caches.rooms import Rooms
@@ -158,6 +159,7 @@ class State:
             is_over=lambda workload: workload.has(FINISHED),
         )
         self.ceilings = Ceilings()
+        self.ended = EndedCopies()
         self.refusals = Refusals()
         self.bounds = Bounds()
         self.plans = Plans(self.workloads)

@@ -142,6 +142,7 @@ class Store(State):
     def forget(self, key: ObjectKey) -> None:
         """The workload is gone."""
         self.ceilings.news.discard(key)
+        self.ended.remove(key)
         for worker in self.workers.values():
             worker.expectations.forget(key)
 

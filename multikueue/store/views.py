@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +29,14 @@ from multikueue.store.store import Store
 from multikueue.store.workers.watch_scope import EVERYWHERE, WatchFailure
 from multikueue.store.workers.worker import WorkerView
 from multikueue.workload.case import MAX_NOMINATED, NO_FLEET, Case, Fleet, JobFacts, Queues, Scheduling
-from multikueue.workload.decision_rules import DecisionRules, copy_retention, copy_retention_problem
+from multikueue.workload.decision_rules import (
+    NO_RETENTION,
+    CopyRetention,
+    DecisionRules,
+    copy_retention,
+    copy_retention_problem,
+    time_to_live,
+)
 
 __all__ = ["Views"]
 
@@ -70,9 +76,12 @@ class Views(msgspec.Struct, frozen=True):
         concerned = self._concerned(of, fleet, may_be_anywhere=may_be_anywhere, takes_over=takes_over)
         remotes = tuple(self._seen(of, name, fleet) for name in concerned)
 
+        retention = self._copy_retention(workload, job, rules) if workload is not None else NO_RETENTION
+        is_over = workload is not None and job is not None and self._is_over(workload, job, remotes)
+
         def slice_of(local: Workload | None) -> Slice:
-            is_over = local is not None and local.has(FINISHED)
-            return slices.of(key, local, is_job_running=is_over and self._is_running(job)) if slices else NO_SLICE
+            has_ended = local is not None and local.has(FINISHED)
+            return slices.of(key, local, is_job_running=has_ended and self._is_running(job)) if slices else NO_SLICE
 
         return Case(
             now=store.now(),
@@ -85,11 +94,11 @@ class Views(msgspec.Struct, frozen=True):
             fleet=fleet,
             problem=self._problem(workload, job) if workload and not rules.is_dispatcher_only else "",
             may_copy_job=job is not None and self._may_be_copied(job, key.name),
-            is_job_finished=workload is not None and job is not None and self._is_over(workload, job, remotes),
+            is_job_finished=is_over,
             choice=store.plans.choice(key, attempt),
             opening=store.plans.opening(key, attempt) if rules.is_preemption_sequential else "",
             slice_of=slice_of,
-            copy_retention=self._copy_retention(workload, job, rules) if workload else timedelta(),
+            copy_retention=retention.within(time_to_live(job)) if is_over and job is not None else retention,
             may_be_anywhere=may_be_anywhere,
             scheduling=scheduling,
             queues=facts.queues(workload) if facts is not None and workload is not None else Queues(),
@@ -114,10 +123,13 @@ class Views(msgspec.Struct, frozen=True):
         found = self.store.multikueue_check(workload) if workload else None
         return found or next(filter(None, map(self.store.multikueue_check_named, required)), None)
 
-    def _copy_retention(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> timedelta:
-        """None where the name of its winner is about to stand for another cluster: that waits until nothing of ours is left."""
+    def _copy_retention(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> CopyRetention:
+        """None where the name of its winner is about to stand for another cluster: that waits until nothing of ours is left.
+        None either where too many of its namespace ended there after it."""
         winner = self.store.workers.get(local.status.cluster_name or "")
-        return timedelta() if winner is not None and winner.leaving else copy_retention(local, job, rules)
+        if (winner is not None and winner.leaving) or not self.store.ended.is_among(local.key, rules.most_copies):
+            return NO_RETENTION
+        return copy_retention(local, job, rules)
 
     def _misread(self, local: Workload, job: AnyJob | None, rules: DecisionRules) -> tuple[str, ...]:
         own = non_preemptible_problem(local) if rules.may_be_non_preemptible else ""

@@ -27,7 +27,7 @@ from multikueue.dispatch.remote import Remote, attempt_of, is_of_attempt, is_tak
 from multikueue.dispatch.slices import NO_SLICE, Slice
 from multikueue.quota.workload.outcome import Eviction, Verdict
 from multikueue.strategy import Nomination
-from multikueue.workload.decision_rules import DecisionRules
+from multikueue.workload.decision_rules import NO_RETENTION, CopyRetention, DecisionRules
 from multikueue.workload.strategy_call import NominationResult
 
 __all__ = [
@@ -180,7 +180,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     nomination_result: NominationResult | None = None
     slice_of: Callable[[Workload | None], Slice] = _of_no_slice
     give_back_after: timedelta | None = None
-    copy_retention: timedelta = timedelta()
+    copy_retention: CopyRetention = NO_RETENTION
     opening: str = ""
     may_be_anywhere: bool = False
     scheduling: Scheduling = Scheduling()

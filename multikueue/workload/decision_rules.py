@@ -10,20 +10,25 @@ from zlib import crc32
 
 import msgspec
 
+from multikueue.api.jobs.job import AnyJob
 from multikueue.api.kueue.compatibility import NEWEST, Compatibility
-from multikueue.api.kueue.workload import Workload
-from multikueue.api.meta import Object
+from multikueue.api.kueue.workload import SLICE_REPLACED, SUCCEEDED, Workload
+from multikueue.api.meta import Condition, Int64, Object, Value, decoder
+from multikueue.api.values.foreign import answer_or
 from multikueue.durations import parse_duration
 from multikueue.quota.workload.outcome import AS_BEFORE, Reasons
 
 __all__ = [
     "COPY_RETENTION",
     "LONGEST",
+    "NO_RETENTION",
+    "CopyRetention",
     "DecisionRules",
     "RequeueBackoff",
     "WaitForPodsReady",
     "copy_retention",
     "copy_retention_problem",
+    "time_to_live",
 ]
 
 JITTER = 0.0001
@@ -56,6 +61,26 @@ class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
+class CopyRetention(msgspec.Struct, frozen=True):
+    """How long the copy of a finished workload stays on its worker, counted from the workload's end."""
+
+    succeeded: timedelta = timedelta()
+    failed: timedelta = timedelta()
+
+    def of(self, finished: Condition) -> timedelta:
+        """That of a workload with this Finished condition. A slice that was replaced leaves its job to the next one."""
+        if finished.reason == SLICE_REPLACED:
+            return timedelta()
+        return self.succeeded if finished.reason == SUCCEEDED else self.failed
+
+    def within(self, limit: timedelta | None) -> CopyRetention:
+        """The same, `limit` at most."""
+        return self if limit is None else CopyRetention(min(self.succeeded, limit), min(self.failed, limit))
+
+
+NO_RETENTION = CopyRetention()
+
+
 class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     """What this process decides, and the settings for it.
 
@@ -71,6 +96,7 @@ class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     - `may_be_non_preemptible`: workloads may ask not to be preempted.
     - `reasons`: what a workload without quota is told.
     - `copies`: how long the copy of a finished workload stays where it ran, unless it asks for another time.
+    - `most_copies`: how many such copies of a namespace stay on a worker.
     """
 
     has_life: bool = False
@@ -84,7 +110,8 @@ class DecisionRules(msgspec.Struct, frozen=True, kw_only=True):
     should_check_gates: bool = True
     may_be_non_preemptible: bool = False
     reasons: Reasons = AS_BEFORE
-    copies: timedelta = timedelta()
+    copies: CopyRetention = NO_RETENTION
+    most_copies: int = 100
 
 
 COPY_RETENTION = "multikueue.dev/copy-retention"
@@ -95,11 +122,35 @@ LONGEST = timedelta(days=1)
 over."""
 
 
-def copy_retention(local: Workload, job: Object | None, rules: DecisionRules) -> timedelta:
-    """The retention, counted from the workload's end. An annotation that is no duration counts as absent; a longer time than
-    allowed counts as the longest allowed."""
+def copy_retention(local: Workload, job: Object | None, rules: DecisionRules) -> CopyRetention:
+    """The retention of one workload. An annotation that is no duration counts as absent; a longer time than allowed counts
+    as the longest allowed."""
     wanted = parse_duration(_asked(local, job))
-    return rules.copies if wanted is None else min(wanted, _longest(rules))
+    if wanted is None:
+        return rules.copies
+    allowed = min(wanted, _longest(rules))
+    return CopyRetention(succeeded=allowed, failed=allowed)
+
+
+class _RunPolicy(Value, frozen=True):
+    ttl_seconds_after_finished: Int64 | None = None
+
+
+class _Lasting(Value, frozen=True):
+    ttl_seconds_after_finished: Int64 | None = None
+    run_policy: _RunPolicy = _RunPolicy()
+
+
+def time_to_live(job: AnyJob) -> timedelta | None:
+    """How long after its end the manager cluster deletes a job, with which its copy goes; None: it does not."""
+
+    def seconds() -> timedelta | None:
+        spec = decoder(_Lasting)(job.spec)
+        own = spec.ttl_seconds_after_finished
+        found = spec.run_policy.ttl_seconds_after_finished if own is None else own
+        return None if found is None else timedelta(seconds=found)
+
+    return answer_or(seconds, otherwise=None)
 
 
 def copy_retention_problem(local: Workload, job: Object | None, rules: DecisionRules) -> str:
@@ -121,4 +172,4 @@ def _asked(local: Workload, job: Object | None) -> str:
 
 
 def _longest(rules: DecisionRules) -> timedelta:
-    return max(rules.copies, LONGEST)
+    return max(rules.copies.succeeded, rules.copies.failed, LONGEST)

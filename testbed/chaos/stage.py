@@ -49,6 +49,7 @@ SETTINGS: Mapping[str, str] = {
     "LEADER_ELECTION__ENABLED": "true",
     "QUOTA__REQUEUE_FIRST": "2s",
     "DISPATCH__GC_INTERVAL": "10s",
+    "RETENTION__COPIES": "0s",
     "TIMINGS__RECONNECT_CAP": "2s",
     "DISPATCH__WORKER_LOST_TIMEOUT": f"{LOST_AFTER}s",
 }

@@ -63,6 +63,7 @@ SETTINGS: Mapping[str, str] = {
     "LOG__FORMAT": "json",
     "QUOTA__REQUEUE_FIRST": "1s",
     "DISPATCH__GC_INTERVAL": "5s",
+    "RETENTION__COPIES": "0s",
     "TIMINGS__RECONNECT_CAP": "1s",
     "DISPATCH__HEARTBEAT_INTERVAL": "500ms",
     "TIMINGS__SUSPECT_AFTER": "1s",

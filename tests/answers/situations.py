@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from multikueue.answers.answer import StateName
@@ -22,6 +22,7 @@ from multikueue.api.kueue.workload import (
     ADMISSION_GATED_BY_ANNOTATION,
     FAILED_ON,
     FITS_NO_WORKER,
+    LOGS_UNTIL,
     PREEMPTED,
     PRIORITY_CLASS_LABEL,
     QUEUE_LABEL,
@@ -30,7 +31,7 @@ from multikueue.api.kueue.workload import (
     Workload,
     any_owner_of,
 )
-from multikueue.api.meta import ObjectMeta, OwnerReference
+from multikueue.api.meta import ObjectMeta, OwnerReference, render_time
 from multikueue.quota.visibility.explain import EXCEEDS, Ending, Explanation, Shortage
 from multikueue.workload.nomination.prospects import Prospect, State
 from tests.builders import NOW, WorkloadBuilder, workload
@@ -64,6 +65,10 @@ class Situation:
 
 def train() -> WorkloadBuilder:
     return workload("job-train", namespace="team-a").queue("mine").request(cpu=2).owner_job("train").created(NOW)
+
+
+def kept(local: WorkloadBuilder, until: datetime) -> WorkloadBuilder:
+    return local.condition(LOGS_UNTIL, "True", reason="Finished", message=render_time(until))
 
 
 def waiting(message: str = "") -> WorkloadBuilder:
@@ -747,6 +752,20 @@ FINE = (
     ),
     Situation(
         "it has failed", of(won().finished("Failed", message="pod died")), "Failed", None, "Failed on w1: pod died."
+    ),
+    Situation(
+        "it has failed, and its logs can be read for a day",
+        of(kept(won().finished("Failed", message="pod died"), NOW + timedelta(days=1))),
+        "Failed",
+        None,
+        "Failed on w1 (logs until 2026-01-02T12:00:00Z): pod died.",
+    ),
+    Situation(
+        "it has succeeded, and the time of its logs is over",
+        of(kept(won().finished(message="all went well"), NOW + MINUTE)),
+        "Finished",
+        None,
+        "Finished on w1 (logs gone since 2026-01-01T12:01:00Z): all went well.",
     ),
 )
 

@@ -44,6 +44,9 @@ Body = dict[str, Any]
 NAMESPACE, CHECK, CONFIG, QUEUE = "team", "mk", "mk", "main"
 ORIGIN = "multikueue"
 
+AT_ONCE = Retention(copies=timedelta())
+"""Copies of finished jobs go at once: few tests are about those that stay."""
+
 
 class Table:
     """The manager's cluster, three workers, one queue."""
@@ -55,7 +58,7 @@ class Table:
         quota: int = 100,
         roles: frozenset[Role] = STANDALONE,
         rules: Quota = Quota(),  # noqa: B008  # frozen
-        retention: Retention = Retention(),  # noqa: B008  # frozen
+        retention: Retention = AT_ONCE,
         integrations: Integrations = Integrations(),  # noqa: B008  # frozen
         timings: Timings = Timings(),  # noqa: B008  # frozen
         **dispatch: Any,

@@ -25,6 +25,7 @@ from multikueue.settings import Cluster, Dispatch, InForce, Settings
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import NAMESPACE, PLACEMENT, Layout, Share, World
+from tests.controllers.table import AT_ONCE
 from tests.costs.counting import FUNCTIONS, Calls, Counts, counted, functions_counted
 from tests.strategies.distributions import HEADER, LAST_ONLY, distribution
 
@@ -131,7 +132,7 @@ def _furnish(world: World) -> None:
 
 def _settings(world: World) -> Settings:
     dispatch = Dispatch(heartbeat_interval=RARE, gc_interval=timedelta())
-    return Settings(cluster=Cluster(namespace=world.layout.secrets), dispatch=dispatch)
+    return Settings(cluster=Cluster(namespace=world.layout.secrets), dispatch=dispatch, retention=AT_ONCE)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from multikueue.settings import Cluster, Dispatch, InForce, Settings
 from multikueue_simulator.time import VirtualClock, process_now
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, Layout, Share, World
+from tests.controllers.table import AT_ONCE
 from tests.costs.counting import Counts, counted
 
 __all__ = ["OTHERS", "Play", "playing"]
@@ -92,7 +93,9 @@ async def playing(*, workers: int = 3, cpu: int = 1000, at_once: int = 64) -> As
         site.create(kinds.NAMESPACES, objects.namespace(OTHERS))
         site.create(kinds.LOCAL_QUEUES, objects.local_queue("main", OTHERS, cluster_queue=where))
     settings = Settings(
-        cluster=Cluster(namespace=layout.secrets), dispatch=Dispatch(gc_interval=timedelta(), concurrency=at_once)
+        cluster=Cluster(namespace=layout.secrets),
+        dispatch=Dispatch(gc_interval=timedelta(), concurrency=at_once),
+        retention=AT_ONCE,
     )
     pressure, counts = Pressure(), Counts()
     async with anyio.create_task_group() as tasks:

@@ -19,6 +19,7 @@ from multikueue.settings import Cluster, Dispatch, InForce, Settings
 from multikueue_simulator.time import VirtualClock, run
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
+from tests.controllers.table import AT_ONCE
 from tests.costs.counting import Counts, counted, functions_counted
 from tests.costs.fleet import quickly
 
@@ -129,4 +130,4 @@ def _workload(name: str) -> Object:
 
 def _settings(world: World) -> Settings:
     dispatch = Dispatch(heartbeat_interval=RARE, gc_interval=timedelta())
-    return Settings(cluster=Cluster(namespace=world.layout.secrets), dispatch=dispatch)
+    return Settings(cluster=Cluster(namespace=world.layout.secrets), dispatch=dispatch, retention=AT_ONCE)

@@ -52,8 +52,9 @@ QUICK: Mapping[str, str] = {
     "MULTIKUEUE_LOG__LEVEL": "debug",
     "MULTIKUEUE_QUOTA__REQUEUE_FIRST": "1s",
     "MULTIKUEUE_DISPATCH__GC_INTERVAL": "5s",
+    "MULTIKUEUE_RETENTION__COPIES": "0s",
 }
-"""Settings of the tests: nobody waits a minute to see a retry."""
+"""Settings of the tests: nobody waits a minute to see a retry, nor an hour until the copy of a finished job is gone."""
 
 PATIENCE = 40.0
 """Seconds after which what did not happen never will: none of these is a measure, and a busy machine takes its time."""

@@ -408,6 +408,23 @@ async def test_a_finished_job_stays_on_its_worker_for_as_long_as_it_asks(crew: T
     await crew.clean()
 
 
+async def test_by_default_a_finished_job_stays_on_its_worker_and_goes_with_its_job(
+    crew: Team, manager: Manager
+) -> None:
+    async with manager.reborn(RETENTION__COPIES=""):
+        await crew.submit()
+        worker = await crew.runs_on()
+        await crew.complete(worker)
+        await eventually(lambda: crew.is_true("Finished"))
+        await eventually(lambda: _copies_left(crew, 1))
+        told = [c for c in (await crew.workload())["status"]["conditions"] if c["type"] == "multikueue.dev/LogsUntil"]
+        assert [c["status"] for c in told] == ["True"]
+        assert set(await crew.remote_jobs()) == set(await crew.copies()) == {worker}
+        await crew.manager.delete(JOB, "job", crew.namespace)
+        await crew.gone()
+        await crew.clean()
+
+
 async def _retained_for(crew: Team, time: str) -> None:
     annotation = {"multikueue.dev/copy-retention": time}
     await crew.manager.patch(JOB, "job", {"metadata": {"annotations": annotation}}, crew.namespace)

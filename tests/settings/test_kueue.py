@@ -416,12 +416,12 @@ def test_extended_resources_are_devices_only_where_devices_are_counted(tmp_path:
     [
         ("visibilityServer.bindAddress", "127.0.0.1", "visibility.host"),
         ("visibilityServer.bindPort", 9082, "visibility.port"),
-        ("objectRetentionPolicies.remoteObjects.afterFinished", "1h", "retention.copies"),
+        ("objectRetentionPolicies.remoteObjects.afterFinished", "2h", "retention.copies"),
     ],
 )
 def test_a_field_that_only_v1beta2_got(tmp_path: Path, field: str, value: Any, setting: str) -> None:
     (leaf,) = [leaf for leaf in leaves() if leaf.name == setting]
-    expected = timedelta(hours=1) if value == "1h" else value
+    expected = timedelta(hours=2) if value == "2h" else value
     assert leaf.of(loaded(tmp_path, nested(field, value), "v1beta2").settings) == expected
     assert "expected in v1beta2 only, and Kueue does not start with it" in refusal(
         tmp_path, nested(field, value), "v1beta1"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from multikueue.api.meta import encode
 from multikueue.workload.decision_rules import (
     COPY_RETENTION,
     JITTER,
+    CopyRetention,
     DecisionRules,
     RequeueBackoff,
     copy_retention,
     copy_retention_problem,
+    time_to_live,
 )
 from tests.builders import job
 from tests.workload.builders import won
@@ -47,7 +53,8 @@ def test_those_evicted_together_do_not_come_back_together() -> None:
     assert len({HOURLY.after(3, f"u{number}") for number in range(20)}) == 20
 
 
-HOURS = DecisionRules(copies=timedelta(hours=2))
+TWO, NINE = timedelta(hours=2), timedelta(hours=9)
+HOURS = DecisionRules(copies=CopyRetention(succeeded=TWO, failed=NINE))
 ASKED = {
     "nothing is asked: as the settings say": (None, None, 2, ""),
     "the job asks for more": (None, "8h", 8, ""),
@@ -68,17 +75,53 @@ def test_retention(workload: str | None, own: str | None, hours: float, problem:
     if workload is not None:
         local = local.annotations({COPY_RETENTION: workload})
     owner = job("job") if own is None else job("job").annotations({COPY_RETENTION: own})
-    assert copy_retention(local.build(), owner.build(), HOURS) == timedelta(hours=hours)
+    assert copy_retention(local.build(), owner.build(), HOURS).succeeded == timedelta(hours=hours)
     said = copy_retention_problem(local.build(), owner.build(), HOURS)
     assert problem in said if problem else not said
 
 
 def test_a_workload_whose_job_is_gone_is_retained_by_the_settings() -> None:
-    assert copy_retention(won().finished().build(), None, HOURS) == timedelta(hours=2)
+    assert copy_retention(won().finished().build(), None, HOURS) == HOURS.copies
+
+
+@pytest.mark.parametrize(
+    ("reason", "stays"),
+    [("Succeeded", TWO), ("Failed", NINE), ("OutOfSync", NINE), ("WorkloadSliceReplaced", timedelta())],
+)
+def test_what_failed_stays_longer_and_a_replaced_slice_not_at_all(reason: str, stays: timedelta) -> None:
+    local = won().finished(reason=reason).build()
+    ended = local.condition("Finished")
+    assert ended is not None
+    assert copy_retention(local, None, HOURS).of(ended) == stays
+
+
+def test_an_annotation_counts_however_the_job_ends() -> None:
+    local = won().annotations({COPY_RETENTION: "3h"}).build()
+    assert copy_retention(local, None, HOURS) == CopyRetention(timedelta(hours=3), timedelta(hours=3))
 
 
 def test_what_all_copies_have_an_annotation_may_ask_for() -> None:
-    week = DecisionRules(copies=timedelta(days=7))
+    week = DecisionRules(copies=CopyRetention(failed=timedelta(days=7)))
     local = won().finished().annotations({COPY_RETENTION: "48h"}).build()
-    assert copy_retention(local, None, week) == timedelta(days=2)
+    assert copy_retention(local, None, week).succeeded == timedelta(days=2)
     assert copy_retention_problem(local, None, week) == ""
+
+
+LASTING = {
+    "a Job": ({"ttlSecondsAfterFinished": 60}, timedelta(minutes=1)),
+    "a job of Kubeflow": ({"runPolicy": {"ttlSecondsAfterFinished": 60}}, timedelta(minutes=1)),
+    "one that stays": ({}, None),
+    "one that cannot be read": ({"ttlSecondsAfterFinished": "soon"}, None),
+}
+
+
+@pytest.mark.parametrize(("spec", "lasts"), LASTING.values(), ids=LASTING)
+def test_how_long_a_job_itself_stays(spec: dict[str, Any], lasts: timedelta | None) -> None:
+    assert time_to_live(replace(job("job").build(), spec=msgspec.Raw(encode(spec)))) == lasts
+
+
+@pytest.mark.parametrize(
+    ("limit", "left"), [(None, (TWO, NINE)), (NINE, (TWO, NINE)), (timedelta(0), (timedelta(0),) * 2)]
+)
+def test_a_copy_does_not_stay_longer_than_its_job(limit: timedelta | None, left: tuple[timedelta, timedelta]) -> None:
+    assert HOURS.copies.within(limit) == CopyRetention(*left)

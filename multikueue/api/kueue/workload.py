@@ -88,6 +88,8 @@ PREEMPTED_AT = "multikueue.dev/PreemptedAt"
 """Ours: when it was preempted, while that counts against the preemption budget of its ClusterQueue."""
 BACKFILLED = "multikueue.dev/Backfilled"
 """Ours: until when it may have quota that the head of its queue waits for."""
+LOGS_UNTIL = "multikueue.dev/LogsUntil"
+"""Ours: until when the pods of a finished job, and their logs, stay on its worker at most; the message is that time."""
 MAX_CONDITIONS = 16
 """The API's limit for status.conditions."""
 
@@ -299,6 +301,15 @@ def owner_of(workload: Workload) -> OwnerReference | None:
         return controller_of(meta)
     named = (each for each in meta.owner_references if (owner_kind(each), each.name) == (kind, name))
     return next(named, None) or controller_of(meta)
+
+
+def logs_until(workload: Workload) -> datetime | None:
+    """Until when the logs of a finished workload stay at most, as its status tells; None if it does not."""
+    kept = workload.condition(LOGS_UNTIL)
+    try:
+        return datetime.fromisoformat(kept.message) if kept is not None else None
+    except ValueError:
+        return None  # we did not write that
 
 
 def put_condition(

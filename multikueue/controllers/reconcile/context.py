@@ -27,7 +27,13 @@ from multikueue.store.store import Store
 from multikueue.store.views import Views
 from multikueue.telemetry.metrics import Metrics
 from multikueue.workload.case import Case
-from multikueue.workload.decision_rules import DecisionRules, RequeueBackoff, WaitForPodsReady
+from multikueue.workload.decision_rules import (
+    NO_RETENTION,
+    CopyRetention,
+    DecisionRules,
+    RequeueBackoff,
+    WaitForPodsReady,
+)
 from multikueue.workload.handlers.outcome import Outcome
 
 
@@ -221,7 +227,10 @@ def _rules(settings: Settings, should_check_gates: bool, reasons: Reasons) -> De
         should_check_gates=should_check_gates,
         may_be_non_preemptible=quota.non_preemptible,
         reasons=reasons,
-        copies=retention.copies,
+        copies=CopyRetention(succeeded=retention.copies, failed=retention.failed_copies)
+        if retention.copies
+        else NO_RETENTION,
+        most_copies=retention.most_copies,
     )
 
 

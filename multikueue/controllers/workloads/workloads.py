@@ -19,7 +19,7 @@ import msgspec
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.shared_status import KUEUE_ADMISSION, applied, our_part, shared_part
 from multikueue.api.kueue.unadmitted import OF_CYCLES, PENDING
-from multikueue.api.kueue.workload import CLASS_VALUE_ANNOTATION, QUOTA_RESERVED, Workload, WorkloadStatus
+from multikueue.api.kueue.workload import CLASS_VALUE_ANNOTATION, FINISHED, QUOTA_RESERVED, Workload, WorkloadStatus
 from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.conditions import difference, report_lost_fields, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
@@ -32,6 +32,7 @@ from multikueue.runtime import AGAIN, DONE, Result
 from multikueue.telemetry import get_logger
 from multikueue.workload.case import Case
 from multikueue.workload.decide import decide, is_due_again, plan
+from multikueue.workload.decision_rules import NO_RETENTION
 from multikueue.workload.handlers.outcome import Outcome
 from multikueue.workload.phases import Phase
 
@@ -68,6 +69,7 @@ class Workloads(msgspec.Struct, frozen=True):
             self._record_events(written, outcome)
         case = outcome.case.after(written) if written is not None else before
         self._plan(case, outcome)
+        self._note_end(case)
         self._read_queues(case, outcome)
         if written is not before.workload and is_due_again(self._scheduled_anew(case), outcome):
             return AGAIN
@@ -104,6 +106,21 @@ class Workloads(msgspec.Struct, frozen=True):
         for cluster in store.refusals.clusters(case.key):
             if cluster not in wanted and not _may_be_tried_again(case.remote(cluster), outcome):
                 store.refusals.over(case.key, cluster=cluster)
+
+    def _note_end(self, case: Case) -> None:
+        """Counts the copy of a finished workload among those of its worker and namespace, where another one may have to go."""
+        store = self.context.store
+        finished = case.workload.condition(FINISHED) if case.workload is not None else None
+        if finished is None:
+            return
+        ended, winner = finished.last_transition_time, case.winner
+        if ended is None or winner is None or winner.workload is None:
+            store.ended.remove(case.key)
+            return
+        store.ended.put(case.key, winner.cluster, ended)
+        out = store.ended.out_by(case.key, case.rules.most_copies)
+        if out is not None and (out != case.key or case.copy_retention != NO_RETENTION):
+            store.look_at("workloads", out)
 
     def _read_queues(self, case: Case, outcome: Outcome) -> None:
         """The quotas of workers are read while a workload waits that fits none of them."""

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from multikueue.api.kueue.workload import FINISHED
-from multikueue.api.meta import Condition, with_condition
+from multikueue.api.kueue.workload import FINISHED, LOGS_UNTIL, WorkloadStatus
+from multikueue.api.meta import Condition, render_time, with_condition
 from multikueue.dispatch.copies.plan import Found
 from multikueue.workload.case import Case
-from multikueue.workload.handlers.outcome import Outcome, sooner, unchanged
+from multikueue.workload.handlers.outcome import Outcome, sooner, unchanged, with_own_condition
 from multikueue.workload.handlers.removal import loser_removals, removals
 from multikueue.workload.handlers.winning import record_win
 
@@ -42,7 +42,8 @@ def completing(case: Case) -> Outcome:
         observed_generation=case.local.metadata.generation,
     )
     conditions = with_condition(case.local.status.conditions, finished, case.now)
-    return replace(unchanged(case, desired=losers), status=replace(case.local.status, conditions=conditions))
+    ended = case.after(replace(case.local, status=replace(case.local.status, conditions=conditions)))
+    return replace(unchanged(case, desired=losers), status=_with_end_of_logs(ended))
 
 
 def _given_up_at(case: Case) -> datetime | None:
@@ -59,7 +60,7 @@ def _given_up_at(case: Case) -> datetime | None:
 
 
 def finished(case: Case) -> Outcome:
-    """Remove the workload from all workers, but for a retained copy and job.
+    """Remove the workload from all workers, but for a retained copy and job, whose end its status tells.
 
     A job may finish before its win is recorded, if the process died in between. The win is recorded now if the worker
     is still nominated: Kueue's webhook accepts no other `clusterName`."""
@@ -67,10 +68,11 @@ def finished(case: Case) -> Outcome:
     left = _retained_for(case) if case.has_won or is_unreported else None
     kept = (case.won.cluster,) if left else ()
     outcome = unchanged(case, desired=removals((*case.slice.heir, *kept), case.remotes), after=left)
-    if not is_unreported:
-        return outcome
-    recorded = record_win(case, outcome.desired)
-    return replace(recorded, again_after=sooner(recorded.again_after, left))
+    if is_unreported:
+        recorded = record_win(case, outcome.desired)
+        outcome = replace(recorded, again_after=sooner(recorded.again_after, left))
+        case = case.after(replace(case.local, status=outcome.status)) if outcome.status is not None else case
+    return replace(outcome, status=_with_end_of_logs(case))
 
 
 def _is_end_unreported(case: Case) -> bool:
@@ -83,9 +85,27 @@ def _is_end_unreported(case: Case) -> bool:
 
 def _retained_for(case: Case) -> timedelta | None:
     """How much longer a finished job stays on its worker, with its pods and their logs; None: remove it."""
+    until = _retained_until(case)
+    left = until - case.now if until is not None else timedelta()
+    return left if left > timedelta() else None
+
+
+def _retained_until(case: Case) -> datetime | None:
     finished = case.local.condition(FINISHED)
     is_over = case.winner is not None and case.won.has_ended and case.is_current(case.won.workload)
     if not is_over or finished is None or finished.last_transition_time is None:
         return None
-    left = finished.last_transition_time + case.copy_retention - case.now
-    return left if left > timedelta() else None
+    return finished.last_transition_time + case.copy_retention.of(finished)
+
+
+def _with_end_of_logs(case: Case) -> WorkloadStatus:
+    """The status with the time until which the logs stay, as long as they do. Beside Kueue it would cost a write of its own."""
+    status, ended, until = case.local.status, case.local.condition(FINISHED), _retained_until(case)
+    since = ended.last_transition_time if ended is not None else None
+    if until is None or since is None or until <= case.now or not case.rules.has_life:
+        return status
+    message = render_time(until)
+    conditions = with_own_condition(
+        case, LOGS_UNTIL, status.conditions, reason="Finished", message=message, since=since
+    )
+    return replace(status, conditions=conditions)

@@ -9,10 +9,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from multikueue.api.kueue.workload import LOGS_UNTIL
+from multikueue.api.meta import render_time
 from multikueue.dispatch.remote import Remote
 from multikueue.dispatch.slices import Slice
 from multikueue.testing import NOW
 from multikueue.workload.decide import decide
+from multikueue.workload.decision_rules import NO_RETENTION, CopyRetention
+from multikueue.workload.handlers.outcome import Outcome
 from tests.workload.builders import (
     ATTEMPT,
     admitted_copy,
@@ -40,6 +44,7 @@ def test_a_job_that_finished_before_it_was_recorded_is_recorded_then_finished() 
 
 
 DAY = timedelta(days=1)
+ONE_DAY = CopyRetention(succeeded=DAY)
 OVER = worker("w1", admitted_copy().finished(), remote_job().complete())
 RETAINED = {
     "it stays where it ended": (OVER, timedelta(hours=23), []),
@@ -65,9 +70,46 @@ RETAINED = {
 
 @pytest.mark.parametrize(("remote", "later", "actions"), RETAINED.values(), ids=RETAINED)
 def test_the_copy_of_a_finished_workload_is_retained(remote: Remote, later: timedelta, actions: list[str]) -> None:
-    decision = decided(won("w1").finished(), remote, now=NOW + later, copy_retention=DAY)
+    decision = decided(won("w1").finished(), remote, now=NOW + later, copy_retention=ONE_DAY)
     assert told(decision) == actions
     assert decision.again_after == (None if actions else DAY - later)
+
+
+def kept_until(decision: Outcome) -> str | None:
+    assert decision.status is not None
+    found = next((c for c in decision.status.conditions if c.type == LOGS_UNTIL), None)
+    return found.message if found else None
+
+
+def test_the_end_of_the_logs_is_written_with_the_end_of_the_job() -> None:
+    ended = worker("w1", admitted_copy().finished(), remote_job().complete())
+    first = decided(won("w1"), ended, is_job_finished=True, copy_retention=ONE_DAY, has_life=True)
+    assert kept_until(first) == render_time(NOW + DAY)
+
+
+def test_the_end_of_the_logs_is_written_once_and_follows_the_retention() -> None:
+    kept = decided(won("w1").finished(), OVER, copy_retention=ONE_DAY, has_life=True)
+    assert kept_until(kept) == render_time(NOW + DAY)
+    assert kept.status is not None
+    written = replace(won("w1").finished().build(), status=kept.status)
+    later = case_of(won("w1").finished(), OVER, now=NOW + timedelta(hours=2), copy_retention=ONE_DAY, has_life=True)
+    later = replace(later, workload=written)
+    assert decide(later).status == kept.status
+    longer = decide(replace(later, copy_retention=CopyRetention(succeeded=2 * DAY)))
+    assert kept_until(longer) == render_time(NOW + 2 * DAY)
+    assert decide(replace(later, copy_retention=NO_RETENTION)).status == kept.status
+
+
+@pytest.mark.parametrize(
+    ("remote", "more"),
+    [
+        pytest.param(OVER, {"copy_retention": NO_RETENTION, "has_life": True}, id="at once, and no logs stay"),
+        pytest.param(worker("w2"), {"copy_retention": ONE_DAY, "has_life": True}, id="there is no copy"),
+        pytest.param(OVER, {"copy_retention": ONE_DAY}, id="beside Kueue, where it would be a write of its own"),
+    ],
+)
+def test_no_end_of_logs_is_written(remote: Remote, more: dict[str, Any]) -> None:
+    assert kept_until(decided(won("w1").finished(), remote, **more)) is None
 
 
 def test_where_a_finished_job_ran_is_told_even_if_its_win_was_never_recorded() -> None:
@@ -81,7 +123,7 @@ def test_where_a_finished_job_ran_is_told_even_if_its_win_was_never_recorded() -
 
 def test_the_copy_of_a_finished_workload_is_retained_while_its_win_is_told() -> None:
     lost, done = worker("w2", copy()), worker("w1", admitted_copy().finished(), remote_job().complete())
-    decision = decided(reserved().nominated("w1", "w2").finished(), lost, done, copy_retention=DAY)
+    decision = decided(reserved().nominated("w1", "w2").finished(), lost, done, copy_retention=ONE_DAY)
     assert decision.status is not None
     assert decision.status.cluster_name == "w1"
     assert told(decision) == ["DeleteWorkload w2"]

@@ -128,11 +128,27 @@ def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
         ended, what = finished.last_transition_time, typed_name(workload)
         at = f" It ended at {render_time(ended)}." if ended else ""
         return (
-            f"{description.now(workload).rstrip('.')}.{at} Its copy is gone from the cluster since, and its pods with it. To "
-            f"keep them next time, before it ends: kubectl annotate -n {workload.key.namespace} {what} {COPY_RETENTION}=12h"
+            f"{description.now(workload).rstrip('.')}.{at} {_gone(workload, now())} To keep them for longer next time, before "
+            f"it ends: kubectl annotate -n {workload.key.namespace} {what} {COPY_RETENTION}=12h"
         )
     reasons = f" ({'; '.join(unseen)})" if unseen else ""
     return f"No pods of workload {workload.key} found on {workload.status.cluster_name}{reasons}."
+
+
+def _gone(workload: Workload, moment: datetime) -> str:
+    """Since when the pods of a finished workload are gone, and their logs with them."""
+    from multikueue.api.kueue.workload import logs_until
+    from multikueue.api.meta import render_time
+
+    until = logs_until(workload)
+    if until is None:
+        return "Its pods are gone from the cluster since then, and their logs with them."
+    if until <= moment:
+        return f"Its pods are gone from the cluster since {render_time(until)}, and their logs with them."
+    return (
+        f"Its pods were to stay until {render_time(until)}, and are gone, with their logs: the cluster itself removed them, or "
+        "others that ended later have their place (setting retention.most_copies)."
+    )
 
 
 # --- a pod in words --------------------------------------------------------------------------------------------------

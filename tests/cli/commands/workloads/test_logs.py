@@ -90,7 +90,7 @@ async def test_without_a_cluster_or_pods_it_says_why_in_one_line(field: Field) -
     for shown, expected in (
         (waiting, "is on no cluster"),
         (empty, "No pods of workload"),
-        (over, "Its copy is gone"),
+        (over, "Its pods are gone"),
     ):
         assert (shown.code, shown.out, len(shown.err.splitlines())) == (1, "", 1)
         assert expected in shown.err

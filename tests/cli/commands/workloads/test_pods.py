@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
 from multikueue.api.kubernetes.printed import PrintedPod
-from multikueue.api.meta import decoder
-from multikueue.cli.commands.workloads.pods import row, status
+from multikueue.api.kueue.workload import LOGS_UNTIL
+from multikueue.api.meta import decoder, render_time
+from multikueue.cli.commands.workloads.pods import no_pods, row, status
 from testbed.objects import WORKLOAD
+from tests.builders import workload
 from tests.cli.cluster import NOW
 from tests.cli.field import Field
 
@@ -28,6 +31,7 @@ def container(name: str = "a", *, ready: bool = False, restarts: int = 0, **stat
     return {"name": name, "ready": ready, "restartCount": restarts, "state": state}
 
 
+AGES_AHEAD = datetime(2100, 1, 1, tzinfo=UTC)
 RUNS: dict[str, Any] = {"running": {"startedAt": "2026-01-01T12:00:00Z"}}
 DONE: dict[str, Any] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
 
@@ -131,9 +135,25 @@ async def test_a_finished_job_has_no_pods_any_more(field: Field) -> None:
     (ended,) = [each["lastTransitionTime"] for each in conditions if each["type"] == "Finished"]
     assert (shown.code, shown.out) == (0, "")
     assert shown.err == (
-        f"Done on worker1: all went well. It ended at {ended}. Its copy is gone from the cluster since, and its pods with it. "
-        "To keep them next time, before it ends: kubectl annotate -n default job/train multikueue.dev/copy-retention=12h\n"
+        f"Done on worker1: all went well. It ended at {ended}. Its pods are gone from the cluster since then, and their logs "
+        "with them. To keep them for longer next time, before it ends: kubectl annotate -n default job/train "
+        "multikueue.dev/copy-retention=12h\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [
+        (NOW, f"Its pods are gone from the cluster since {render_time(NOW)}, and their logs with them."),
+        (AGES_AHEAD, f"Its pods were to stay until {render_time(AGES_AHEAD)}, and are gone, with their logs: "),
+    ],
+    ids=["their time is over", "before their time"],
+)
+def test_of_a_finished_job_it_says_since_when_its_pods_are_gone(until: datetime, said: str) -> None:
+    made = workload("wl").owner_job("job").cluster_name("w1").finished()
+    told = no_pods(made.condition(LOGS_UNTIL, "True", reason="Finished", message=render_time(until)).build())
+    assert said in told
+    assert told.endswith("multikueue.dev/copy-retention=12h")
 
 
 async def test_each_change_is_shown_also_on_the_next_cluster(field: Field) -> None:

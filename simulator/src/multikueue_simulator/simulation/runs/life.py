@@ -24,6 +24,7 @@ from multikueue.settings import (
     InForce,
     LeaderElection,
     Quota,
+    Retention,
     Settings,
     StrategyChoice,
     Timings,
@@ -49,6 +50,12 @@ SETTLING = 1200.0
 
 RELEASES = get_args(Release)
 """Releases of Kueue whose decisions a manager follows: runs take them in turn, by seed."""
+
+RETENTIONS = (
+    Retention(copies=timedelta()),
+    Retention(copies=timedelta(seconds=20), failed_copies=timedelta(minutes=1), most_copies=3),
+)
+"""Copies of finished jobs go at once, or after a time within the life, in turn by seed. By its end they are all gone."""
 
 STEP = 2.0
 """Seconds between two checks whether all is settled."""
@@ -224,6 +231,7 @@ def settings_of(plan: Plan, replica: Replica) -> Settings:
             requeue_first=seconds(timing.requeue),
             requeue_cap=seconds(4 * timing.requeue),
         ),
+        retention=RETENTIONS[plan.seed // (2 * len(RELEASES)) % len(RETENTIONS)],
         leader_election=LeaderElection(
             enabled=plan.elected,
             lease_duration=seconds(timing.lease),
