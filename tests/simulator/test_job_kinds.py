@@ -19,6 +19,7 @@ from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.trees import paths
 from multikueue.settings import Cluster, InForce, Integrations, Settings
 from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
+from tests.controllers.table import AT_ONCE
 from tests.jobs.all_kinds import RUNTIME, body, running, succeeded
 from tests.simulator.stage import perform
 
@@ -67,7 +68,7 @@ def in_a_world(test: Callable[[World, TaskGroup, DeclaredJob], Coroutine[Any, An
 
 def in_force(adapter: DeclaredJob) -> InForce:
     integrations = Integrations(frameworks=("batch/job", adapter.declared.framework))
-    return InForce(Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations))
+    return InForce(Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations, retention=AT_ONCE))
 
 
 def submitted(world: World, adapter: DeclaredJob) -> None:
@@ -254,7 +255,7 @@ async def _is_dispatched_for_its_maker(world: World, tasks: TaskGroup) -> None:
     for site in world.sites:
         site.cluster.install([definition(RUN.kind)])
     integrations = Integrations(external=(RUN.declared.framework,))
-    settings = Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations)
+    settings = Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations, retention=AT_ONCE)
     await world.add_manager("manager-0", InForce(settings)).begin(tasks).wait()
     metadata = {"name": JOB.name, "namespace": NAMESPACE, "labels": {"kueue.x-k8s.io/queue-name": "main"}}
     own = {"apiVersion": RUN.kind.api_version, "kind": RUN.kind.kind, "metadata": metadata, "data": {"seed": 7}}

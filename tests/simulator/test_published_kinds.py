@@ -16,6 +16,7 @@ from multikueue.jobs.kinds.declared.adapter import DeclaredJob
 from multikueue.jobs.trees import paths
 from multikueue.settings import Cluster, InForce, Integrations, Settings
 from multikueue_simulator.world.world import NAMESPACE, Layout, Share, World
+from tests.controllers.table import AT_ONCE
 from tests.jobs.all_kinds import put, running, succeeded
 from tests.jobs.published import MANIFESTS, RUNTIME, RUNTIME_NAME, Object, manifest
 from tests.project.test_job_kinds import documented
@@ -136,5 +137,5 @@ def test_a_job_as_its_project_shows_it_runs_to_its_end(kind: str) -> None:
     else:
         adapter = ADAPTERS[kind]
         integrations = Integrations(frameworks=("batch/job", adapter.declared.framework))
-    settings = Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations)
+    settings = Settings(cluster=Cluster(namespace=LAYOUT.secrets), integrations=integrations, retention=AT_ONCE)
     perform(LAYOUT, lambda world, tasks: _lives(world, tasks, adapter, settings))
