@@ -81,7 +81,7 @@ def measure_all() -> list[Result]:
             "a choice among 1,000 workers by order and price, ms", 1000 / per_cpu_second(priced), at_most(CHOICE_MS)
         ),
         Result(
-            "memory per workload of others on a worker whose room is read, KiB", memory_of_others() / 1024, at_most(3)
+            "memory per workload of others on a worker whose room is read, KiB", memory_of_others() / 1024, at_most(4)
         ),
         Result("memory per cached workload, KiB", memory_per_object(lines[:OBJECTS]) / 1024, at_most(5)),
         Result("full garbage collection over a cache of 20,000, ms", 1000 * collection(lines), at_most(20)),

@@ -1,7 +1,7 @@
 """The filters that come with `composed`: each refuses workers by what a label, a taint or an annotation says."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from multikueue.strategy import Worker, Workload
@@ -43,7 +43,7 @@ class Labels:
         if terms is None:
             text = workload.annotations[CLUSTER_SELECTOR]
             return f"annotation {CLUSTER_SELECTOR}: expected a selector such as region=eu,!spot, got {text[:100]!r}"
-        return next(_refused(terms, worker.labels), "")
+        return _refusal(terms, worker.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,13 @@ def _all_terms(labels: Labels, workload: Workload) -> list[Term] | None:
     return [*own, *((key, False, values) for key, values in labels.exclude.items()), *asked]
 
 
-def _refused(terms: list[Term], labels: Mapping[str, str]) -> Iterator[str]:
+def _refusal(terms: list[Term], labels: Mapping[str, str]) -> str:
+    """Of the first term that the labels do not meet; empty if they meet all."""
     for key, must, values in terms:
         found = labels.get(key)
-        if (found is not None and (not values or found in values)) is must:
-            continue
-        yield f"label {key} is {found}"[:200] if found is not None else f"label {key} is missing"[:200]
+        if (found is not None and (not values or found in values)) is not must:
+            return f"label {key} is {found}"[:200] if found is not None else f"label {key} is missing"[:200]
+    return ""
 
 
 def _terms(selector: str) -> list[Term] | None:

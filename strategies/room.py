@@ -55,7 +55,7 @@ class MostRoom:
         chosen = _chosen(workload, room)
         if chosen is None:
             return Score(0.0, "no quota of what it requests")
-        load = max((_load(each, need) for each, need in chosen), default=0.0)
+        load = _highest(chosen)
         value = (1 + load) / 2 if load <= 1 and self.fit == "tight" else 1 / (1 + load)
         return Score(_less_sure(value, room), "room" if load <= 1 else "no room")
 
@@ -96,7 +96,8 @@ def _quality(room: FlavorRoom, need: int, priority: int) -> tuple[float, str]:
 
 def _load(room: FlavorRoom, need: int) -> float:
     """What would be used with the workload in it, waiting ones included, by what could be."""
-    return max(0, room.most - room.free + need) / room.most if room.most else float("inf")
+    used = room.most - room.free + need
+    return (used / room.most if used > 0 else 0.0) if room.most else float("inf")
 
 
 def _less_sure(value: float, room: Room) -> float:
@@ -129,7 +130,7 @@ def _wanted(workload: Workload) -> dict[str, int]:
 
 
 def _highest(takes: list[tuple[FlavorRoom, int]]) -> float:
-    return max(_load(each, need) for each, need in takes)
+    return max([_load(each, need) for each, need in takes], default=0.0)
 
 
 def _by_flavor(room: Room) -> Iterator[list[FlavorRoom]]:

@@ -17,9 +17,11 @@ PATIENCE = timedelta(minutes=5)
 def test_the_public_names_are_these() -> None:
     assert strategy.__all__ == [
         "Filter",
+        "FlavorRoom",
         "Fleet",
         "Nomination",
         "Placement",
+        "Room",
         "Score",
         "Scorer",
         "Strategy",

@@ -78,12 +78,13 @@ def test_in_some_namespaces_only_the_rights_are_roles_there() -> None:
         ("ClusterRole", ""),
         ("ClusterRoleBinding", ""),
     ]
-    identity, limit_ranges, *classes, devices, followed, workloads, status, queues = everywhere[:10]
+    identity, limit_ranges, *classes, devices, followed, room, workloads, status, queues = everywhere[:11]
     assert roles["ClusterRole", ""]["rules"] == [
         identity,
         *classes,
         {**devices, "resources": ["deviceclasses"]},
         {**followed, "resources": ["clusterqueues"]},
+        room,
         {**queues, "resources": ["clusterqueues"]},
     ]
     assert roles["ClusterRole", ""]["metadata"]["annotations"] == {MANAGER_UID_ANNOTATION: "u"}
@@ -95,7 +96,7 @@ def test_in_some_namespaces_only_the_rights_are_roles_there() -> None:
         workloads,
         status,
         {**queues, "resources": ["localqueues"]},
-        *everywhere[10:],
+        *everywhere[11:],
     ]
     assert roles["RoleBinding", "a"]["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",
@@ -146,7 +147,7 @@ def test_of_the_known_kinds_only_those_that_were_named_may_be_made() -> None:
     )
     verbs = ["get", "list", "watch", "create", "delete"]
     assert some == [
-        *every[:11],
+        *every[:12],
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": verbs},
         {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": verbs},
     ], "and Jobs, which every worker must take"
