@@ -69,6 +69,7 @@ Cases that later releases judge otherwise than the one that is played:
 
 
 DEFINED = {
+    r"^clusterqueues\..*\.concurrentAdmissionPolicy\b": "0.17.0",
     r"^workloads\..*\.(podSets|podSetAssignments|podSetUpdates|reclaimablePods|resourceRequests) maxItems$": "0.18.0",
     r"^workloads\..*\.podsetSliceRequiredTopologyConstraints\b": "0.17.0",
     r"^workloads\..* selectable$": "0.18.0",

@@ -32,7 +32,6 @@ GROUPS = ("kueue", "ocm", "clusterprofile")
 OURS: Mapping[str, dict[str, Any]] = {each["metadata"]["name"]: each for each in definitions.all_definitions()}
 
 ON_PURPOSE: Mapping[str, str] = {
-    r"^clusterqueues\..*\.concurrentAdmissionPolicy\b": "Kueue rejects it beside a check of MultiKueue",
     r"^workloads\..*\.preemptionGates\b": "as we read them, whatever the release: they are there before 0.17, too",
     r"^multikueueconfigs\..*\.quotaManagement\b": "we follow it whatever the release: it is there before 0.18, too",
     r"\.template\.spec\b": "of a pod only its shape is read and all is kept: a job brings the pod, defaulted as a job's",
