@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from multikueue.answers.codes import Code
@@ -19,9 +20,17 @@ from multikueue.api.kueue.workload import (
 )
 from multikueue.api.meta import render_time
 from multikueue.quota.visibility.explain import EXCEEDS, Shortage
+from multikueue.workload.fit import named_in, note
 from multikueue.workload.nomination.prospects import Prospect, State
 
 __all__ = ["RULES", "by_message", "created_again", "queue_named"]
+
+_UNAVAILABLE = re.compile(r"resource (?P<resource>\S+) unavailable in ClusterQueue")
+_BEYOND = re.compile(
+    r"insufficient quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), previously considered podsets requests "
+    r"\((?P<before>\S+)\) \+ current podset request \((?P<needed>\S+)\) > maximum capacity \((?P<most>\S+)\)"
+)
+"""What Kueue's condition says of quota that there is none of, and of more than there could ever be."""
 
 
 def _kind(seen: Seen, _now: datetime) -> Obstacle | None:
@@ -115,7 +124,7 @@ def _no_flavor(seen: Seen, _now: datetime) -> Obstacle | None:
     if not lacks:
         return None
     what = names(list(dict.fromkeys(lack.resource for lack in lacks)))
-    text = f"it asks for {what}, which no flavor of ClusterQueue {_cluster_queue(seen)} has: it can never run"
+    text = f"it asks for {what}, which no flavor of {_cluster_queue(seen)} has: it can never run"
     return obstacle(Code.NoFlavorHasResource, text, *created_again(seen, queue_named(seen)))
 
 
@@ -125,8 +134,7 @@ def _too_much(seen: Seen, _now: datetime) -> Obstacle | None:
         return None
     first = lacks[0]
     most = names([f"{lack.most} of flavor {lack.flavor}" for lack in lacks if lack.resource == first.resource])
-    queue = _cluster_queue(seen)
-    text = f"it asks for {first.needed} {first.resource}, and ClusterQueue {queue} can never give more than {most}"
+    text = f"it asks for {first.needed} {first.resource}, and {_cluster_queue(seen)} can never give more than {most}"
     return obstacle(Code.MoreThanQueueHas, text, *created_again(seen, queue_named(seen)))
 
 
@@ -135,12 +143,31 @@ def _unsuitable(seen: Seen, _now: datetime) -> Obstacle | None:
     if not lacks:
         return None
     told = names(list(dict.fromkeys(f"{lack.flavor} ({foreign(lack.problem)})" for lack in lacks)))
-    text = f"no flavor of ClusterQueue {_cluster_queue(seen)} suits its pods: {told}"
+    text = f"no flavor of {_cluster_queue(seen)} suits its pods: {told}"
     return obstacle(Code.NoFlavorSuits, text, *created_again(seen, queue_named(seen)))
 
 
 def _final(seen: Seen) -> Sequence[Shortage]:
-    return [lack for lack in seen.quota.lacks if lack.is_final] if seen.quota else []
+    if seen.quota is not None:
+        return [lack for lack in seen.quota.lacks if lack.is_final]
+    told = seen.workload.condition(QUOTA_RESERVED) if seen.workload else None
+    return list(_told(told.message)) if told is not None and told.status != "True" else []
+
+
+def _told(message: str) -> Iterator[Shortage]:
+    """The lacks that the words of Kueue's condition call final. What only lacks at present is left out: its amounts are those
+    of when it was said. Where a flavor may still do, the words have more than the final lacks."""
+    for found in _UNAVAILABLE.finditer(message):
+        yield Shortage(pod_set="", flavor="", resource=found["resource"], needed="", problem=found[0], is_final=True)
+    beyond = list(_BEYOND.finditer(message))
+    if any(found["before"] != "0" for found in beyond) or message.count("insufficient") > len(beyond):
+        return
+    for found in beyond:
+        flavor, resource, needed, most = found.group("flavor", "resource", "needed", "most")
+        why = f"{needed} are {EXCEEDS} of it: {most}"
+        yield Shortage(
+            pod_set="", flavor=flavor, resource=resource, needed=needed, most=most, problem=why, is_final=True
+        )
 
 
 _NEVER = {State.NEVER.value, State.LACKS_KIND.value, State.CLOSED.value}
@@ -150,9 +177,17 @@ def _no_worker(seen: Seen, _now: datetime) -> Obstacle | None:
     told = seen.workload.condition(FITS_NO_WORKER) if seen.workload else None
     if any(each.state not in _NEVER for each in seen.workers) or not (seen.workers or told):
         return None
-    why = by_message(seen.workers) if seen.workers else foreign(told.message) if told else ""
+    why = by_message(seen.workers) if seen.workers else _told_of_workers(told.message if told else "")
     text = f"no worker can ever hold it: {why}{_again(seen)}"
     return obstacle(Code.NoWorkerCanHold, text, *created_again(seen, queue_named(seen)))
+
+
+def _told_of_workers(message: str) -> str:
+    """The words of the manager's condition as those of the workers, where it names all of them."""
+    found = named_in(message)
+    if note(found) != message:
+        return foreign(message)
+    return by_message([Prospect(cluster=name, state=State.NEVER.value, message=why) for name, why in found.items()])
 
 
 def by_message(workers: Sequence[Prospect]) -> str:
@@ -189,7 +224,8 @@ def queue_named(seen: Seen) -> str:
 
 
 def _cluster_queue(seen: Seen) -> str:
-    return seen.quota.cluster_queue if seen.quota else ""
+    name = seen.quota.cluster_queue if seen.quota else seen.cluster_queue
+    return f"ClusterQueue {name}" if name else "its ClusterQueue"
 
 
 RULES: tuple[Rule, ...] = (

@@ -29,8 +29,8 @@ class SeenJob(Value, frozen=True):
     """An object of any kind that somebody submitted.
 
     `is_of_known_kind` is False for a kind that no adapter handles. `unmanaged`: why this object can never be dispatched
-    (`Adapter.unmanaged_reason`), empty if it can. `priority_class`: the PriorityClass of its pods. `ready`: its ready pods,
-    None if its status does not tell. `end`: how it ended, None if it has not.
+    (`Adapter.unmanaged_reason`), empty if it can. `priority_class`: the PriorityClass of its pods. `ready`: its pods that are
+    ready or have succeeded, None if its status does not tell. `end`: how it ended, None if it has not.
     """
 
     kind: str
@@ -60,10 +60,10 @@ class Seen(Value, frozen=True):
     """A job, its Workload, and what they depend on. What nobody looked for, or may not read, is None or empty.
 
     `name`: as commands take it, KIND/NAME. `queues`: the LocalQueues of its namespace. `classes`: the
-    WorkloadPriorityClasses. `quota`: why it has no quota. `workers`: what each worker is to it. `pods`: its pods there.
-    `told`: events of the job without a Workload. `jobs`: names of jobs by the keys and UIDs of their Workloads and by their
-    own UIDs. `own_check`: the admission check that is MultiKueue's. `lost_after`: how long a worker may be away before its
-    jobs queue again. `not_seen`: what could not be read, each in a few words.
+    WorkloadPriorityClasses. `cluster_queue`: the name behind its LocalQueue. `quota`: why it has no quota. `workers`: what each
+    worker is to it. `pods`: its pods there. `told`: events of the job without a Workload. `jobs`: names of jobs by the keys and
+    UIDs of their Workloads and by their own UIDs. `own_check`: the admission check that is MultiKueue's. `lost_after`: how long
+    a worker may be away before its jobs queue again. `not_seen`: what could not be read, each in a few words.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Seen(Value, frozen=True):
     workload: Workload | None = None
     queues: frozenset[str] | None = None
     classes: frozenset[str] | None = None
+    cluster_queue: str = ""
     quota: Explanation | None = None
     workers: tuple[Prospect, ...] = ()
     pods: tuple[PrintedPod, ...] | None = None

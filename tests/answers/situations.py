@@ -155,6 +155,11 @@ PREEMPTION = (
     "Preempted to accommodate a workload (UID: uid-first, JobUID: x) due to prioritization in the ClusterQueue; "
     "preemptor path: /a; preemptee path: /a"
 )
+BEYOND = (
+    "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, previously considered podsets "
+    "requests (0) + current podset request (25) > maximum capacity (20)"
+)
+UNUSED = "insufficient unused quota for cpu in flavor spot, 1 more needed"
 CORDONED = on(State.CORDONED, "w1", "w2")
 
 # --- what is answered ------------------------------------------------------------------------------------------------
@@ -278,6 +283,22 @@ NEVER = (
         RECREATE,
     ),
     Situation(
+        "a resource that no flavor has, told by the manager to a user who may not see the quota",
+        of(waiting("couldn't assign flavors to pod set main: resource nvidia.com/gpu unavailable in ClusterQueue")),
+        "Pending",
+        Code.NoFlavorHasResource,
+        "Pending: it asks for nvidia.com/gpu, which no flavor of its ClusterQueue has: it can never run.",
+        RECREATE,
+    ),
+    Situation(
+        "more CPUs than the ClusterQueue has, told by the manager to a user who may not see the quota",
+        of(waiting(BEYOND)),
+        "Pending",
+        Code.MoreThanQueueHas,
+        "Pending: it asks for 25 cpu, and its ClusterQueue can never give more than 20 of flavor default.",
+        RECREATE,
+    ),
+    Situation(
         "pods that tolerate no taint of any flavor",
         of(waiting(), quota=quota(lack(problem="untolerated taint {gpu}", is_final=True))),
         "Pending",
@@ -300,7 +321,10 @@ NEVER = (
     Situation(
         "one worker is too small, and the other lacks the kind; it is tried again",
         of(
-            waiting().evicted("AdmissionCheck").requeue_state(1, at=NOW + 5 * MINUTE),
+            waiting()
+            .evicted("AdmissionCheck")
+            .condition(FITS_NO_WORKER, message="cpu 18 of 16: w1; JobSet is not served there: w2")
+            .requeue_state(1, at=NOW + 5 * MINUTE),
             quota=quota(),
             workers=(
                 *on(State.NEVER, "w1", message="cpu 18 of 16"),
@@ -324,7 +348,7 @@ NEVER = (
         ),
         "Pending",
         Code.NoWorkerCanHold,
-        "Pending: no worker can ever hold it: cpu 18 of 16 at most in flavor default: w1, w2. It is tried again at "
+        "Pending: no worker can ever hold it: cpu 18 of 16 at most in flavor default on w1, w2. It is tried again at "
         "2026-01-01T12:05:00Z, or as soon as a worker has something else.",
         RECREATE,
     ),
@@ -629,6 +653,13 @@ PASSING = (
         "Pending",
         Code.WaitsForQuota,
         "Pending: it waits for quota in LocalQueue mine: insufficient quota for cpu.",
+    ),
+    Situation(
+        "one flavor could never hold it, and another is in use, told by the manager to a user who may not see the quota",
+        of(waiting(f"{BEYOND}, {UNUSED}")),
+        "Pending",
+        Code.WaitsForQuota,
+        f"Pending: it waits for quota in LocalQueue mine: {BEYOND}, {UNUSED}.",
     ),
     Situation(
         "a back-off after its pods were not ready in time",
