@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
 from typing import Any, Literal
@@ -50,6 +51,21 @@ class JobAnswer(Value, frozen=True):
     obstacles: tuple[Obstacle, ...] = ()
     past: tuple[PastEvent, ...] = ()
     not_seen: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """For people: one sentence, what helps, what else stands in the way, and what happened before."""
+        yield self.summary
+        for number, each in enumerate(self.obstacles):
+            if number:
+                yield f"  Also: {each.text}"
+            if each.repair is not None:
+                yield f"  What helps: {each.repair}"
+        yield from (f"  Before: {event}" for event in self.past)
+
+    def __str__(self) -> str:
+        """One line: the sentence, and what helps."""
+        first = next(iter(self.obstacles), None)
+        return f"{self.summary} What helps: {first.repair}." if first and first.repair else self.summary
 
     def document(self) -> dict[str, Any]:
         """For programs."""

@@ -274,7 +274,7 @@ async def test_the_pods_of_a_job_are_found_and_their_logs_are_asked_for(desk: De
     assert said.count("pod train-") == 2, said
     assert SIMULATED or "none of the logs" in said
     screen = await desk.run("workloads", "show", *named)
-    assert f"Runs on {desk.name}." in screen
+    assert f"Starting on {desk.name}: none of its 2 pods is ready" in screen
     assert "job/train" in screen
     assert "train-0" in screen
     for client, about in ((desk.worker, job), (desk.manager, await desk.manager.get(JOB, "train", desk.name))):
@@ -286,7 +286,7 @@ async def test_the_pods_of_a_job_are_found_and_their_logs_are_asked_for(desk: De
     await complete_job(desk.worker, desk.name, "train")
     await eventually(lambda: is_over(desk), timeout=60)
     followed = await desk.run("workloads", "logs", *named, "-f", code=1)
-    assert "Done on" in followed
+    assert "Finished on" in followed
     await desk.run("clusters", "remove", desk.name, "--force")
 
 
@@ -355,7 +355,7 @@ async def test_a_job_runs_with_nothing_but_the_rights_of_a_registration(desk: De
 
     await eventually(lambda: runs(desk), timeout=60)
     story = await desk.run("workloads", "show", "train", "-n", desk.name)
-    assert f"Runs on {desk.name}." in story
+    assert f" on {desk.name}" in story.splitlines()[0]
     refused = await desk.run("clusters", "remove", desk.name, code=1)
     assert f"{desk.name}/job-train-" in refused
 

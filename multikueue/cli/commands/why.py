@@ -19,7 +19,15 @@ from multikueue.cli.access.connection import (
 )
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
-from multikueue.cli.terminal.output import Column, heading, note, one_line, print_document, print_facts, print_table
+from multikueue.cli.terminal.output import (
+    Column,
+    heading,
+    note,
+    print_answer,
+    print_document,
+    print_facts,
+    print_table,
+)
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
@@ -100,7 +108,8 @@ async def _look(
     from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.workload.seen import look
 
-    return await look(target, reach, namespace, name, load_settings(config))
+    async with target.connect_in(namespace) as (client, where):
+        return await look(client, reach, where, name, load_settings(config))
 
 
 def _print(found: Inspection, output: Form) -> None:
@@ -112,7 +121,7 @@ def _print(found: Inspection, output: Form) -> None:
     elif output is Format.NAME:
         print(f"workload.kueue.x-k8s.io/{seen.workload.metadata.name}" if seen.workload else seen.name)
     else:
-        _print_answer(told)
+        print_answer(told)
         if seen.quota is not None and (seen.quota.lacks or seen.quota.behind):
             _print_explanation(seen.quota, output)
         if seen.workers and told.state == "Pending":
@@ -133,18 +142,6 @@ def _document(found: Inspection, told: JobAnswer) -> dict[str, Any]:
     if found.elsewhere:
         full["differences"] = [each.document() for each in found.elsewhere]
     return full
-
-
-def _print_answer(told: JobAnswer) -> None:
-    """One sentence, what helps, what else stands in the way, and what happened before."""
-    print(one_line(told.summary))
-    for number, each in enumerate(told.obstacles):
-        if number:
-            print(f"  Also: {one_line(each.text)}")
-        if each.repair is not None:
-            print(f"  What helps: {one_line(str(each.repair))}")
-    for event in told.past:
-        print(f"  Before: {one_line(str(event))}")
 
 
 def _row(prospect: Prospect) -> tuple[str, ...]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
 from msgspec.structs import replace
 
 from multikueue.cli.terminal.formats import CustomColumns, Form, Format, JsonPath
+
+if TYPE_CHECKING:
+    from multikueue.answers.answer import JobAnswer
 
 __all__ = [
     "CLEAR_LINE",
@@ -24,6 +27,7 @@ __all__ = [
     "heading",
     "note",
     "one_line",
+    "print_answer",
     "print_document",
     "print_facts",
     "print_items",
@@ -42,14 +46,12 @@ _COLOURS = {
     "True": "green",
     "False": "red",
     "Unknown": "yellow",
-    "Admitted": "green",
+    "Running": "green",
+    "Starting": "cyan",
+    "Held": "yellow",
     "Finished": "blue",
     "Failed": "red",
-    "Evicted": "yellow",
     "Pending": "yellow",
-    "QuotaReserved": "cyan",
-    "Evicting": "yellow",
-    "Inactive": "yellow",
     "ok": "green",
     "warning": "yellow",
     "failed": "red",
@@ -68,7 +70,7 @@ class PrintedList(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a list command.
 
     `items` are the objects as the server sent them, `rows` one row for each, `resource` the word before the slash of
-    `-o name` (empty: each item's own `kind`), `nothing` the sentence for an empty list.
+    `-o name` (empty: each item's own kind and group, as with kubectl), `nothing` the sentence for an empty list.
     """
 
     columns: Sequence[Column]
@@ -86,13 +88,18 @@ def print_items(listing: PrintedList, output: Form, *, sort_by: str = "", has_he
             print_document({"apiVersion": "v1", "kind": "List", "items": list(listing.items)}, output)
         case Format.NAME:
             for item in listing.items:
-                print(printable(f"{listing.resource or item['kind']}/{item['metadata']['name']}"))
+                print(printable(f"{listing.resource or _resource(item)}/{item['metadata']['name']}"))
         case _ if not listing.rows:
             note(listing.nothing)
         case CustomColumns():
             _print_custom(output, listing.items, has_headers=has_headers)
         case _:
             print_table(listing.columns, listing.rows, output, has_headers=has_headers)
+
+
+def _resource(item: Mapping[str, Any]) -> str:
+    group = item.get("apiVersion", "").rpartition("/")[0]
+    return f"{item['kind'].lower()}.{group}" if group else item["kind"]
 
 
 def _sorted(listing: PrintedList, sort_by: str) -> PrintedList:
@@ -187,6 +194,13 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """The text in one line, line breaks as spaces. Printable."""
     return printable(" ".join(text.split()))
+
+
+def print_answer(told: JobAnswer) -> None:
+    """Why a job does not run, or where it does."""
+    for line in told.lines():
+        indent = "  " if line.startswith("  ") else ""
+        print(f"{indent}{one_line(line)}")
 
 
 def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:

@@ -17,26 +17,23 @@ from multikueue.api.kinds import (
     MULTIKUEUE_CONFIGS,
     WORKLOADS,
 )
-from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME, AdmissionCheck
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME, AdmissionCheck
 from multikueue.api.kueue.workload import (
     ADMITTED,
-    FINISHED,
     FITS_NO_WORKER,
     QUOTA_RESERVED,
     Workload,
     queue_of,
-    workload_spec,
 )
-from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster, clusters_of, config_of
-from multikueue.cli.terminal.output import one_line
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.explanation import demand_by, excess, requested
+from multikueue.cli.workload.overview import away, lines
 from multikueue.cli.workload.pod_policies import read_policies
 from multikueue.cli.workload.related_objects import RelatedObjects
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
 from multikueue.quota.capacity.offers import WorkerQueues
-from multikueue.quota.workload.ordering import queue_rank
 from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.workers.watch_scope import namespaces_of
 from multikueue.workload.fit import named_in
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
     from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.settings import Settings
 
-__all__ = ["Foresight", "Inquiry", "ask_workers", "foresights", "row"]
+__all__ = ["Foresight", "Inquiry", "ask_workers", "foresights", "on_each"]
 
 T = TypeVar("T")
 
@@ -63,10 +60,6 @@ _MEETS_ITS_POLICIES = tuple(
     state.value for state in (State.HAS_IT, State.WAITS, State.NOT_ASKED, State.NEVER, State.LACKS_QUEUE)
 )
 """The states of workers whose rules for pods concern the workload."""
-
-
-def row(prospect: Prospect) -> tuple[str, ...]:
-    return prospect.cluster, prospect.state, str(prospect.place or ""), one_line(prospect.message)
 
 
 # --- looking ---------------------------------------------------------------------------------------------------------
@@ -126,14 +119,16 @@ async def foresights(
         most = next((excess(pod_sets, each) for each in shared if each.metadata.name in ours), "")
         return Foresight(most, await read_policies(worker, (queue.namespace,)))
 
-    return await _on_each(manager, reach, names, look)
+    return await on_each(manager, reach, names, look)
 
 
-async def _on_each(
+async def on_each(
     manager: ClusterClient,
     reach: WorkerAccess,
     names: Collection[str],
     look: Callable[[ClusterClient], Awaitable[T]],
+    *,
+    within: timedelta = CLUSTER_TIMEOUT,
 ) -> tuple[dict[str, T], dict[str, str]]:
     """What is found on each worker; and the workers that could not be read, with the reasons."""
     found, unseen, limiter = dict[str, T](), dict[str, str](), anyio.CapacityLimiter(AT_ONCE)
@@ -141,11 +136,11 @@ async def _on_each(
     async def ask(name: str) -> None:
         try:
             async with limiter:
-                with anyio.fail_after(CLUSTER_TIMEOUT.total_seconds()):
+                with anyio.fail_after(within.total_seconds()):
                     async with reach.connect(manager, name) as worker:
                         found[name] = await look(worker.client)
         except TimeoutError:
-            unseen[name] = f"no answer within {CLUSTER_TIMEOUT.total_seconds():g} s"
+            unseen[name] = f"no answer within {within.total_seconds():g} s"
         except MultiKueueError as error:
             unseen[name] = str(error)
 
@@ -258,12 +253,9 @@ class Inquiry:
             if name not in self.known():
                 self.unseen.append(f"state of {name}: {error.message}")
             return None
-        active = find_condition(cluster.status.conditions, ACTIVE)
-        if active is not None and active.status != "True":
-            since = active.last_transition_time
-            return _prospect(name, State.UNREACHABLE, active.message or active.reason, since=since)
-        if name == self.winner:
-            return None
+        gone = away(cluster)
+        if gone is not None or name == self.winner:
+            return gone
         if cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true" and name not in self.nominated:
             return _prospect(name, State.CORDONED)
         offered = namespaces_of(cluster)
@@ -333,24 +325,12 @@ class Inquiry:
 
     async def _place(self, name: str, worker: ReachableWorker, copy: Workload) -> int:
         try:
-            line = await _waiting(worker.client, copy)
+            queues, workloads = (await worker.client.list(LOCAL_QUEUES)).items, await worker.client.list(WORKLOADS)
         except Forbidden as error:
             self.unseen.append(f"place on {name}: {error.message}")
             return 0
-        ranked = sorted(line, key=lambda each: queue_rank(each, workload_spec(each).priority))
-        return next((number for number, each in enumerate(ranked, 1) if each.key == copy.key), 0)
-
-
-async def _waiting(worker: ClusterClient, copy: Workload) -> list[Workload]:
-    """The workloads that wait for the same ClusterQueue of a worker."""
-    queues = {queue.key: queue.spec.cluster_queue for queue in (await worker.list(LOCAL_QUEUES)).items}
-    mine = queues.get(queue_of(copy))
-    waiting = (each for each in (await worker.list(WORKLOADS)).items if _is_waiting(each))
-    return [each for each in waiting if mine is not None and queues.get(queue_of(each)) == mine]
-
-
-def _is_waiting(copy: Workload) -> bool:
-    return not copy.has(QUOTA_RESERVED) and not copy.has(FINISHED) and workload_spec(copy).active
+        found = lines(queues, workloads.items)
+        return next((place for line in found.values() for place, each in enumerate(line, 1) if each.key == copy.key), 0)
 
 
 async def _found(manager: ClusterClient, name: str) -> AdmissionCheck | None:

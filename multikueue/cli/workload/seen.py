@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, any_owner_of, workload_spec
-from multikueue.cli.access.connection import ContextChoice, fetch_pairs
+from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload.lookup import Pair, fetch_workloads, named, pick
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, MultiKueueError, NotFound
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from multikueue.cli.workload.explanation import ManagerExplanation
     from multikueue.cli.workload.pod_policies import Elsewhere
     from multikueue.cli.workload.prospects import Inquiry
-    from multikueue.kube.client import Client
+    from multikueue.kube.cluster_client import ClusterClient, WatchingClient
     from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.quota.visibility.explain import Explanation
     from multikueue.settings import Settings
     from multikueue.workload.nomination.prospects import Prospect
 
-__all__ = ["Inspection", "look"]
+__all__ = ["Inspection", "look", "look_at", "look_without_workload", "seen_alone", "seen_job"]
 
 Tree = dict[str, Any]
 
@@ -43,23 +43,28 @@ class Inspection:
 
 
 async def look(
-    target: ContextChoice, reach: WorkerAccess, namespace: str | None, name: str, settings: Settings | None
+    client: WatchingClient, reach: WorkerAccess, namespace: str, name: str, settings: Settings | None
 ) -> Inspection:
     """Raises CommandFailed if there is neither a workload nor a job of that name."""
-    async with target.connect_in(namespace) as (client, where):
-        mine = await fetch_workloads(client, where)
-        if not named(mine, name):
-            job = await _find_job(client, where, name)
-            if job is not None:
-                return Inspection(await _without_workload(client, where, job))
-        _, workload = pick(mine, name, where)
-        return await _Looking(client, reach, workload, mine, settings).all()
+    mine = await fetch_workloads(client, namespace)
+    alone = await look_without_workload(client, namespace, name, mine)
+    if alone is not None:
+        return Inspection(alone)
+    _, workload = pick(mine, name, namespace)
+    return await look_at(client, reach, workload, mine, settings)
+
+
+async def look_at(
+    client: WatchingClient, reach: WorkerAccess, workload: Workload, mine: list[Pair], settings: Settings | None
+) -> Inspection:
+    """`mine`: the workloads of its namespace."""
+    return await _Looking(client, reach, workload, mine, settings).all()
 
 
 # --- a job without a Workload ----------------------------------------------------------------------------------------
 
 
-async def _find_job(client: Client, namespace: str, word: str) -> Tree | None:
+async def _find_job(client: ClusterClient, namespace: str, word: str) -> Tree | None:
     """The object of that KIND/NAME, of a kind that the server serves; without a kind, of one that is dispatched."""
     from multikueue.jobs.integrations.frameworks import FRAMEWORKS
     from multikueue.kube.relatives import collection
@@ -75,7 +80,7 @@ async def _find_job(client: Client, namespace: str, word: str) -> Tree | None:
     return None
 
 
-async def _get(client: Client, path: str) -> Tree | None:
+async def _get(client: ClusterClient, path: str) -> Tree | None:
     try:
         found: Tree = json.loads(await client.request("GET", path))
     except (NotFound, Forbidden):
@@ -83,11 +88,18 @@ async def _get(client: Client, path: str) -> Tree | None:
     return found
 
 
-async def _without_workload(client: Client, namespace: str, tree: Tree) -> Seen:
+async def look_without_workload(client: ClusterClient, namespace: str, name: str, mine: list[Pair]) -> Seen | None:
+    """The job of that name, if none of the workloads `mine` of its namespace is meant, and it exists."""
+    tree = None if named(mine, name) else await _find_job(client, namespace, name)
+    return await seen_alone(client, namespace, tree) if tree is not None else None
+
+
+async def seen_alone(client: ClusterClient, namespace: str, tree: Tree) -> Seen:
+    """A job without a Workload."""
     from multikueue.answers.seen import Seen
     from multikueue.api.kinds import WORKLOAD_PRIORITY_CLASSES
 
-    job, not_seen = _job(tree), list[str]()
+    job, not_seen = seen_job(tree), list[str]()
     classes = None
     if job.workload_class:
         try:
@@ -106,7 +118,7 @@ async def _without_workload(client: Client, namespace: str, tree: Tree) -> Seen:
     )
 
 
-async def _fetch_job(client: Client, workload: Workload) -> SeenJob | None:
+async def _fetch_job(client: ClusterClient, workload: Workload) -> SeenJob | None:
     """The job of a Workload; None without one, or if it may not be read."""
     from multikueue.kube.relatives import collection, plural_of
 
@@ -119,10 +131,11 @@ async def _fetch_job(client: Client, workload: Workload) -> SeenJob | None:
         return None
     path = f"{collection(owner.api_version, workload.metadata.namespace, plural)}/{quote(owner.name, safe='')}"
     found = await _get(client, path) if plural else None
-    return _job({**found, "apiVersion": owner.api_version, "kind": owner.kind}) if found else None
+    return seen_job({**found, "apiVersion": owner.api_version, "kind": owner.kind}) if found else None
 
 
-def _job(tree: Tree) -> SeenJob:
+def seen_job(tree: Tree) -> SeenJob:
+    """The object, of any kind, as an answer needs it."""
     from multikueue.answers.seen import SeenJob
     from multikueue.api.meta import Object, decoder, encode
     from multikueue.api.values.foreign import answer_or
@@ -138,12 +151,18 @@ def _job(tree: Tree) -> SeenJob:
         meta=meta,
         unmanaged=answer_or(lambda: adapter.unmanaged_reason(value) or "", ""),
         priority_class=answer_or(lambda: adapter.pod_priority_class(value), ""),
-        ready=answer_or(lambda: adapter.ready_pods(value), 0),
+        ready=answer_or(lambda: adapter.ready_pods(value), 0) or _counted(tree.get("status") or {}),
         end=answer_or(lambda: adapter.finished(value), None),
     )
 
 
-async def _events(client: Client, namespace: str, uid: str, not_seen: list[str]) -> tuple[PrintedEvent, ...]:
+def _counted(status: Tree) -> int:
+    """The pods that are ready or have succeeded: an adapter counts none before there are as many as the job needs."""
+    counts = (status.get(name) for name in ("ready", "readyReplicas", "succeeded"))
+    return sum(each for each in counts if isinstance(each, int))
+
+
+async def _events(client: ClusterClient, namespace: str, uid: str, not_seen: list[str]) -> tuple[PrintedEvent, ...]:
     from multikueue.api.kubernetes.printed import PRINTED_EVENTS
 
     try:
@@ -155,7 +174,7 @@ async def _events(client: Client, namespace: str, uid: str, not_seen: list[str])
     return tuple(event for _, event in pairs if event.involved_object.uid == uid)
 
 
-async def _queues(client: Client, namespace: str, not_seen: list[str]) -> frozenset[str] | None:
+async def _queues(client: ClusterClient, namespace: str, not_seen: list[str]) -> frozenset[str] | None:
     from multikueue.api.kinds import LOCAL_QUEUES
 
     try:
@@ -170,7 +189,7 @@ async def _queues(client: Client, namespace: str, not_seen: list[str]) -> frozen
 
 @dataclass(slots=True)
 class _Looking:
-    client: Client
+    client: WatchingClient
     reach: WorkerAccess
     workload: Workload
     mine: list[Pair]

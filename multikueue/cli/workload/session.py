@@ -12,18 +12,20 @@ import msgspec
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.api.kueue.workload import FINISHED, Workload
+from multikueue.cli.access.connection import now
 from multikueue.cli.access.worker_access import WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed, leaves
-from multikueue.cli.terminal.output import note
-from multikueue.cli.workload import description
-from multikueue.cli.workload.lookup import fetch_workloads, pick
+from multikueue.cli.terminal.output import note, one_line
+from multikueue.cli.workload.lookup import Pair, fetch_workloads, pick
 from multikueue.cli.workload.view import WorkloadView
 from multikueue.errors import ClusterUnreachable, NotFound
 
 if TYPE_CHECKING:
+    from multikueue.answers.answer import JobAnswer
+    from multikueue.answers.seen import Seen
     from multikueue.kube.cluster_client import WatchingClient
 
-__all__ = ["Follower", "WorkloadSession", "nowhere", "open_workload"]
+__all__ = ["Follower", "WithoutWorkload", "WorkloadSession", "ended", "open_workload"]
 
 POLL_INTERVAL = timedelta(seconds=1)
 """Time between two reads of the workload, which show whether it is still on the same cluster."""
@@ -42,34 +44,62 @@ class Follower(Protocol):
         """Returns when all data under way has arrived."""
 
 
+class WithoutWorkload(CommandFailed):
+    """There is a job of that name, and no Workload for it. `seen`: why, as far as it was seen."""
+
+    def __init__(self, seen: Seen) -> None:
+        from multikueue.answers.answer import answer
+
+        self.seen = seen
+        super().__init__(f"{seen.name} has no workload: {answer(seen, now())}")
+
+
 class WorkloadSession(msgspec.Struct, frozen=True):
-    """The workload that was named; `item` is the object as the server sent it."""
+    """The workload that was named; `item` is the object as the server sent it, `mine` the workloads of its namespace."""
 
     manager: WatchingClient
     reach: WorkerAccess
     item: dict[str, Any]
     workload: Workload
+    mine: list[Pair]
+
+    async def answer(self, workload: Workload | None = None) -> JobAnswer:
+        """What `why` answers of the workload, or of what it has become."""
+        from multikueue.answers.answer import answer
+        from multikueue.cli.access.manager_settings import load_settings
+        from multikueue.cli.workload.seen import look_at
+
+        found = await look_at(
+            self.manager, self.reach, workload or self.workload, self.mine, load_settings(None)
+        )
+        return answer(found.seen, now())
+
+    async def nowhere(self, workload: Workload | None = None) -> str:
+        """The reason why the workload is on no cluster, in one line."""
+        return f"workload {self.workload.key} is on no cluster: {one_line(str(await self.answer(workload)))}"
 
     @asynccontextmanager
     async def winner(self) -> AsyncIterator[WorkloadView]:
         """A view of the workload on its cluster. Raises CommandFailed with the reason if it is on none."""
         if not self.workload.status.cluster_name:
-            raise CommandFailed(nowhere(self.workload))
+            raise CommandFailed(await self.nowhere())
         async with AsyncExitStack() as stack:
             yield WorkloadView(self.manager, self.reach, self.workload, stack)
 
     async def stay(self, act: Follower) -> Workload:
         """Play on the workload's cluster, then on its next one; returns the workload once it is finished."""
-        said = ""
+        said = version = ""
         while True:
             workload = await self._look()
             if workload.has(FINISHED):
                 return workload
             if workload.status.cluster_name:
-                said = ""
+                said = version = ""
                 await self._play(act, workload)
                 continue
-            if said != (said := nowhere(workload)):
+            if version != (version := workload.metadata.resource_version) and said != (
+                said := await self.nowhere(workload)
+            ):
                 note(f"{said} Waiting for a cluster.")
             await anyio.sleep(POLL_INTERVAL.total_seconds())
 
@@ -119,12 +149,22 @@ async def _play_on(act: Follower, view: WorkloadView) -> None:
 
 @asynccontextmanager
 async def open_workload(named: str, namespace: str | None, reach: WorkerAccess) -> AsyncIterator[WorkloadSession]:
-    """Opens the workload, by default in the context's namespace. Raises CommandFailed unless exactly one has the name."""
+    """Opens the workload, by default in the context's namespace. Raises CommandFailed unless exactly one has the name:
+    WithoutWorkload if there is a job that has none."""
+    from multikueue.cli.workload.seen import look_without_workload
+
     async with reach.manager.connect_in(namespace) as (manager, where):
-        item, workload = pick(await fetch_workloads(manager, where), named, where)
-        yield WorkloadSession(manager, reach, item, workload)
+        mine = await fetch_workloads(manager, where)
+        alone = await look_without_workload(manager, where, named, mine)
+        if alone is not None:
+            raise WithoutWorkload(alone)
+        item, workload = pick(mine, named, where)
+        yield WorkloadSession(manager, reach, item, workload, mine)
 
 
-def nowhere(workload: Workload) -> str:
-    """The reason why the workload is on no cluster, in one line."""
-    return f"workload {workload.key} is on no cluster: {description.now(workload)}"
+def ended(workload: Workload) -> str:
+    """The sentence of one that is over."""
+    from multikueue.answers.answer import answer
+    from multikueue.answers.seen import Seen, typed_name
+
+    return answer(Seen(name=typed_name(workload), namespace=workload.key.namespace, workload=workload), now()).summary

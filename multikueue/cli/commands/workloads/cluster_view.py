@@ -14,14 +14,13 @@ from msgspec.structs import replace
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.kubernetes.printed import PrintedPod
 from multikueue.api.kueue.admission_checks import ACTIVE
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload
 from multikueue.api.meta import ObjectKey, find_condition
 from multikueue.cli.access.worker_access import ReachableWorker
 from multikueue.cli.commands.workloads import events
 from multikueue.cli.commands.workloads.pods import status as pod_status
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload import description
 from multikueue.cli.workload.related_objects import RelatedObjects
 from multikueue.cli.workload.session import WorkloadSession
 from multikueue.errors import ApiError, Forbidden, MultiKueueError
@@ -48,17 +47,23 @@ class ClusterView:
     problems: list[str] = field(default_factory=list)
 
     def row(self) -> tuple[str, ...]:
-        """Cluster, role, state of the copy, job, pods, message."""
+        """Cluster, role, newest condition of the copy, job, pods, message."""
         if not self.is_seen:
             return self.cluster, self.role, "?", "?", self._counted() or "?", "; ".join(self.problems)
-        said = [description.reason(self.copy)] if self.copy else []
+        state, said = _newest(self.copy) if self.copy else ("none", "")
         job = f"{self.job['kind'].lower()}/{self.job['metadata']['name']}" if self.job else ""
-        state = description.status(self.copy) if self.copy else "none"
-        return self.cluster, self.role, state, job, self._counted(), "; ".join(filter(None, [*said, *self.problems]))
+        return self.cluster, self.role, state, job, self._counted(), "; ".join(filter(None, [said, *self.problems]))
 
     def _counted(self) -> str:
         counts = Counter(pod_status(pod) for pod in self.pods)
         return ", ".join(f"{number} {name}" for name, number in counts.items())
+
+
+def _newest(copy: Workload) -> tuple[str, str]:
+    """How far Kueue there has come with the copy: a condition, and its message."""
+    found = next((each for each in (FINISHED, EVICTED, ADMITTED, QUOTA_RESERVED) if copy.has(each)), None)
+    told = copy.condition(found or QUOTA_RESERVED)
+    return found or "waits", told.message if told else ""
 
 
 async def look_around(session: WorkloadSession) -> list[ClusterView]:

@@ -88,14 +88,14 @@ def events(
 
 
 async def _list(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
-    from multikueue.cli.workload.session import nowhere, open_workload
+    from multikueue.cli.workload.session import open_workload
 
     async with open_workload(named, namespace, reach) as session:
         told = await at_home(session)
         if session.workload.status.cluster_name:
             told += await _where_it_is(session)
         elif output in (Format.TABLE, Format.WIDE):
-            note(f"Of the manager only: {nowhere(session.workload)}")
+            note(f"Of the manager only: {await session.nowhere()}")
     moment, found = now(), in_order(told)
     listing = PrintedList(
         columns=COLUMNS,
@@ -172,8 +172,7 @@ async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output:
 
     from multikueue.api.kubernetes.printed import PRINTED_EVENTS
     from multikueue.cli.access.following import follow
-    from multikueue.cli.workload import description
-    from multikueue.cli.workload.session import open_workload
+    from multikueue.cli.workload.session import ended, open_workload
 
     ticker = Ticker(COLUMNS, output)
     async with open_workload(named, namespace, reach) as session, anyio.create_task_group() as tasks:
@@ -187,7 +186,7 @@ async def _watch(named: str, namespace: str | None, reach: WorkerAccess, output:
         tasks.start_soon(partial(follow, session.manager, PRINTED_EVENTS, home, take, rest=ticker.flush))
         workload = await session.stay(_Show(ticker))
         tasks.cancel_scope.cancel()
-    note(description.now(workload))
+    note(ended(workload))
 
 
 class _Show:

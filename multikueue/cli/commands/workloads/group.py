@@ -15,6 +15,7 @@ from multikueue.cli.terminal.output import (
     Column,
     heading,
     note,
+    print_answer,
     print_document,
     print_facts,
     print_table,
@@ -22,8 +23,10 @@ from multikueue.cli.terminal.output import (
 from multikueue.cli.workload.lookup import InNamespace, Named
 
 if TYPE_CHECKING:
+    from multikueue.answers.answer import JobAnswer
     from multikueue.api.kueue.workload import Workload
     from multikueue.cli.commands.workloads.cluster_view import ClusterView
+    from multikueue.cli.workload.session import WorkloadSession
 
 __all__ = ["app"]
 
@@ -56,9 +59,9 @@ def show_workload(
 ) -> None:
     """Show all there is to know of one workload.
 
-    What happened, where it is, and what it waits for.
+    First the answer of `multikueue why`: its state, what stands in the way, what helps. Then what happened, and where it is.
     Its copies, its job and its pods are looked up on the clusters. What you cannot see there is said so, and is no error.
-    With -o json or yaml: the Workload of the manager.
+    With -o json or yaml: the Workload of the manager, and the answer under `answer`.
 
     \b
     Examples:
@@ -84,33 +87,47 @@ app.command("events")(events.events)
 
 
 async def _show(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
-    from multikueue.cli.commands.workloads.cluster_view import look_around
-    from multikueue.cli.workload.session import open_workload
+    from multikueue.answers.answer import answer
+    from multikueue.cli.workload.session import WithoutWorkload, open_workload
 
-    async with open_workload(named, namespace, reach) as session:
-        workload = session.workload
+    try:
+        async with open_workload(named, namespace, reach) as session:
+            await _show_workload(session, output)
+    except WithoutWorkload as alone:
+        told = answer(alone.seen, now())
         if is_document(output):
-            print_document(session.item, output)
-        elif output is Format.NAME:
-            print(f"workload.kueue.x-k8s.io/{workload.metadata.name}")
+            print_document({"answer": told.document()}, output)
         else:
-            views, told = await look_around(session), await events.at_home(session)
-            _print_workload(workload)
-            _print_where(views, output)
-            _print_events([*told, *(each for view in views for each in view.told)], output)
+            print(alone.seen.name) if output is Format.NAME else print_answer(told)
 
 
-def _print_workload(workload: Workload) -> None:
-    from multikueue.cli.workload import description
+async def _show_workload(session: WorkloadSession, output: Form) -> None:
+    from multikueue.cli.commands.workloads.cluster_view import look_around
 
-    print_facts(f"Workload {workload.key}", description.facts(workload))
+    workload = session.workload
+    if is_document(output):
+        print_document({**session.item, "answer": (await session.answer()).document()}, output)
+    elif output is Format.NAME:
+        print(f"workload.kueue.x-k8s.io/{workload.metadata.name}")
+    else:
+        told, views = await session.answer(), await look_around(session)
+        seen = await events.at_home(session)
+        _print_workload(workload, told)
+        _print_where(views, output)
+        _print_events([*seen, *(each for view in views for each in view.told)], output)
+
+
+def _print_workload(workload: Workload, told: JobAnswer) -> None:
+    from multikueue.cli.workload.history import facts, history
+
+    print_answer(told)
+    print()
+    print_facts(f"Workload {workload.key}", facts(workload))
     heading("Story")
-    for event in description.events(workload):
+    for event in history(workload):
         print(f"  {event}")
-    heading("Now")
-    print(f"  {description.now(workload)}")
-    if not workload.status.conditions:
-        note("No controller has looked at it yet: is the manager running?")
+    if told.not_seen:
+        note(f"{told.not_seen[0].upper()}{told.not_seen[1:]}.")
 
 
 def _print_where(views: list[ClusterView], output: Form) -> None:

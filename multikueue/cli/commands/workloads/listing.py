@@ -1,8 +1,8 @@
-"""`multikueue workloads list`: many workloads, each as a row."""
+"""`multikueue workloads list`: many jobs, each as a row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -11,88 +11,96 @@ import msgspec
 import typer
 
 from multikueue.cli.access.completion import clusters, queues, workloads
-from multikueue.cli.access.connection import (
-    ContextChoice,
-    ManagerOptions,
-    fetch_pairs,
-    now,
-    run_async,
-)
+from multikueue.cli.access.connection import ContextChoice, ManagerOptions, now, run_async
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
-from multikueue.cli.terminal.formats import Form, Format, NoHeaders, Output, SortBy, is_document
+from multikueue.cli.terminal.formats import Format, NoHeaders, Output, SortBy, is_document
 from multikueue.cli.terminal.nearest import there_are
-from multikueue.cli.terminal.output import Column, PrintedList, Ticker, age, note, print_items
-from multikueue.cli.workload.lookup import InNamespace, Pair, named, names, refuse_unknown
+from multikueue.cli.terminal.output import Column, PrintedList, age, print_items, since
+from multikueue.cli.workload.lookup import InNamespace, named, refuse_unknown
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.workload import Workload
-    from multikueue.cli.workload.refusals import RefusedJob
+    from multikueue.cli.workload.overview import ListedJob, Overview
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["Selection", "list_workloads", "watch_workloads"]
+__all__ = ["RUN_TIME", "Selection", "columns", "list_workloads", "refuse_unknown_filters", "row"]
 
 NAMESPACE = Column("NAMESPACE")
+RUN_TIME, AGE = Column("RUN TIME"), Column("AGE", is_wide=True)
 
 COLUMNS = (
-    Column("NAME"),
     Column("JOB"),
-    Column("QUEUE"),
     Column("STATUS"),
-    Column("CLUSTER"),
-    Column("AGE"),
+    Column("WHERE"),
+    RUN_TIME,
+    Column("POSITION"),
+    Column("REASON"),
+    Column("QUEUE", is_wide=True),
+    AGE,
     Column("PRIORITY", is_wide=True),
     Column("NOMINATED", is_wide=True),
     Column("ATTEMPT", is_wide=True),
+    Column("WORKLOAD", is_wide=True),
     Column("MESSAGE", is_wide=True),
 )
-"""A column for the namespace stands before these if there are several. Six fit on a screen of 80 characters."""
-
-Test = Callable[["Workload"], bool]
+"""A column for the namespace stands before these if there are several. Six fit on a screen of 80 characters, save for the
+longest reasons."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter of workloads: by name, queue, state and cluster."""
+    """A filter of jobs: by name, queue, state and cluster."""
 
-    names: tuple[str, ...]
-    queue: str
-    status: str
-    cluster: str
+    names: tuple[str, ...] = ()
+    queue: str = ""
+    status: str = ""
+    cluster: str = ""
 
-    def is_selected(self, workload: Workload) -> bool:
-        """Whether the workload passes; `of` tests the names, since an unknown name is an error."""
-        from multikueue.api.kueue.workload import workload_spec
-        from multikueue.cli.workload import description
-
-        state = workload.status
+    def is_selected(self, job: ListedJob) -> bool:
+        """Whether the job passes; `of` tests the names, since an unknown name is an error."""
+        on: tuple[str | None, ...] = ()
+        if job.workload is not None:
+            on = job.workload.status.cluster_name, *job.workload.status.nominated_cluster_names
         return (
-            self.queue in ("", workload_spec(workload).queue_name)
-            and self.status.lower() in ("", description.status(workload).lower())
-            and self.cluster in ("", state.cluster_name, *state.nominated_cluster_names)
+            self.queue in ("", job.queue)
+            and self.status.lower() in ("", job.answer.state.lower())
+            and self.cluster in ("", *on)
         )
 
-    def of(self, pairs: list[Pair], where: str) -> list[Pair]:
-        """The selected pairs. Raises CommandFailed for a name that no workload or job has."""
-        for name in self.names:
-            if not named(pairs, name):
+    def is_named(self, job: ListedJob) -> bool:
+        """Whether it has one of the names, or none is asked for."""
+        return not self.names or any(is_named(job, word) for word in self.names)
+
+    def of(self, jobs: Iterable[ListedJob], where: str) -> list[ListedJob]:
+        """The selected ones. Raises CommandFailed for a name that no job or workload has."""
+        jobs = list(jobs)
+        for word in self.names:
+            if not any(is_named(job, word) for job in jobs):
                 what = f"in namespace {where}" if where else "at all"
-                raise CommandFailed(f"there is no workload or job {name!r} {what}; {there_are(name, names(pairs))}")
-        chosen = {id(pair) for name in self.names for pair in named(pairs, name)}
-        return [pair for pair in pairs if (not self.names or id(pair) in chosen) and self.is_selected(pair[1])]
+                there = there_are(word, (job.name.removeprefix("workload/") for job in jobs))
+                raise CommandFailed(f"there is no workload or job {word!r} {what}; {there}")
+        return [job for job in jobs if self.is_named(job) and self.is_selected(job)]
+
+
+def is_named(job: ListedJob, word: str) -> bool:
+    """Whether NAME or KIND/NAME is this job or its workload."""
+    if job.workload is not None:
+        return bool(named([(job.item, job.workload)], word))
+    kind, _, name = word.rpartition("/")
+    own, _, called = job.name.partition("/")
+    return name == called and kind.lower().partition(".")[0] in ("", own, f"{own}s")
 
 
 def _status(text: str) -> str:
-    from multikueue.cli.workload import description
-
-    if text and text.lower() not in map(str.lower, description.STATES):
-        raise typer.BadParameter(f"there is no status {text!r}; {there_are(text, description.STATES)}")
+    if text and text.lower() not in map(str.lower, _states()):
+        raise typer.BadParameter(f"there is no status {text!r}; {there_are(text, _states())}")
     return text
 
 
 def _states() -> list[str]:
-    from multikueue.cli.workload import description
+    from multikueue.answers.answer import STATES
 
-    return list(description.STATES)
+    return list(STATES)
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ class SelectionOptions:
     status: Annotated[
         str,
         typer.Option(
-            help="Only those in this state, such as Pending, Admitted or Failed.",
+            help="Only those in this state, such as Pending, Running or Failed.",
             show_default=False,
             callback=_status,
             autocompletion=_states,
@@ -145,42 +153,42 @@ def list_workloads(
     no_headers: NoHeaders = False,
     manager: ManagerOptions,
 ) -> None:
-    """List workloads with their state and their cluster.
+    """List jobs with their state, their place and the reason.
+
+    \b
+    STATUS is Pending, Starting, Running, Finished, Failed, Held or Unknown: Running once a pod is ready, Unknown while the
+    worker of the job does not answer. POSITION counts the workloads that wait for the same ClusterQueue.
+
+    REASON is a code (docs/why.md), told by the manager cluster alone: what takes a look at workers and pods, or at who has
+    the quota, is for `multikueue why`.
 
     \b
     Examples:
-      multikueue workloads list -n team-a
-      multikueue workloads list -A -q main -o wide
-      multikueue workloads list --status Pending --sort-by .metadata.creationTimestamp
-      multikueue workloads list -l team=vision -w
+      multikueue jobs list -n team-a
+      multikueue jobs list -A -q main -o wide
+      multikueue jobs list --status Pending --sort-by .metadata.creationTimestamp
+      multikueue jobs list -l team=vision -w
+      multikueue jobs list -o custom-columns=JOB:.answer.job,WHY:.answer.summary
     """
     if watch and is_document(output):
         raise typer.BadParameter("--watch shows rows: choose table, wide or name")
     target = manager.target
     selector, choice = wanted.selector, wanted.of(tuple(named or ()))
     if watch:
-        run_async(
-            lambda: watch_workloads(
-                target, "" if all_namespaces else namespace, selector, choice, output, not no_headers
-            )
-        )
+        from multikueue.cli.commands.workloads.watching import watch_jobs
+
+        within = "" if all_namespaces else namespace
+        run_async(lambda: watch_jobs(target, within, selector, choice, output, has_headers=not no_headers))
         return
-    where, pairs, refused = run_async(lambda: _fetch(target, namespace, selector, choice, is_everywhere=all_namespaces))
-    for job in refused:
-        if not choice.names or any(map(job.is_named, choice.names)):
-            note(str(job))
-    if choice.names and refused:
-        without = {name for name in choice.names if any(job.is_named(name) for job in refused)}
-        choice = msgspec.structs.replace(choice, names=tuple(name for name in choice.names if name not in without))
-        pairs = pairs if choice.names else []
-    found, moment = choice.of(pairs, where), now()
+    found = run_async(lambda: _fetch(target, namespace, selector, choice, is_everywhere=all_namespaces))
+    chosen, moment = choice.of(found.listed(), found.where), now()
     print_items(
         PrintedList(
-            columns=_columns(where),
-            rows=[_row(workload, where, moment) for _, workload in found],
-            items=[item for item, _ in found],
-            resource="workload.kueue.x-k8s.io",
-            nothing=f"No workloads found in namespace {where}." if where else "No workloads found.",
+            columns=columns(found.where),
+            rows=[row(job, found.where, moment) for job in chosen],
+            items=[job.document() for job in chosen],
+            resource="",
+            nothing=f"No jobs found in namespace {found.where}." if found.where else "No jobs found.",
         ),
         output,
         sort_by=sort_by,
@@ -190,22 +198,17 @@ def list_workloads(
 
 async def _fetch(
     target: ContextChoice, namespace: str | None, selector: str, choice: Selection, *, is_everywhere: bool
-) -> tuple[str, list[Pair], list[RefusedJob]]:
-    """The namespace in effect, empty for all, its workloads, and its jobs that have none since it is refused."""
-    from multikueue.api.kinds import WORKLOADS
-    from multikueue.cli.workload.refusals import fetch_refused_jobs
+) -> Overview:
+    from multikueue.cli.workload.overview import look_over
 
     async with target.connect_in(namespace) as (client, meant):
-        where = "" if is_everywhere else meant
-        params = {"labelSelector": selector} if selector else None
-        pairs = await fetch_pairs(client, WORKLOADS, namespace=where, params=params)
-        if not any(choice.is_selected(workload) for _, workload in pairs):
-            await _refuse_unknown(client, choice, where)
-        refused = [] if selector else await fetch_refused_jobs(client, where, (workload for _, workload in pairs))
-        return where, pairs, refused
+        found = await look_over(client, "" if is_everywhere else meant, selector=selector)
+        if not any(choice.is_selected(job) for job in found.listed()):
+            await refuse_unknown_filters(client, choice, found.where)
+        return found
 
 
-async def _refuse_unknown(client: ClusterClient, choice: Selection, where: str) -> None:
+async def refuse_unknown_filters(client: ClusterClient, choice: Selection, where: str) -> None:
     """Raises CommandFailed for a filter by a queue or a cluster that does not exist: nothing passes it."""
     from multikueue.api.kinds import LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
 
@@ -215,54 +218,47 @@ async def _refuse_unknown(client: ClusterClient, choice: Selection, where: str) 
         await refuse_unknown(client, MULTIKUEUE_CLUSTERS, choice.cluster)
 
 
-async def watch_workloads(
-    target: ContextChoice, namespace: str | None, selector: str, choice: Selection, output: Form, has_headers: bool
-) -> None:
-    """Prints the workloads, then each change; a workload that leaves the selection is shown once more."""
-    from multikueue.api.kinds import WORKLOADS
-    from multikueue.cli.access.following import follow
-
-    async with target.connect_in(namespace) as (client, meant):
-        where = "" if namespace == "" else meant
-        await _refuse_unknown(client, choice, where)
-        ticker, shown = Ticker(_columns(where), output, headers=has_headers), set[str]()
-
-        async def take(workload: Workload, is_gone: bool) -> None:
-            uid = workload.metadata.uid
-            pair: Pair = ({}, workload)
-            mine = choice.is_selected(workload) and (
-                not choice.names or any(named([pair], each) for each in choice.names)
-            )
-            if not mine and uid not in shown:
-                return
-            shown.add(uid) if mine and not is_gone else shown.discard(uid)
-            if output is Format.NAME:
-                print(f"workload.kueue.x-k8s.io/{workload.metadata.name}", flush=True)
-            else:
-                ticker.add(_row(workload, where, now(), is_gone=is_gone))
-
-        await follow(client, WORKLOADS, where, take, selector=selector, rest=ticker.flush)
-
-
-def _columns(where: str) -> tuple[Column, ...]:
+def columns(where: str) -> tuple[Column, ...]:
     return COLUMNS if where else (NAMESPACE, *COLUMNS)
 
 
-def _row(workload: Workload, where: str, moment: datetime, *, is_gone: bool = False) -> tuple[str, ...]:
-    from multikueue.api.kueue.workload import workload_spec
-    from multikueue.cli.workload import description
-
-    spec, meta, status = workload_spec(workload), workload.metadata, workload.status
+def row(job: ListedJob, where: str, moment: datetime, *, is_gone: bool = False) -> tuple[str, ...]:
+    """One job as a row of `columns`."""
+    told, first = job.answer, next(iter(job.answer.obstacles), None)
     return (
-        *(() if where else (meta.namespace,)),
-        meta.name,
-        description.owner(workload),
-        spec.queue_name,
-        "Gone" if is_gone else description.status(workload),
-        status.cluster_name or "",
-        age(meta.creation_timestamp, moment),
-        str(spec.priority),
-        ",".join(status.nominated_cluster_names),
-        description.attempt(workload),
-        description.reason(workload),
+        *(() if where else (job.namespace,)),
+        job.name,
+        "Gone" if is_gone else told.state,
+        told.cluster,
+        _run_time(job, moment),
+        str(job.position or ""),
+        first.code if first else "",
+        job.queue,
+        age(job.created, moment),
+        *_of_workload(job.workload),
+        first.text if first else told.summary,
     )
+
+
+def _of_workload(workload: Workload | None) -> tuple[str, str, str, str]:
+    """Priority, nominated workers, attempt, name."""
+    from multikueue.api.kueue.workload import workload_spec
+    from multikueue.cli.workload.history import attempt
+
+    if workload is None:
+        return "", "", "", ""
+    nominated = ",".join(workload.status.nominated_cluster_names)
+    return str(workload_spec(workload).priority), nominated, attempt(workload), workload.metadata.name
+
+
+def _run_time(job: ListedJob, moment: datetime) -> str:
+    """Since it was admitted, while it runs or until it ended; empty for one that does not run."""
+    from multikueue.api.kueue.workload import ADMITTED, FINISHED
+
+    if job.workload is None or job.answer.state in ("Pending", "Starting", "Held"):
+        return ""
+    began, ended = job.workload.condition(ADMITTED), job.workload.condition(FINISHED)
+    end = ended.last_transition_time if ended and ended.status == "True" else moment
+    if began is None or began.status != "True" or began.last_transition_time is None or end is None:
+        return ""
+    return since(end - began.last_transition_time)

@@ -159,15 +159,14 @@ def _nothing(wish: _Wish, found: list[PrintedPod], view: WorkloadView) -> str:
 async def _follow(named: str, namespace: str | None, reach: WorkerAccess, wish: _Wish) -> None:
     """Follows the logs from cluster to cluster until the workload is finished."""
     from multikueue.api.kueue.workload import FINISHED
-    from multikueue.cli.workload import description
-    from multikueue.cli.workload.session import open_workload
+    from multikueue.cli.workload.session import ended, open_workload
 
     async with open_workload(named, namespace, reach) as session:
         if session.workload.has(FINISHED):
             await _print_all(named, namespace, reach, wish)
             return
         workload = await session.stay(_Listen(wish))
-    note(description.now(workload))
+    note(ended(workload))
 
 
 class _Listen:

@@ -120,16 +120,16 @@ def no_pods(workload: Workload, unseen: Sequence[str] = ()) -> str:
     from multikueue.answers.seen import typed_name
     from multikueue.api.kueue.workload import FINISHED
     from multikueue.api.meta import render_time
-    from multikueue.cli.workload import description
+    from multikueue.cli.workload.session import ended
     from multikueue.workload.decision_rules import COPY_RETENTION
 
     finished = workload.condition(FINISHED)
     if workload.has(FINISHED) and finished is not None:
-        ended, what = finished.last_transition_time, typed_name(workload)
-        at = f" It ended at {render_time(ended)}." if ended else ""
+        end, what = finished.last_transition_time, typed_name(workload)
+        at = f" It ended at {render_time(end)}." if end else ""
         return (
-            f"{description.now(workload).rstrip('.')}.{at} {_gone(workload, now())} To keep them for longer next time, before "
-            f"it ends: kubectl annotate -n {workload.key.namespace} {what} {COPY_RETENTION}=12h"
+            f"{ended(workload)}{at} {_gone(workload, now())} To keep them for longer next time, before it ends: "
+            f"kubectl annotate -n {workload.key.namespace} {what} {COPY_RETENTION}=12h"
         )
     reasons = f" ({'; '.join(unseen)})" if unseen else ""
     return f"No pods of workload {workload.key} found on {workload.status.cluster_name}{reasons}."

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from multikueue.api.kinds import WORKLOADS
-from tests.builders import workload
+from multikueue.api.kinds import JOBS, WORKLOADS
+from tests.builders import job, workload
 from tests.cli.cluster import ADMIN_TOKEN
 from tests.cli.conftest import Run, World
 from tests.cli.field import a_field
@@ -31,16 +31,16 @@ def test_show_tells_a_story(full: World, cli: Run) -> None:
     result = cli("workloads", "show", "offered", "-n", "a")
 
     assert result.code == 0
-    assert result.lines[0] == "Workload a/offered"
+    assert result.lines[0] == "Pending: it has quota, and waits for its place on w1, w2."
+    assert result.lines[2] == "Workload a/offered"
     assert "  Nominated:  w1, w2" in result.lines
-    assert result.lines.index("Story") < result.lines.index("Now")
-    assert "  Has quota; its copies wait for admission on w1, w2." in result.lines
+    assert "Story" in result.lines
     assert [line.split()[:3] for line in result.lines[-2:]] == [["w1", "nominated", "?"], ["w2", "nominated", "?"]]
     assert "there is no MultiKueueCluster w1, and your kubeconfig has no context 'w1'" in result.lines[-2]
 
 
 def test_show_finds_a_workload_by_its_job(full: World, cli: Run) -> None:
-    assert cli("workloads", "show", "train", "-n", "a").lines[0] == "Workload a/waiting"
+    assert cli("workloads", "show", "train", "-n", "a").lines[2] == "Workload a/waiting"
 
 
 def test_show_for_programs(full: World, cli: Run) -> None:
@@ -70,7 +70,24 @@ def test_show_does_not_guess_between_two(full: World, cli: Run) -> None:
 def test_a_workload_nobody_has_looked_at_raises_the_question(full: World, cli: Run) -> None:
     full.manager.add(WORKLOADS, workload("fresh", namespace="a").queue("main").build())
 
-    assert "is the manager running?" in cli("workloads", "show", "fresh", "-n", "a").err
+    assert "no manager has looked at it since it was made" in cli("workloads", "show", "fresh", "-n", "a").lines[0]
+
+
+def test_show_of_a_job_without_a_workload_says_why_it_has_none(full: World, cli: Run) -> None:
+    full.manager.add(JOBS, job("lost", namespace="a").queue("mian").build())
+
+    result = cli("workloads", "show", "job/lost", "-n", "a")
+
+    assert (result.code, result.lines[0]) == (
+        0,
+        "Pending: there is no LocalQueue mian in namespace a; did you mean main?",
+    )
+    assert result.lines == cli("why", "job/lost", "-n", "a").lines
+    tree = yaml.safe_load(cli("workloads", "show", "job/lost", "-n", "a", "-o", "yaml").out)
+    assert tree["answer"]["obstacles"][0]["code"] == "QueueNotFound"
+    for command in ("pods", "logs", "events"):
+        told = cli("workloads", command, "job/lost", "-n", "a")
+        assert (told.code, told.err.count(result.lines[0])) == (1, 1)
 
 
 def test_what_is_wrong_is_told_in_one_line(world: World, cli: Run) -> None:
@@ -107,8 +124,8 @@ async def test_show_has_it_all_on_one_screen(
         [name, "nominated", "none", "-", "-", "-"] for name in ("worker1", "worker2")
     ]
     assert "  Cluster:   worker2" in running.lines
-    assert "  Runs on worker2." in running.lines
-    assert block("Clusters") == [["worker2", "winner", "Pending", "job/train", "1", "Running", "-"]]
+    assert running.lines[0].startswith("Running on worker2 since ")
+    assert block("Clusters") == [["worker2", "winner", "waits", "job/train", "1", "Running", "-"]]
     assert [row[:3] for row in block("Pods")] == [["one", "1/1", "Running"]]
     assert [row[1:4] for row in block("Events")] == [
         ["(manager)", "Normal", "Dispatched"],

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import anyio
 import pytest
 
-from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
+from fakekube.model.wire import Refused
+from multikueue.api.kinds import JOBS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
+from multikueue.api.kueue.workload import PRIORITY_CLASS_LABEL
+from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.connection import ContextChoice
-from multikueue.cli.commands.workloads.listing import Selection, watch_workloads
+from multikueue.cli.commands.workloads.listing import Selection
+from multikueue.cli.commands.workloads.watching import watch_jobs
 from multikueue.cli.terminal.formats import Format
 from testbed.client import eventually
-from tests.builders import multikueue_cluster
+from testbed.objects import JOB, MULTIKUEUE_CLUSTER
+from tests.builders import WorkloadBuilder, job, local_queue, multikueue_cluster, workload
 from tests.cli.conftest import Run, World
 from tests.cli.field import Field
 
 
-def columns(lines: list[str]) -> list[list[str]]:
-    return [line.split()[:-1] for line in lines[1:]]
+def rows(lines: list[str]) -> list[list[str]]:
+    return [line.split() for line in lines[1:]]
 
 
 def names(out: str) -> list[str]:
@@ -29,10 +35,10 @@ def test_list_shows_one_namespace(full: World, cli: Run) -> None:
     result = cli("workloads", "list", "-n", "a")
 
     assert result.code == 0
-    assert result.lines[0].split() == ["NAME", "JOB", "QUEUE", "STATUS", "CLUSTER", "AGE"]
-    assert columns(result.lines) == [
-        ["offered", "-", "side", "QuotaReserved", "-"],
-        ["waiting", "Job/train", "main", "Pending", "-"],
+    assert " ".join(result.lines[0].split()) == "JOB STATUS WHERE RUN TIME POSITION REASON"
+    assert rows(result.lines) == [
+        ["workload/offered", "Pending", "-", "-", "-", "WaitsOnWorkers"],
+        ["job/train", "Pending", "-", "-", "1", "WaitsForQuota"],
     ]
 
 
@@ -40,19 +46,131 @@ def test_list_shows_all_namespaces_of_one_queue(full: World, cli: Run) -> None:
     result = cli("workloads", "list", "-A", "-q", "main")
 
     assert result.lines[0].split()[0] == "NAMESPACE"
-    assert columns(result.lines) == [
-        ["a", "waiting", "Job/train", "main", "Pending", "-"],
-        ["b", "running", "-", "main", "Admitted", "w2"],
-    ]
+    waiting, running = rows(result.lines)
+    assert waiting == ["a", "job/train", "Pending", "-", "-", "1", "WaitsForQuota"]
+    assert (running[:4], running[5:]) == (["b", "workload/running", "Starting", "w2"], ["-", "PodsStarting"])
 
 
 def test_list_wide_says_why(full: World, cli: Run) -> None:
     header, offered, waiting = cli("workloads", "list", "-n", "a", "-o", "wide").lines
 
-    assert header.split()[-4:] == ["PRIORITY", "NOMINATED", "ATTEMPT", "MESSAGE"]
+    assert header.split()[-7:] == ["QUEUE", "AGE", "PRIORITY", "NOMINATED", "ATTEMPT", "WORKLOAD", "MESSAGE"]
     assert "w1,w2" in offered
     assert "2026-01-01T12:00:00Z" in offered
-    assert waiting.endswith("no quota left")
+    assert waiting.endswith("it waits for quota in LocalQueue main: no quota left")
+
+
+READY = {"status": {"active": 1, "ready": 1}}
+
+
+def test_it_runs_once_a_pod_is_ready_by_the_status_of_the_job(full: World, cli: Run) -> None:
+    """Also where the job has not all of its pods yet."""
+    made = job("train", namespace="a").parallelism(2)
+    full.manager.add(WORKLOADS, placed("job-train", "train").build())
+    full.manager.add(JOBS, made.build())
+    assert state(cli, "job-train") == ("Starting", "PodsStarting")
+
+    full.manager.change(JOBS, ObjectKey("a", "train"), READY)
+    assert state(cli, "job-train") == ("Running", "-")
+
+
+def test_a_job_on_a_worker_that_is_away_is_unknown(full: World, cli: Run) -> None:
+    full.manager.add(WORKLOADS, placed("job-train", "train").build())
+    full.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w2").active(False, message="no answer").build())
+
+    assert state(cli, "job-train") == ("Unknown", "WorkerAway")
+
+
+def test_to_a_user_of_one_namespace_the_manager_tells_that_the_worker_is_away(full: World, cli: Run) -> None:
+    for name in ("one", "two", "three"):
+        full.manager.add(WORKLOADS, placed(f"job-{name}", name).build())
+    gone = [{"cluster": "w2", "state": "cannot be reached", "message": "no answer"}]
+    path = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/a/workloads/{}/explanation"
+    full.manager.documents |= {path.format(f"job-{name}"): {"workers": gone} for name in ("one", "two", "three")}
+    full.manager.fault = lambda _verb, plural: (
+        Refused(403, "Forbidden", "no") if plural in ("multikueueclusters", "events") else None
+    )
+    full.manager.requests.clear()
+
+    found = rows(cli("workloads", "list", "-n", "a").lines)
+
+    assert [row[1] for row in found if row[0] != "job/train" and row[0] != "workload/offered"] == ["Unknown"] * 3
+    assert len([each for each in full.manager.requests if each.path.endswith("/explanation")]) == 1
+
+
+def test_places_are_those_that_the_manager_tells_in_one_read_of_a_queue(full: World, cli: Run) -> None:
+    for number in range(3):
+        full.manager.add(WORKLOADS, workload(f"w{number}", namespace="a").queue("main").unreserved().build())
+    items = [{"metadata": {"name": f"w{number}"}, "positionInClusterQueue": 10 + number} for number in range(3)]
+    path = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/a/localqueues/main/pendingworkloads"
+    full.manager.documents[path] = {"items": items}
+    full.manager.requests.clear()
+
+    found = {row[0]: row[4] for row in rows(cli("workloads", "list", "-n", "a").lines)}
+
+    assert [found[f"workload/w{number}"] for number in range(3)] == ["11", "12", "13"]
+    assert found["job/train"] == "-"
+    assert len([each for each in full.manager.requests if "pendingworkloads" in each.path]) == 1
+
+
+def test_without_a_manager_that_tells_them_they_are_counted_over_all_namespaces(full: World, cli: Run) -> None:
+    first = workload("first", namespace="b").queue("far").priority(9).unreserved()
+    full.manager.add(LOCAL_QUEUES, local_queue("far", "cq", namespace="b").build())
+    full.manager.add(WORKLOADS, first.build())
+
+    (row,) = rows(cli("workloads", "list", "train", "-n", "a").lines)
+
+    assert row[4] == "2"
+
+
+def test_a_long_list_costs_no_call_for_each_row(full: World, cli: Run) -> None:
+    full.manager.requests.clear()
+    few = cli("workloads", "list", "-n", "a")
+    calls = len(full.manager.requests)
+    for number in range(50):
+        made = (
+            placed(f"job-{number}", str(number))
+            if number % 2
+            else workload(f"job-{number}", namespace="a").queue("main")
+        )
+        full.manager.add(WORKLOADS, made.build())
+    full.manager.requests.clear()
+    many = cli("workloads", "list", "-n", "a")
+
+    assert len(many.lines) == len(few.lines) + 50
+    assert len(full.manager.requests) <= calls + 1  # the workers, which nobody had work on before
+
+
+def test_jobs_without_a_workload_are_listed_with_the_reason(full: World, cli: Run) -> None:
+    full.manager.add(JOBS, job("unlabelled", namespace="a").build())
+    full.manager.add(JOBS, job("misspelt", namespace="a").queue("mian").build())
+    full.manager.add(JOBS, job("unclassed", namespace="a").queue("main").labels({PRIORITY_CLASS_LABEL: "hihg"}).build())
+
+    result = cli("workloads", "list", "-n", "a")
+
+    found = {row[0]: (row[1], row[-1]) for row in rows(result.lines)}
+    assert found["job/unlabelled"] == ("Pending", "NoQueueLabel")
+    assert found["job/misspelt"] == ("Pending", "QueueNotFound")
+    assert found["job/unclassed"] == ("Pending", "PriorityClassNotFound")
+    assert "job.batch/misspelt" in cli("workloads", "list", "-n", "a", "-o", "name").lines
+    assert len(cli("workloads", "list", "misspelt", "-n", "a").lines) == 2
+
+
+def test_programs_read_the_codes(full: World, cli: Run) -> None:
+    offered, waiting = json.loads(cli("workloads", "list", "-n", "a", "-o", "json").out)["items"]
+
+    assert offered["answer"]["state"] == "Pending"
+    assert [each["code"] for each in waiting["answer"]["obstacles"]] == ["WaitsForQuota"]
+    assert (waiting["answer"]["job"], waiting["answer"]["position"]) == ("job/train", 1)
+
+
+def placed(name: str, of: str) -> WorkloadBuilder:
+    return workload(name, namespace="a").queue("main").owner_job(of).reserved("cq").admitted().cluster_name("w2")
+
+
+def state(cli: Run, name: str) -> tuple[str, str]:
+    (row,) = rows(cli("workloads", "list", name, "-n", "a").lines)
+    return row[1], row[-1]
 
 
 def test_list_for_programs(full: World, cli: Run) -> None:
@@ -66,14 +184,14 @@ def test_an_empty_namespace_is_named(full: World, cli: Run) -> None:
     result = cli("workloads", "list")
 
     assert (result.code, result.out) == (0, "")
-    assert result.err == "No workloads found in namespace default.\n"
+    assert result.err == "No jobs found in namespace default.\n"
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--status", "pending"), ["waiting"]),
-        (("--status", "Admitted"), ["running"]),
+        (("--status", "pending"), ["offered", "waiting"]),
+        (("--status", "starting"), ["running"]),
         (("--cluster", "w2"), ["offered", "running"]),
         (("--cluster", "w1"), ["offered"]),
         (("-l", "team=vision"), ["running"]),
@@ -109,7 +227,7 @@ def test_templates_are_those_of_kubectl(full: World, cli: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (("--status", "Admited"), "did you mean 'Admitted'?"),
+        (("--status", "Runing"), "did you mean 'Running'?"),
         (("-o", "jsn"), "did you mean json?"),
         (("-o", "jsonpath={.a"), "a brace is not closed"),
         (("-o", "custom-columns=NAME"), "expected custom-columns=TITLE:PATH"),
@@ -150,7 +268,7 @@ def test_a_filter_by_what_exists_and_has_nothing_is_none(full: World, cli: Run) 
 
     ended = cli("workloads", "list", "-A", "-q", "main", "--cluster", "w1")
 
-    assert (ended.code, ended.err) == (0, "No workloads found.\n")
+    assert (ended.code, ended.err) == (0, "No jobs found.\n")
 
 
 def test_an_order_by_what_nothing_has_is_an_error_with_the_nearest(full: World, cli: Run) -> None:
@@ -189,33 +307,34 @@ async def test_a_watch_aligns_what_is_there_at_first(field: Field, capsys: pytes
         lines.extend(capsys.readouterr().out.splitlines())
         return len(lines) == 2
 
-    everything = Selection(names=(), queue="", status="", cluster="")
+    everything = Selection()
     async with anyio.create_task_group() as tasks:
         to = ContextChoice(field.kubeconfig, None)
-        tasks.start_soon(watch_workloads, to, None, "", everything, Format.TABLE, False)
+        tasks.start_soon(partial(watch_jobs, to, None, "", everything, Format.TABLE, has_headers=False))
         await eventually(both)
         tasks.cancel_scope.cancel()
 
-    assert len({line.index("Job/") for line in lines}) == 1
+    assert len({line.index("Pending") for line in lines}) == 1
 
 
 @pytest.mark.anyio
 async def test_each_change_is_a_row_until_it_is_none_of_those_meant(
     field: Field, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = list[list[str]]()
+    told = list[list[str]]()
 
     async def seen(number: int) -> None:
         async def yet() -> bool:
-            rows.extend(line.split() for line in capsys.readouterr().out.splitlines())
-            return len(rows) >= number
+            told.extend(line.split() for line in capsys.readouterr().out.splitlines())
+            return len(told) >= number
 
         await eventually(yet)
 
-    choice = Selection(names=(), queue="", status="Admitted", cluster="")
+    choice = Selection(status="Starting")
     await field.submit("train")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch_workloads, ContextChoice(field.kubeconfig, None), None, "", choice, Format.TABLE, False)
+        to = ContextChoice(field.kubeconfig, None)
+        tasks.start_soon(partial(watch_jobs, to, None, "", choice, Format.TABLE, has_headers=False))
         await field.submit("other")
         await field.runs_on("train", "worker1")
         await seen(1)
@@ -223,4 +342,35 @@ async def test_each_change_is_a_row_until_it_is_none_of_those_meant(
         await seen(2)
         tasks.cancel_scope.cancel()
 
-    assert [(row[0], row[3]) for row in rows] == [("job-train", "Admitted"), ("job-train", "Pending")]
+    assert [(row[0], row[1]) for row in told] == [("job/train", "Starting"), ("job/train", "Pending")]
+
+
+@pytest.mark.anyio
+async def test_a_watch_tells_when_the_first_pod_is_ready_and_when_the_worker_is_away(
+    field: Field, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither changes the Workload. What does not change a row is not told."""
+    told = list[str]()
+
+    async def reads(state: str) -> None:
+        async def yet() -> bool:
+            told.extend(line.split()[1] for line in capsys.readouterr().out.splitlines())
+            return told[-1:] == [state]
+
+        await eventually(yet)
+
+    await field.submit("train")
+    await field.runs_on("train", "worker1")
+    async with anyio.create_task_group() as tasks:
+        to = ContextChoice(field.kubeconfig, None)
+        tasks.start_soon(partial(watch_jobs, to, None, "", Selection(), Format.TABLE, has_headers=False))
+        await reads("Starting")
+        await field.manager.patch_status(JOB, "train", {"active": 1, "ready": 1}, "default")
+        await reads("Running")
+        condition = {"type": "Active", "status": "False", "reason": "Away", "message": "no answer"}
+        since = {"lastTransitionTime": "2026-01-01T12:00:00Z"}
+        await field.manager.patch_status(MULTIKUEUE_CLUSTER, "worker1", {"conditions": [condition | since]})
+        await reads("Unknown")
+        tasks.cancel_scope.cancel()
+
+    assert told == ["Starting", "Running", "Unknown"]

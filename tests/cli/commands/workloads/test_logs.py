@@ -114,7 +114,7 @@ async def test_a_job_that_waits_is_followed_to_its_end(field: Field) -> None:
     done = await follow.result()
 
     assert (done.code, done.lines) == (0, [said("one"), said("two")])
-    assert done.err.endswith("Done on worker2: all went well.\n")
+    assert done.err.endswith("Finished on worker2: all went well.\n")
 
 
 async def test_a_worker_that_is_gone_is_waited_for_until_the_job_leaves_it(field: Field) -> None:

@@ -121,7 +121,9 @@ async def test_without_a_cluster_it_says_why(field: Field) -> None:
 
     assert shown.code == 1
     assert shown.err == (
-        "error: workload default/job-train is on no cluster: Waits for quota in queue main: nobody has looked at it yet.\n"
+        "error: workload default/job-train is on no cluster: Pending: there is no LocalQueue main in namespace default; "
+        "there are none. What helps: `multikueue workloads cancel -n default job/train`, then "
+        "`multikueue submit -n default -f FILE --queue QUEUE` (whoever may change the job).\n"
     )
 
 
@@ -135,7 +137,7 @@ async def test_a_finished_job_has_no_pods_any_more(field: Field) -> None:
     (ended,) = [each["lastTransitionTime"] for each in conditions if each["type"] == "Finished"]
     assert (shown.code, shown.out) == (0, "")
     assert shown.err == (
-        f"Done on worker1: all went well. It ended at {ended}. Its pods are gone from the cluster since then, and their logs "
+        f"Finished on worker1: all went well. It ended at {ended}. Its pods are gone from the cluster since then, and their logs "
         "with them. To keep them for longer next time, before it ends: kubectl annotate -n default job/train "
         "multikueue.dev/copy-retention=12h\n"
     )
@@ -180,7 +182,7 @@ async def test_each_change_is_shown_also_on_the_next_cluster(field: Field) -> No
     assert done.code == 0
     assert done.lines[0].split()[0] == "NAME"
     assert {line.split()[0] for line in done.lines[1:]} == {"first", "second"}
-    assert "Done on worker2" in done.err
+    assert "Finished on worker2" in done.err
 
 
 async def test_watching_is_for_people(field: Field) -> None:

@@ -20,7 +20,6 @@ from multikueue.api.kind import Kind
 from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.workload import ADMITTED
 from multikueue.api.meta import ObjectKey
-from multikueue.cli.access.connection import ContextChoice
 from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload.seen import Inspection, look
@@ -122,9 +121,9 @@ class Asker:
         self._judge(job, inspection, told, now)
 
     async def _look(self, job: str, *, is_tenant: bool) -> Inspection:
-        target = cast(ContextChoice, _Manager(self._client))
         reach = cast(WorkerAccess, _Workers(self._client, is_closed=is_tenant))
-        return await look(target, reach, NAMESPACE, f"job/{job}", self.settings)
+        async with self._client(MANAGER) as client:
+            return await look(client, reach, NAMESPACE, f"job/{job}", self.settings)
 
     def _client(self, host: str) -> AbstractAsyncContextManager[Client]:
         line = self._network.line("somebody")
@@ -220,18 +219,6 @@ class Asker:
 def code_of(told: JobAnswer) -> str:
     """The code of the heaviest obstacle; empty without any."""
     return told.obstacles[0].code if told.obstacles else ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Manager:
-    """The manager cluster as a command reaches it."""
-
-    client: Callable[[str], AbstractAsyncContextManager[Client]]
-
-    @asynccontextmanager
-    async def connect_in(self, namespace: str) -> AsyncIterator[tuple[Client, str]]:
-        async with self.client(MANAGER) as client:
-            yield client, namespace
 
 
 @dataclass(frozen=True, slots=True)
