@@ -211,8 +211,7 @@ async def _missing(call: _Call, client: Client, job: Tree, queue: ObjectKey) -> 
         return []
     reach = WorkerAccess(manager=call.target, namespace=call.secrets_namespace)
     connected = [name for name, state, *_ in rows if state == "True"]
-    async with spinner(f"looking for what it needs on {len(connected)} clusters"):
-        return await missing(client, reach, connected, queue.namespace, wanted)
+    return await missing(client, reach, connected, queue.namespace, wanted)
 
 
 # --- dry run ---------------------------------------------------------------------------------------------------------

@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import anyio
 import msgspec
 
-from multikueue.errors import ApiError, MultiKueueError, NotFound
+from multikueue.errors import ApiError, NotFound
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import WorkerAccess
@@ -22,9 +21,6 @@ Tree = Mapping[str, Any]
 
 ANSWER_WITHIN = timedelta(seconds=5)
 """The time that a worker has: what it lacks is a warning, and the job waits for none."""
-
-AT_ONCE = 8
-"""Concurrent workers."""
 
 _PATHS = {
     "ConfigMap": "/api/v1/namespaces/{}/configmaps/{}",
@@ -65,21 +61,12 @@ async def missing(
     manager: ClusterClient, reach: WorkerAccess, workers: Collection[str], namespace: str, wanted: Collection[Need]
 ) -> list[str]:
     """What these workers lack, a line for each, as far as the user may see it."""
-    found, limiter = dict[str, list[Need]](), anyio.CapacityLimiter(AT_ONCE)
+    from multikueue.cli.workload.prospects import on_each
 
-    async def ask(name: str) -> None:
-        lacking = list[Need]()
-        with anyio.move_on_after(ANSWER_WITHIN.total_seconds()):
-            try:
-                async with limiter, reach.connect(manager, name) as worker:
-                    lacking += [need for need in wanted if not await _has(worker.client, namespace, need)]
-            except MultiKueueError:
-                return  # not seen
-        found[name] = lacking
+    async def lacking(worker: ClusterClient) -> list[Need]:
+        return [need for need in wanted if not await _has(worker, namespace, need)]
 
-    async with anyio.create_task_group() as tasks:
-        for name in workers:
-            tasks.start_soon(ask, name)
+    found, _ = await on_each(manager, reach, workers, lacking, within=ANSWER_WITHIN)
     return [
         f"{name} has no {', no '.join(f'{each.kind} {each.name}' for each in found[name])} (namespace {namespace}): pods that "
         "name it do not start there; create it there"
