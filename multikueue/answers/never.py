@@ -23,7 +23,7 @@ from multikueue.quota.visibility.explain import EXCEEDS, Shortage
 from multikueue.workload.fit import named_in, note
 from multikueue.workload.nomination.prospects import Prospect, State
 
-__all__ = ["RULES", "by_message", "created_again", "queue_named"]
+__all__ = ["RULES", "by_message", "created_again", "never_starts", "queue_named"]
 
 _UNAVAILABLE = re.compile(r"resource (?P<resource>\S+) unavailable in ClusterQueue")
 _BEYOND = re.compile(
@@ -117,6 +117,21 @@ def _undispatchable(seen: Seen, _now: datetime) -> Obstacle | None:
     if not why:
         return None
     return obstacle(Code.CannotBeDispatched, foreign(why), *created_again(seen, queue_named(seen)))
+
+
+def never_starts(seen: Seen, queue: str, *, is_dispatched: bool) -> Obstacle | None:
+    """Why nobody would run the job in that queue, whose jobs go to workers or do not; None if somebody would. What marks a job
+    for workers (contract 1.7) is set when it is created."""
+    job = seen.job
+    if job is None or bool(job.unmanaged) is not is_dispatched:
+        return None
+    why = (
+        f"whose jobs go to workers. {foreign(job.unmanaged)}, and the field cannot be changed"
+        if is_dispatched
+        else "whose jobs run on the manager cluster: it has managedBy for workers, and the field cannot be changed"
+    )
+    text = f"it would not start in queue {queue}, {why}"
+    return obstacle(Code.CannotBeDispatched, text, *created_again(seen, queue))
 
 
 def _no_flavor(seen: Seen, _now: datetime) -> Obstacle | None:

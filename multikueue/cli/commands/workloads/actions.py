@@ -278,13 +278,16 @@ async def _move(client: Client, workload: Workload, queue: str) -> _Step:
 
 
 async def _refuse_unreached(client: Client, workload: Workload, queue: str) -> None:
-    """Raises CommandFailed for a job that nobody would run in that queue: the mark of a job that goes to workers (contract
-    1.7) is set when it is created, and cannot be changed."""
+    """Raises CommandFailed for a job that nobody would run in that queue."""
+    import json
+
+    from multikueue.answers.never import never_starts
+    from multikueue.answers.seen import Seen, typed_name
     from multikueue.api.kueue.workload import any_owner_of
-    from multikueue.api.meta import ObjectKey, decoder
+    from multikueue.api.meta import ObjectKey
     from multikueue.cli.workload.related_objects import RelatedObjects
+    from multikueue.cli.workload.seen import seen_job
     from multikueue.errors import Forbidden
-    from multikueue.jobs.framework.adapter import MANAGED
     from multikueue.jobs.framework.nesting import is_whole
     from multikueue.jobs.integrations.frameworks import known_kind
     from multikueue.registration.preflight import routes
@@ -294,29 +297,20 @@ async def _refuse_unreached(client: Client, workload: Workload, queue: str) -> N
     if owner is None or adapter is None:
         return
     try:
-        job = await client.request("GET", await RelatedObjects(client, workload).path())
+        job = json.loads(await client.request("GET", await RelatedObjects(client, workload).path()))
         way = await routes(client)
     except Forbidden as error:
         note(f"Not seen: whether {workload.key} can run in queue {queue}: {error.message}")
         return
     behind = way.behind(ObjectKey(workload.key.namespace, queue))
-    if behind is None:
+    is_dispatched = behind is not None and way.clusters_of(behind) is not None
+    if behind is None or not (is_dispatched or is_whole(adapter)):
         return
-    unmarked, is_dispatched = (
-        adapter.unmanaged_reason(decoder(adapter.kind.type)(job)),
-        way.clusters_of(behind) is not None,
-    )
-    again = f"Delete {owner.kind.lower()}/{owner.name}, and create it again with the label of queue {queue}"
-    if unmarked and is_dispatched:
-        raise CommandFailed(
-            f"{workload.key} would not start in queue {queue}, whose jobs go to workers. {unmarked}, and the field cannot be "
-            f"changed. {again} and managedBy: {MANAGED}, which the webhook sets"
-        )
-    if not unmarked and not is_dispatched and is_whole(adapter):
-        raise CommandFailed(
-            f"{workload.key} would not start in queue {queue}, whose jobs run on the manager cluster: it has "
-            f"managedBy: {MANAGED}, and the field cannot be changed. {again}, and without managedBy"
-        )
+    tree = {**job, "apiVersion": owner.api_version, "kind": owner.kind}
+    seen = Seen(name=typed_name(workload), namespace=workload.key.namespace, job=seen_job(tree), workload=workload)
+    found = never_starts(seen, queue, is_dispatched=is_dispatched)
+    if found is not None:
+        raise CommandFailed(f"{seen.name}: {found.text}. What helps: {found.repair}")
 
 
 def _running_on(workload: Workload) -> str:

@@ -164,7 +164,8 @@ async def test_move_is_refused_where_nobody_would_run_the_job(
         return
     assert (moved.code, queue) == (1, None)
     assert problem in moved.err
-    assert "Delete job/train, and create it again with the label of queue night" in moved.err
+    again = "multikueue submit -n default -f FILE --queue night"
+    assert f"What helps: `multikueue workloads cancel -n default job/train`, then `{again}`" in moved.err
 
 
 async def test_several_are_announced_together_and_one_that_fails_stops_no_other(field: Field) -> None:
