@@ -40,9 +40,9 @@ class FreeRoom:
 class MostRoom:
     """Prefers workers whose queue has most room, by the share of its quota that would be free with the workload in it.
 
-    One that would be empty but for it has nearly 1, one that would be full 0.5, and where it would have to wait less, the more
-    waits. With `fit: tight` it is the other way round as long as there is room: what fills a worker goes first, and large room
-    stays whole for large workloads.
+    One that would be empty but for it has nearly 1, and one that would be full 0.5. One where it has to wait has less, the more
+    waits there. With `fit: tight` it is the other way round as long as there is room: what fills a worker goes first, and large
+    room stays whole for large workloads.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("room",)

@@ -13,6 +13,7 @@ from multikueue_simulator.world.world import Layout, Share
 WORKERS, JOBS = 5, 80
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("cpu", [2 * JOBS // WORKERS, JOBS // WORKERS // 3], ids=["room for all", "room for a third"])
 def test_no_worker_gets_more_than_its_share_of_a_burst(cpu: int) -> None:
     plan = Plan(

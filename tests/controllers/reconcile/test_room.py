@@ -55,9 +55,9 @@ async def submitted(made: Table, number: int, *, cpu: str = "1") -> Counter[str]
 
 
 async def test_a_burst_spreads_over_equal_workers() -> None:
-    found = await submitted(roomy(10, 10, 10, 10, 10, strategy=BY_ROOM), 100)
-    assert sum(found.values()) == 100
-    assert max(found.values()) <= 22
+    found = await submitted(roomy(4, 4, 4, 4, 4, strategy=BY_ROOM), 50)
+    assert sum(found.values()) == 50
+    assert max(found.values()) <= 11, "of which most wait there"
 
 
 async def test_a_burst_spreads_by_what_workers_have() -> None:
