@@ -15,15 +15,19 @@ import anyio.to_thread
 import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
+from multikueue.api.kinds import LEASES
+from multikueue.api.kubernetes.builtins import Lease, record_of
 from multikueue.api.meta import ObjectKey
+from multikueue.api.values.foreign import excerpt
 from multikueue.controllers.leader_election.leadership import LeaderElector, Leadership, NoElection, candidate
 from multikueue.controllers.reconcile.context import OnDecision
 from multikueue.controllers.reconcile.events import Recorder
 from multikueue.controllers.reconcile.strategies import verify
 from multikueue.controllers.reload import Reload, log_ignored
-from multikueue.errors import ClusterUnreachable
+from multikueue.errors import ClusterUnreachable, ConfigurationError, MultiKueueError
 from multikueue.kube.auth.credentials import Credentials, from_environment
 from multikueue.kube.client import Client, Listeners
+from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.transport.loop_share import Leftovers
 from multikueue.kube.transport.session import Transport, open_session
 from multikueue.manager.life import Manager, user_agent
@@ -47,12 +51,18 @@ from multikueue.settings import (
 from multikueue.telemetry import get_logger, logs
 from multikueue.telemetry.metrics import KUEUE, KUEUES_MULTIKUEUE, Metrics
 
-__all__ = ["REAL", "ProcessEnvironment", "manage", "run", "settle_memory"]
+__all__ = ["REAL", "ProcessEnvironment", "manage", "refuse_beside_kueue", "run", "settle_memory"]
 
 log = get_logger()
 
 CONNECTIONS = 16
 """Maximum calls in flight to the manager cluster. More would not be faster, and each connection costs a handshake."""
+
+KUEUES_LEASE = ObjectKey("kueue-system", "c1f6bfd2.kueue.x-k8s.io")
+"""The Lease of Kueue's own controllers, by its manifests and its chart."""
+
+LONG_OVER = timedelta(minutes=10)
+"""A Lease that was not renewed for so long has nobody behind it, however far the clocks are apart."""
 
 FIRST_ANSWER_TIMEOUT = timedelta(minutes=1)
 """The manager cluster may be starting too; without an answer for so long, the process ends."""
@@ -65,7 +75,8 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment of a process: clocks, transport, its identity among replicas (None: a new one).
 
     `boot` is the clock of its leadership, in seconds; `on_decision` is called with each decision about a workload. Where it
-    `is_metered`, workers have shares of the event loop's real time. A simulation has its own environment.
+    `is_metered`, workers have shares of the event loop's real time; where it `should_look_for_kueue`, it does not start
+    standalone beside one (`refuse_beside_kueue`). A simulation has its own environment.
     """
 
     clock: Clock = msgspec.field(default_factory=SystemClock)
@@ -74,6 +85,7 @@ class ProcessEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     identity: str | None = None
     on_decision: OnDecision | None = None
     is_metered: bool = True
+    should_look_for_kueue: bool = True
 
 
 REAL = ProcessEnvironment()
@@ -127,6 +139,8 @@ async def manage(
         ) as client,
     ):
         await _reach(client, credentials, timeout)
+        if environment.should_look_for_kueue and settings.roles == STANDALONE and not settings.cluster.ignore_kueue:
+            await refuse_beside_kueue(client, environment.clock)
         begun(leadership.mandate, metrics)
         leftovers = Leftovers() if environment.is_metered else None
         while not stop.is_set():
@@ -165,6 +179,37 @@ async def _leadership(
             clock=environment.clock,
             boot=environment.boot,
         )
+
+
+async def refuse_beside_kueue(client: ClusterClient, clock: Clock) -> None:
+    """Raise ConfigurationError if Kueue's own controllers act on the cluster: two would give away the same quota.
+
+    Kueue that acts renews its Lease every two seconds, and Kueue that was removed leaves it behind. So a Lease that is not
+    long over is watched until it is renewed, or should have been. One that may not be read tells nothing.
+    """
+    first = await _kueues_lease(client)
+    record = record_of(first)
+    renewed = record.renew_time
+    if first is None or not record.holder_identity or renewed is None or clock.now() - renewed > LONG_OVER:
+        return
+    until = clock.monotonic() + min(max(record.lease_duration_seconds, 1), LONG_OVER.total_seconds())
+    while clock.monotonic() < until:
+        await clock.sleep(1)
+        now = await _kueues_lease(client)
+        if now is not None and now.metadata.resource_version != first.metadata.resource_version:
+            raise ConfigurationError(
+                f"Kueue's own controllers act on this cluster: {excerpt(record.holder_identity)} renews Lease {KUEUES_LEASE}. "
+                "They and a standalone manager would give away the same quota. Is this the cluster that was meant? If it is, "
+                "stop them, or set roles to dispatch and switch off Kueue's feature gate MultiKueue (docs/roles.md). To start "
+                "all the same: cluster.ignore_kueue, or MULTIKUEUE_CLUSTER__IGNORE_KUEUE=true"
+            )
+
+
+async def _kueues_lease(client: ClusterClient) -> Lease | None:
+    try:
+        return await client.get(LEASES, KUEUES_LEASE)
+    except MultiKueueError:
+        return None
 
 
 def _end_if_thawed_too_late(mandate: Mandate) -> None:

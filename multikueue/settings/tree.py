@@ -175,6 +175,9 @@ class Cluster(_Group):
     namespace: str = "kueue-system"
     """Where the Secrets with the workers' kubeconfigs, the ClusterProfiles and our Lease are."""
 
+    ignore_kueue: bool = False
+    """Whether to start standalone although Kueue's own controllers act there, and would give away the same quota."""
+
 
 class StrategyChoice(_Group):
     """Which strategy, and its options."""

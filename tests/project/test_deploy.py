@@ -13,6 +13,7 @@ from multikueue.controllers.serving.names import CONFIGURATION
 from multikueue.controllers.serving.visibility import CERTIFICATE_SECRET as VISIBILITY_SECRET
 from multikueue.controllers.serving.webhooks import CERTIFICATE_SECRET
 from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+from multikueue.manager.process import KUEUES_LEASE
 from multikueue.settings import LeaderElection, Settings, Shutdown
 from multikueue.web.visibility import SERVED
 from tests.project.files import ROOT, objects
@@ -251,7 +252,7 @@ def named(rules: list[Body], resource: str) -> set[str]:
 def test_rights_by_name_are_those_of_the_programs_objects() -> None:
     own, everywhere = rules("standalone", "Role"), rules("standalone", "ClusterRole")
 
-    assert named(own, "leases") == {LeaderElection().resource_name}
+    assert named(own, "leases") == {LeaderElection().resource_name, KUEUES_LEASE.name}
     assert named(own, "secrets") == {CERTIFICATE_SECRET, VISIBILITY_SECRET}
     assert named(everywhere, "mutatingwebhookconfigurations") == {CONFIGURATION.name}
     assert named(everywhere, "apiservices") == {f"{version}.{group}" for group, version in SERVED}

@@ -7,9 +7,9 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 326,
-    "lines": 60_900,
-    "settings": 96,
+    "modules": 325,
+    "lines": 61_100,
+    "settings": 97,
     "methods of a class, at most": 35,
     "parameters of a function, at most": 9,
     "private helpers with one caller": 0.62,
