@@ -284,21 +284,23 @@ def _container(seen: Seen, code: Code, reasons: set[str], what: str) -> Obstacle
     waiting = status.state.waiting
     why = f"{waiting.reason}{f': {foreign(waiting.message)}' if waiting.message else ''}" if waiting else ""
     more = f", as in {len(found) - 1} more" if len(found) > 1 else ""
-    text = what.format(image=status.image or status.name, name=status.name)
+    text = what.format(image=status.image or status.name, name=status.name, pod=pod.metadata.name)
     logs = [f"multikueue logs -n {seen.namespace} {seen.name}"] if code is Code.ContainerCrashes else []
-    return obstacle(code, f"{text} of pod {pod.metadata.name}{more} ({why})", *logs)
+    return obstacle(code, f"{text}{more} ({why})", *logs)
 
 
 def _image(seen: Seen, _now: datetime) -> Obstacle | None:
-    return _container(seen, Code.ImageNotPulled, _IMAGE, "image {image} cannot be pulled for container {name}")
+    return _container(
+        seen, Code.ImageNotPulled, _IMAGE, "image {image} cannot be pulled for container {name} of pod {pod}"
+    )
 
 
 def _creation(seen: Seen, _now: datetime) -> Obstacle | None:
-    return _container(seen, Code.ContainerNotCreated, _CREATE, "container {name} cannot be created")
+    return _container(seen, Code.ContainerNotCreated, _CREATE, "container {name} of pod {pod} cannot be created")
 
 
 def _crash(seen: Seen, _now: datetime) -> Obstacle | None:
-    return _container(seen, Code.ContainerCrashes, _CRASH, "container {name} ends again and again")
+    return _container(seen, Code.ContainerCrashes, _CRASH, "container {name} of pod {pod} ends again and again")
 
 
 def _unscheduled(seen: Seen, _now: datetime) -> Obstacle | None:

@@ -91,7 +91,7 @@ def _next(seen: Seen, _now: datetime) -> Obstacle | None:
     found = seen.quota
     if found is None or found.problem or found.behind or found.lacks or not _waits_for_quota(seen.workload):
         return None
-    return obstacle(Code.NextInLine, f"nothing is lacking in {_line(found)}: it is about to be looked at")
+    return obstacle(Code.NextInLine, f"{_line(found)} has room for it, and the manager is about to look at it")
 
 
 def _unseen_quota(seen: Seen, _now: datetime) -> Obstacle | None:
@@ -146,7 +146,7 @@ def _starting(seen: Seen, _now: datetime) -> Obstacle | None:
     if workload is None or not workload.has(ADMITTED) or workload.has(EVICTED):
         return None
     if seen.pods is None:
-        return obstacle(Code.PodsStarting, "its status counts no ready pod, and its pods were not seen")
+        return obstacle(Code.PodsStarting, "no pod is ready yet, by the status of the job")
     if not seen.pods:
         return obstacle(Code.PodsStarting, "it has no pods there yet")
     reasons = dict.fromkeys(
@@ -160,7 +160,9 @@ def _starting(seen: Seen, _now: datetime) -> Obstacle | None:
 
 
 def _soon(_seen: Seen, _now: datetime) -> Obstacle | None:
-    return obstacle(Code.NextInLine, "nothing that was seen stands in its way: it is about to be looked at")
+    return obstacle(
+        Code.NextInLine, "nothing stands in its way, as far as was seen: the manager is about to look at it"
+    )
 
 
 RULES: tuple[Rule, ...] = (

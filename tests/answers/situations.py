@@ -481,7 +481,7 @@ FIX = (
         ),
         "Starting",
         Code.ContainerNotCreated,
-        "Starting on w1: container main cannot be created of pod train-0, as in 1 more (CreateContainerConfigError: "
+        "Starting on w1: container main of pod train-0 cannot be created, as in 1 more (CreateContainerConfigError: "
         'configmap "settings" not found).',
     ),
     Situation(
@@ -489,7 +489,7 @@ FIX = (
         of(won(), pods=(pod(reason="CrashLoopBackOff", phase="Running"),)),
         "Starting",
         Code.ContainerCrashes,
-        "Starting on w1: container main ends again and again of pod train-0 (CrashLoopBackOff).",
+        "Starting on w1: container main of pod train-0 ends again and again (CrashLoopBackOff).",
         ("multikueue logs -n team-a job/train",),
     ),
     Situation(
@@ -638,14 +638,14 @@ PASSING = (
         of(waiting(), quota=quota()),
         "Pending",
         Code.NextInLine,
-        "Pending: nothing is lacking in ClusterQueue mine-cq (number 1 there): it is about to be looked at.",
+        "Pending: ClusterQueue mine-cq (number 1 there) has room for it, and the manager is about to look at it.",
     ),
     Situation(
         "it was created a moment ago",
         alone(created=LATER),
         "Pending",
         Code.NextInLine,
-        "Pending: nothing that was seen stands in its way: it is about to be looked at.",
+        "Pending: nothing stands in its way, as far as was seen: the manager is about to look at it.",
     ),
     Situation(
         "a user who may not see the quota",
@@ -729,7 +729,7 @@ PASSING = (
         of(won(), job=SeenJob(kind="Job", meta=ObjectMeta(name="train"), ready=0)),
         "Starting",
         Code.PodsStarting,
-        "Starting on w1: its status counts no ready pod, and its pods were not seen.",
+        "Starting on w1: no pod is ready yet, by the status of the job.",
     ),
     Situation(
         "it is being deleted",

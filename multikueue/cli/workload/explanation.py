@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from multikueue.api.kueue.workload import FINISHED, QUOTA_RESERVED, queue_of, workload_spec
 from multikueue.cli.access.connection import fetch_pairs, now
 
 if TYPE_CHECKING:
     from multikueue.api.kind import Kind
-    from multikueue.api.kueue.queues import ClusterQueue
+    from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
     from multikueue.api.kueue.workload import Workload
     from multikueue.api.meta import ObjectKey
     from multikueue.kube.cluster_client import ClusterClient
@@ -32,7 +33,9 @@ __all__ = [
     "fetch_explanation",
     "fetch_objects",
     "in_words",
+    "lines",
     "requested",
+    "waits_for_quota",
 ]
 
 
@@ -199,3 +202,22 @@ def _shortest(lacks: tuple[Shortage, ...]) -> str:
     if first.problem:
         return f"{of}: {first.problem}{more}"
     return f"{first.missing} {of} more is needed than there is{more}"
+
+
+def waits_for_quota(workload: Workload) -> bool:
+    return not workload.has(QUOTA_RESERVED) and not workload.has(FINISHED) and workload_spec(workload).active
+
+
+def lines(queues: Iterable[LocalQueue], workloads: Iterable[Workload]) -> dict[str, list[Workload]]:
+    """The workloads that wait for quota, by ClusterQueue, in the order in which they come."""
+    from multikueue.quota.workload.ordering import queue_rank
+
+    behind = {queue.key: queue.spec.cluster_queue for queue in queues}
+    found: dict[str, list[Workload]] = {}
+    for each in workloads:
+        if waits_for_quota(each):
+            found.setdefault(behind.get(queue_of(each), ""), []).append(each)
+    found.pop("", None)
+    for line in found.values():
+        line.sort(key=lambda each: queue_rank(each, workload_spec(each).priority))
+    return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from multikueue.api.kueue.admission_checks import ACTIVE, CONTROLLER_NAME
+from multikueue.api.kueue.admission_checks import CONTROLLER_NAME
 from multikueue.api.kueue.workload import (
     ADMITTED,
     FINISHED,
@@ -20,8 +20,9 @@ from multikueue.api.kueue.workload import (
     queue_of,
     workload_spec,
 )
-from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.connection import fetch_pairs, now
+from multikueue.cli.workload.explanation import lines, waits_for_quota
 from multikueue.cli.workload.lookup import Pair, fetch_workloads
 from multikueue.errors import ApiError
 
@@ -42,12 +43,9 @@ __all__ = [
     "ListedJob",
     "Overview",
     "adapters_of",
-    "away",
-    "lines",
     "look_over",
     "read_places",
     "read_warnings",
-    "waits_for_quota",
 ]
 
 Tree = dict[str, Any]
@@ -160,15 +158,13 @@ class Overview:
 
     def take_cluster(self, cluster: MultiKueueCluster, *, is_gone: bool = False) -> None:
         """The news of a worker."""
+        from multikueue.workload.nomination.prospects import away
+
         found = None if is_gone else away(cluster)
         if found is not None:
             self.away[cluster.metadata.name] = found
         else:
             self.away.pop(cluster.metadata.name, None)
-
-
-def waits_for_quota(workload: Workload) -> bool:
-    return not workload.has(QUOTA_RESERVED) and not workload.has(FINISHED) and workload_spec(workload).active
 
 
 def _waits_for_checks(workload: Workload) -> bool:
@@ -279,17 +275,6 @@ async def _read_workers(client: ClusterClient, found: Overview) -> None:
         found.away |= dict.fromkeys([name], gone[0]) if gone else {}
 
 
-def away(cluster: MultiKueueCluster) -> Prospect | None:
-    """A worker that the manager has no connection to; None for one that it has."""
-    from multikueue.workload.nomination.prospects import Prospect, State
-
-    active = find_condition(cluster.status.conditions, ACTIVE)
-    if active is None or active.status == "True":
-        return None
-    since, why = active.last_transition_time, active.message or active.reason
-    return Prospect(cluster=cluster.metadata.name, state=State.UNREACHABLE.value, message=why, since=since)
-
-
 # --- places ----------------------------------------------------------------------------------------------------------
 
 
@@ -327,18 +312,3 @@ async def _count_places(client: ClusterClient, found: Overview) -> None:
         return
     for line in lines(queues, workloads).values():
         found.places |= {each.key: place for place, each in enumerate(line, 1)}
-
-
-def lines(queues: Iterable[LocalQueue], workloads: Iterable[Workload]) -> dict[str, list[Workload]]:
-    """The workloads that wait for quota, by ClusterQueue, in the order in which they come."""
-    from multikueue.quota.workload.ordering import queue_rank
-
-    behind = {queue.key: queue.spec.cluster_queue for queue in queues}
-    found: dict[str, list[Workload]] = {}
-    for each in workloads:
-        if waits_for_quota(each):
-            found.setdefault(behind.get(queue_of(each), ""), []).append(each)
-    found.pop("", None)
-    for line in found.values():
-        line.sort(key=lambda each: queue_rank(each, workload_spec(each).priority))
-    return found

@@ -28,8 +28,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CORDON_ANNOTATION, MultiKueueCluster, clusters_of, config_of
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload.explanation import demand_by, excess, requested
-from multikueue.cli.workload.overview import away, lines
+from multikueue.cli.workload.explanation import demand_by, excess, lines, requested
 from multikueue.cli.workload.pod_policies import read_policies
 from multikueue.cli.workload.related_objects import RelatedObjects
 from multikueue.errors import ApiError, Forbidden, MultiKueueError, NotFound
@@ -37,7 +36,7 @@ from multikueue.quota.capacity.offers import WorkerQueues
 from multikueue.store.caches.ceilings import Ceilings
 from multikueue.store.workers.watch_scope import namespaces_of
 from multikueue.workload.fit import named_in
-from multikueue.workload.nomination.prospects import Prospect, State, waiting
+from multikueue.workload.nomination.prospects import Prospect, State, away, waiting
 
 if TYPE_CHECKING:
     from multikueue.cli.access.worker_access import ReachableWorker, WorkerAccess

@@ -69,9 +69,7 @@ class WorkloadSession(msgspec.Struct, frozen=True):
         from multikueue.cli.access.manager_settings import load_settings
         from multikueue.cli.workload.seen import look_at
 
-        found = await look_at(
-            self.manager, self.reach, workload or self.workload, self.mine, load_settings(None)
-        )
+        found = await look_at(self.manager, self.reach, workload or self.workload, self.mine, load_settings(None))
         return answer(found.seen, now())
 
     async def nowhere(self, workload: Workload | None = None) -> str:

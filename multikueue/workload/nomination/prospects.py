@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
+from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.workload import ADMITTED, FITS_NO_WORKER, QUOTA_RESERVED
-from multikueue.api.meta import Condition, Time, Value
+from multikueue.api.meta import Condition, Time, Value, find_condition
+from multikueue.api.multikueue.clusters import MultiKueueCluster
 from multikueue.api.values.foreign import excerpt
 from multikueue.dispatch.remote import Remote
 from multikueue.strategy import Worker
 from multikueue.workload.case import Case
 from multikueue.workload.fit import named_in
 
-__all__ = ["Prospect", "State", "prospects", "waiting"]
+__all__ = ["Prospect", "State", "away", "prospects", "waiting"]
 
 
 class State(Enum):
@@ -41,6 +43,15 @@ class Prospect(Value, frozen=True):
     place: int = 0
     message: str = ""
     since: Time | None = None
+
+
+def away(cluster: MultiKueueCluster) -> Prospect | None:
+    """A worker that the manager has no connection to; None for one that it has."""
+    active = find_condition(cluster.status.conditions, ACTIVE)
+    if active is None or active.status == "True":
+        return None
+    since, why = active.last_transition_time, active.message or active.reason
+    return Prospect(cluster=cluster.metadata.name, state=State.UNREACHABLE.value, message=why, since=since)
 
 
 def waiting(told: Condition | None) -> tuple[State, str]:

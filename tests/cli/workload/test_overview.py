@@ -13,7 +13,8 @@ from multikueue.answers.seen import Seen, SeenJob
 from multikueue.api.kueue.workload import any_owner_of
 from multikueue.api.meta import ObjectMeta
 from multikueue.cli.workload import overview
-from multikueue.cli.workload.overview import ListedJob, Overview, lines
+from multikueue.cli.workload.explanation import lines
+from multikueue.cli.workload.overview import ListedJob, Overview
 from multikueue.workload.nomination.prospects import State
 from tests.answers.situations import LATER, SITUATIONS, Situation
 from tests.builders import NOW, local_queue, workload

@@ -11,7 +11,7 @@ import msgspec
 
 from multikueue.cli.access.connection import ContextChoice, now, with_kind
 from multikueue.cli.access.following import follow
-from multikueue.cli.commands.workloads.listing import (
+from multikueue.cli.commands.workloads.rows import (
     RUN_TIME,
     Selection,
     columns,

@@ -13,7 +13,7 @@ from multikueue.api.kinds import JOBS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLO
 from multikueue.api.kueue.workload import PRIORITY_CLASS_LABEL
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.connection import ContextChoice
-from multikueue.cli.commands.workloads.listing import Selection
+from multikueue.cli.commands.workloads.rows import Selection
 from multikueue.cli.commands.workloads.watching import watch_jobs
 from multikueue.cli.terminal.formats import Format
 from testbed.client import eventually

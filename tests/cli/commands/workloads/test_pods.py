@@ -137,8 +137,8 @@ async def test_a_finished_job_has_no_pods_any_more(field: Field) -> None:
     (ended,) = [each["lastTransitionTime"] for each in conditions if each["type"] == "Finished"]
     assert (shown.code, shown.out) == (0, "")
     assert shown.err == (
-        f"Finished on worker1: all went well. It ended at {ended}. Its pods are gone from the cluster since then, and their logs "
-        "with them. To keep them for longer next time, before it ends: kubectl annotate -n default job/train "
+        f"Finished on worker1: all went well. It ended at {ended}. Its pods are gone from the cluster since then, and their "
+        "logs with them. To keep them for longer next time, before it ends: kubectl annotate -n default job/train "
         "multikueue.dev/copy-retention=12h\n"
     )
 
