@@ -79,7 +79,7 @@ CASES = (
     Case("version", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 15, 301),
     Case("run --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.workloads"), 17, 311),
     Case("clusters register --help", (*NO_HELP_NEEDS, f"{COMMANDS}.workloads", f"{COMMANDS}.process.run"), 26, 312),
-    Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.process.run"), 30, 311),
+    Case("workloads list --help", (*NO_HELP_NEEDS, f"{COMMANDS}.clusters", f"{COMMANDS}.process.run"), 31, 311),
     Case("clusters list", NO_LIST_NEEDS, 78, 485),
     Case("clusters show w", NO_LIST_NEEDS, 77, 485),
     Case("clusters check w", NO_CHECK_NEEDS, 148, 549),

@@ -7,7 +7,7 @@ import pytest
 from tests.project.figures import figures
 
 MOST = {
-    "modules": 325,
+    "modules": 326,
     "lines": 61_100,
     "settings": 97,
     "methods of a class, at most": 35,

@@ -7,7 +7,6 @@ from datetime import datetime
 
 import msgspec
 
-from multikueue.answers.seen import typed_name
 from multikueue.api.kueue.workload import QUOTA_RESERVED, PodSetAssignment, Workload, workload_spec
 from multikueue.api.meta import render_time
 from multikueue.cli.terminal.output import one_line
@@ -25,6 +24,8 @@ def attempt(workload: Workload) -> str:
 
 def facts(workload: Workload) -> Iterator[tuple[str, str]]:
     """Title and value."""
+    from multikueue.answers.seen import typed_name
+
     spec, state = workload_spec(workload), workload.status
     yield "Job", typed_name(workload)
     through = f" (ClusterQueue {state.admission.cluster_queue})" if state.admission else ""

@@ -87,13 +87,14 @@ app.command("events")(events.events)
 
 
 async def _show(named: str, namespace: str | None, reach: WorkerAccess, output: Form) -> None:
-    from multikueue.answers.answer import answer
     from multikueue.cli.workload.session import WithoutWorkload, open_workload
 
     try:
         async with open_workload(named, namespace, reach) as session:
             await _show_workload(session, output)
     except WithoutWorkload as alone:
+        from multikueue.answers.answer import answer
+
         told = answer(alone.seen, now())
         if is_document(output):
             print_document({"answer": told.document()}, output)

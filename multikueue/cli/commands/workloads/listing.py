@@ -56,7 +56,7 @@ def list_workloads(
       multikueue jobs list -A -q main -o wide
       multikueue jobs list --status Pending --sort-by .metadata.creationTimestamp
       multikueue jobs list -l team=vision -w
-      multikueue jobs list -o custom-columns=JOB:.answer.job,WHY:.answer.summary
+      multikueue workloads list -o custom-columns=JOB:.answer.job,WHY:.answer.summary
     """
     if watch and is_document(output):
         raise typer.BadParameter("--watch shows rows: choose table, wide or name")

@@ -212,7 +212,7 @@ def test_the_managers_file_says_where_and_by_what_name(
     monkeypatch.setenv("MULTIKUEUE_CLUSTER__NAMESPACE", "env")
     assert "Secret env/multikueue-w1" in cli("clusters", "show", "w1").out
     assert cli("workloads", "list").code == 0
-    assert cli("workloads", "list").err == "No workloads found in namespace default.\n"
+    assert cli("workloads", "list").err == "No jobs found in namespace default.\n"
 
 
 def test_a_wrong_file_of_the_manager_is_wrong_usage(world: World, cli: Run, tmp_path: Path) -> None:
