@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -79,8 +79,7 @@ class Object(Value):
 
     @property
     def key(self) -> ObjectKey:
-        meta = self.metadata
-        return tuple.__new__(ObjectKey, (meta.namespace, meta.name))  # past the constructor in Python: for each event
+        return ObjectKey(self.metadata.namespace, self.metadata.name)
 
     @property
     def version(self) -> int:
@@ -148,10 +147,10 @@ def decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     Servers sometimes write null for an empty list. That is rare, so the fast strict decoder goes first, and the slow
     way runs only if it fails. Raises msgspec.ValidationError if the object does not have this shape at all.
     """
-    known: Callable[[bytes | msgspec.Raw], T] | None = _DECODERS.get(kind)
+    known = _DECODERS.get(kind)
     if known is None:
         known = _DECODERS[kind] = _decoder(kind)
-    return known
+    return cast("Callable[[bytes | msgspec.Raw], T]", known)
 
 
 _DECODERS: dict[Any, Callable[[bytes | msgspec.Raw], Any]] = {}
@@ -206,19 +205,18 @@ class Decoded(Generic[T]):
     def __init__(self, kind: type[T], *, most: int, most_bytes: int) -> None:
         self._kind = kind
         self._most, self._most_bytes = most, most_bytes
-        self.known: dict[int, tuple[msgspec.Raw, T]] = {}
-        """By identity of the text, for those who ask so often that a call costs more than the answer."""
+        self._known: dict[int, tuple[msgspec.Raw, T]] = {}
         self._bytes = 0
 
     def of(self, raw: msgspec.Raw) -> T:
         """Raises msgspec.ValidationError for a text that is no such value."""
-        known = self.known.get(id(raw))
+        known = self._known.get(id(raw))
         if known is not None:
             return known[1]
         value = decoder(self._kind)(raw)
-        self.known[id(raw)] = raw, value
+        self._known[id(raw)] = raw, value
         self._bytes += len(raw)
-        while len(self.known) > self._most or self._bytes > self._most_bytes:
-            oldest, _ = self.known.pop(next(iter(self.known)))
+        while len(self._known) > self._most or self._bytes > self._most_bytes:
+            oldest, _ = self._known.pop(next(iter(self._known)))
             self._bytes -= len(oldest)
         return value

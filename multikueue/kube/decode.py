@@ -403,9 +403,7 @@ def _struct_owner(kind: type[msgspec.Struct]) -> _Own | None:
             if raw is not msgspec.UNSET:
                 force_setattr(value, name, raw.copy())
         for name, own in nested:
-            part = getattr(value, name)
-            if part:  # not None, UNSET or empty
-                own(part)
+            own(getattr(value, name))
 
     return own_struct
 

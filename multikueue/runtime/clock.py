@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import inf
 from typing import Protocol
+
+import anyio
 
 
 class Clock(Protocol):
@@ -68,7 +69,7 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        await anyio.sleep(seconds)
 
 
 class Mandate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from multikueue.api.jobs.job import AnyJob, job_type
 from multikueue.api.kind import Kind
@@ -18,7 +18,9 @@ GADGETS: Kind[Any] = Kind("example.com", "v1", "gadgets", "Gadget", True, job_ty
 class GadgetJob(BatchJob):
     """Its adapter."""
 
-    kind: ClassVar[Kind[Any]] = GADGETS
+    @property
+    def kind(self) -> Kind[Any]:
+        return GADGETS
 
 
 WITH_GADGETS = Adapters((BATCH_JOB, GadgetJob()))

@@ -101,13 +101,11 @@ _STATUSES = Decoded(JobStatus, most=1024, most_bytes=2**21)
 
 
 def job_spec(job: AnyJob) -> JobSpec:
-    known = _SPECS.known.get(id(job.spec))
-    return known[1] if known is not None else _SPECS.of(job.spec)
+    return _SPECS.of(job.spec)
 
 
 def job_status(job: AnyJob) -> JobStatus:
-    known = _STATUSES.known.get(id(job.status))
-    return known[1] if known is not None else _STATUSES.of(job.status)
+    return _STATUSES.of(job.status)
 
 
 class StatefulSet(AnyJob):

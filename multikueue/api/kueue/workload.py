@@ -22,6 +22,7 @@ from multikueue.api.meta import (
     Time,
     Value,
     controller_of,
+    find_condition,
     with_condition,
     without_condition,
 )
@@ -236,10 +237,7 @@ class Workload(Object):
     status: WorkloadStatus = WorkloadStatus()
 
     def condition(self, type_: str) -> Condition | None:
-        for condition in self.status.conditions:  # as `find_condition`, on the spot, as below
-            if condition.type == type_:
-                return condition
-        return None
+        return find_condition(self.status.conditions, type_)
 
     def has(self, type_: str) -> bool:
         """Whether the condition of that type is True."""
@@ -259,8 +257,7 @@ def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
 
 def workload_spec(workload: Workload) -> WorkloadSpec:
     """The typed view of the raw spec, decoded once while it is in use."""
-    known = _SPECS.known.get(id(workload.spec))
-    return known[1] if known is not None else _SPECS.of(workload.spec)
+    return _SPECS.of(workload.spec)
 
 
 _SPECS = Decoded(WorkloadSpec, most=1024, most_bytes=2**21)

@@ -21,15 +21,8 @@ QUANTITIES = ("requests", "limits", "overhead")
 def canonical(tree: Any) -> Any:
     """The tree without null and empty parts, and with quantities of resources as nano-units."""
     if isinstance(tree, dict):
-        found = {}
-        for key, value in tree.items():
-            if isinstance(value, dict) and key in QUANTITIES:
-                value = {name: _nanos(amount) for name, amount in value.items() if amount is not None}
-            elif isinstance(value, dict | list):
-                value = canonical(value)
-            if value is not None and value != {} and value != []:
-                found[key] = value
-        return found
+        pairs = ((key, _canonical_field(key, value)) for key, value in tree.items())
+        return {key: value for key, value in pairs if not _is_empty(value)}
     if isinstance(tree, list):
         return [canonical(value) for value in tree]
     return tree
@@ -47,9 +40,19 @@ def _without_zeros(tree: Any) -> Any:
     return [_without_zeros(value) for value in tree] if isinstance(tree, list) else tree
 
 
+def _canonical_field(key: str, value: Any) -> Any:
+    if key in QUANTITIES and isinstance(value, dict):
+        return {name: _nanos(amount) for name, amount in value.items() if amount is not None}
+    return canonical(value)
+
+
 def _nanos(amount: Any) -> Any:
     """Equal for two texts that Kubernetes reads as the same amount, also for two beyond its largest one."""
     try:
         return parse(amount)
     except InvalidObject:
         return amount
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, dict | list) and not value)

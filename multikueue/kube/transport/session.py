@@ -278,16 +278,12 @@ class ResponseLines:
 
         Raises ClientPayloadError on a line of more than LARGEST_OBJECT bytes."""
         if not self._block:
-            try:
-                self._block = await self._content.readany()
-            except RuntimeError as error:  # as in `received`, without its call: once per line
-                raise aiohttp.ClientConnectionError(str(error)) from error
+            self._block = await received(self._content.readany())
         end = self._block.find(b"\n", self._start) + 1
         if not end:
             return await self._longer()
-        block = self._block
-        line = block[self._start : end]
-        self._block, self._start = (block, end) if end < len(block) else (b"", 0)  # as `_keep`, once per line
+        line = self._block[self._start : end]
+        self._keep(self._block, end)
         return line
 
     async def piece(self) -> bytes:

@@ -59,9 +59,7 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def both(self) -> tuple[T, ...]:
-        if self.old is None or self.new is None:
-            return (self.seen,)
-        return self.old, self.new
+        return tuple(each for each in (self.old, self.new) if each is not None)
 
 
 def presence(_item: object, _state: State) -> object:
@@ -113,7 +111,7 @@ def value(priority: WorkloadPriorityClass, _state: State) -> object:
 def workload_for_its_job(workload: Workload, _state: State) -> object:
     """The parts of a workload that its job depends on. Not the reservation of quota: the job waits on."""
     meta, status = workload.metadata, workload.status
-    states = workload.has(ADMITTED), workload.has(EVICTED), workload.has(FINISHED)
+    states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED))
     return states, status.cluster_name, meta.generation, meta.uid, meta.deletion_timestamp is None, meta.annotations
 
 
