@@ -699,14 +699,14 @@ def a_job_of_more_pods_at_a_time_than_completions_gives_back_what_runs() -> Iter
         yield
 
 
-@bug(caught_by=0, within=1)
+@bug(caught_by="tests/answers/test_situations.py::test_a_situation_gets_its_answer[the worker that runs it dies]")
 def why_takes_the_last_news_of_a_worker_for_the_present() -> Iterator[None]:
     """A worker is dead for half a minute, and its job is said to run."""
     with replaced(answers, "state_of", lambda real: lambda seen: {"Unknown": "Running"}.get(real(seen), real(seen))):
         yield
 
 
-@bug(caught_by=0, within=1)
+@bug(caught_by=510, within=511)
 def why_takes_quota_that_others_have_for_quota_that_is_not_there() -> Iterator[None]:
     def never(seen: Seen, now: datetime) -> Obstacle | None:
         waits = passing._quota(seen, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ from anyio.abc import TaskGroup
 from fakekube.model.wire import Refused
 from multikueue.api import kinds
 from multikueue.api.meta import ObjectKey
-from multikueue.settings import Cluster, InForce, Settings
+from multikueue.settings import Cluster, InForce, Retention, Settings
 from multikueue_simulator.world import objects
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, Layout, Share, World
 from tests.simulator.stage import perform
@@ -32,7 +33,7 @@ def in_a_world(test: Callable[[World, TaskGroup], Coroutine[Any, Any, None]]) ->
 
 
 def in_force() -> InForce:
-    return InForce(Settings(cluster=Cluster(namespace=LAYOUT.secrets)))
+    return InForce(Settings(cluster=Cluster(namespace=LAYOUT.secrets), retention=Retention(copies=timedelta(0))))
 
 
 def submitted(world: World) -> None:

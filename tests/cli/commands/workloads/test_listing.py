@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 
-import anyio
 import pytest
 
 from fakekube.model.wire import Refused
 from multikueue.api.kinds import JOBS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
 from multikueue.api.kueue.workload import PRIORITY_CLASS_LABEL
 from multikueue.api.meta import ObjectKey
-from multikueue.cli.access.connection import ContextChoice
-from multikueue.cli.commands.workloads.rows import Selection
-from multikueue.cli.commands.workloads.watching import watch_jobs
-from multikueue.cli.terminal.formats import Format
-from testbed.client import eventually
-from testbed.objects import JOB, MULTIKUEUE_CLUSTER
 from tests.builders import WorkloadBuilder, job, local_queue, multikueue_cluster, workload
 from tests.cli.conftest import Run, World
-from tests.cli.field import Field
 
 
 def rows(lines: list[str]) -> list[list[str]]:
@@ -243,34 +234,6 @@ def test_a_mistake_is_told_before_anybody_is_asked(cli: Run, words: tuple[str, .
     assert hint in ended.err
 
 
-@pytest.mark.parametrize("watch", [(), ("-w",)], ids=["once", "in a watch"])
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("-q", "mian"), "there is no LocalQueue 'mian'; did you mean 'main'? there are: main"),
-        (("--cluster", "w11"), "there is no MultiKueueCluster 'w11'; did you mean 'w1'? there are: w1, w2"),
-    ],
-    ids=["a queue", "a cluster"],
-)
-def test_a_filter_that_is_misspelt_is_an_error_with_the_nearest(
-    full: World, cli: Run, words: tuple[str, ...], message: str, watch: tuple[str, ...]
-) -> None:
-    for name in ("w1", "w2"):
-        full.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster(name).build())
-
-    ended = cli("workloads", "list", "-A", *words, *watch)
-
-    assert (ended.code, ended.out, ended.err) == (1, "", f"error: {message}\n")
-
-
-def test_a_filter_by_what_exists_and_has_nothing_is_none(full: World, cli: Run) -> None:
-    full.manager.add(MULTIKUEUE_CLUSTERS, multikueue_cluster("w1").build())
-
-    ended = cli("workloads", "list", "-A", "-q", "main", "--cluster", "w1")
-
-    assert (ended.code, ended.err) == (0, "No jobs found.\n")
-
-
 def test_an_order_by_what_nothing_has_is_an_error_with_the_nearest(full: World, cli: Run) -> None:
     ended = cli("workloads", "list", "-A", "--sort-by", ".spec.priorty")
 
@@ -285,92 +248,6 @@ def test_an_index_that_is_not_there_is_an_error_as_with_kubectl(full: World, cli
     assert ended.err == "error: [3]: array index out of bounds: index 3, length 3\n"
 
 
-def test_a_name_that_nobody_has_is_an_error_with_the_nearest(full: World, cli: Run) -> None:
-    ended = cli("workloads", "list", "-n", "a", "offerd")
-
-    assert (ended.code, ended.out) == (1, "")
-    assert "did you mean 'offered'? there are: offered, job/train" in ended.err
-
-
 @pytest.mark.parametrize("alias", [("jobs", "list"), ("get", "jobs"), ("get", "workloads")], ids=" ".join)
 def test_there_are_other_words_for_it(full: World, cli: Run, alias: tuple[str, ...]) -> None:
     assert cli(*alias, "-A") == cli("workloads", "list", "-A")
-
-
-@pytest.mark.anyio
-async def test_a_watch_aligns_what_is_there_at_first(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("a", "a-much-longer-name"):
-        await field.submit(name)
-    lines = list[str]()
-
-    async def both() -> bool:
-        lines.extend(capsys.readouterr().out.splitlines())
-        return len(lines) == 2
-
-    everything = Selection()
-    async with anyio.create_task_group() as tasks:
-        to = ContextChoice(field.kubeconfig, None)
-        tasks.start_soon(partial(watch_jobs, to, None, "", everything, Format.TABLE, has_headers=False))
-        await eventually(both)
-        tasks.cancel_scope.cancel()
-
-    assert len({line.index("Pending") for line in lines}) == 1
-
-
-@pytest.mark.anyio
-async def test_each_change_is_a_row_until_it_is_none_of_those_meant(
-    field: Field, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = list[list[str]]()
-
-    async def seen(number: int) -> None:
-        async def yet() -> bool:
-            told.extend(line.split() for line in capsys.readouterr().out.splitlines())
-            return len(told) >= number
-
-        await eventually(yet)
-
-    choice = Selection(status="Starting")
-    await field.submit("train")
-    async with anyio.create_task_group() as tasks:
-        to = ContextChoice(field.kubeconfig, None)
-        tasks.start_soon(partial(watch_jobs, to, None, "", choice, Format.TABLE, has_headers=False))
-        await field.submit("other")
-        await field.runs_on("train", "worker1")
-        await seen(1)
-        await field.leaves("train")
-        await seen(2)
-        tasks.cancel_scope.cancel()
-
-    assert [(row[0], row[1]) for row in told] == [("job/train", "Starting"), ("job/train", "Pending")]
-
-
-@pytest.mark.anyio
-async def test_a_watch_tells_when_the_first_pod_is_ready_and_when_the_worker_is_away(
-    field: Field, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Neither changes the Workload. What does not change a row is not told."""
-    told = list[str]()
-
-    async def reads(state: str) -> None:
-        async def yet() -> bool:
-            told.extend(line.split()[1] for line in capsys.readouterr().out.splitlines())
-            return told[-1:] == [state]
-
-        await eventually(yet)
-
-    await field.submit("train")
-    await field.runs_on("train", "worker1")
-    async with anyio.create_task_group() as tasks:
-        to = ContextChoice(field.kubeconfig, None)
-        tasks.start_soon(partial(watch_jobs, to, None, "", Selection(), Format.TABLE, has_headers=False))
-        await reads("Starting")
-        await field.manager.patch_status(JOB, "train", {"active": 1, "ready": 1}, "default")
-        await reads("Running")
-        condition = {"type": "Active", "status": "False", "reason": "Away", "message": "no answer"}
-        since = {"lastTransitionTime": "2026-01-01T12:00:00Z"}
-        await field.manager.patch_status(MULTIKUEUE_CLUSTER, "worker1", {"conditions": [condition | since]})
-        await reads("Unknown")
-        tasks.cancel_scope.cancel()
-
-    assert told == ["Starting", "Running", "Unknown"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -121,7 +121,9 @@ class Asker:
         self._judge(job, inspection, told, now)
 
     async def _look(self, job: str, *, is_tenant: bool) -> Inspection:
-        reach = cast(WorkerAccess, _Workers(self._client, is_closed=is_tenant))
+        reach = cast(
+            WorkerAccess, _Workers(self._client, self.injector.host_of, self.world.workers, is_closed=is_tenant)
+        )
         async with self._client(MANAGER) as client:
             return await look(client, reach, NAMESPACE, f"job/{job}", self.settings)
 
@@ -223,17 +225,20 @@ def code_of(told: JobAnswer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Workers:
-    """The workers as a command reaches them. Those of a tenant are closed."""
+    """The workers as a command reaches them. Those of a tenant are closed. Names may lead to the same one, and to none."""
 
     client: Callable[[str], AbstractAsyncContextManager[Client]]
+    host_of: Callable[[str], str]
+    hosts: Container[str]
     is_closed: bool
     is_named: bool = False
 
     @asynccontextmanager
     async def connect(self, _manager: ClusterClient, cluster: str) -> AsyncIterator[ReachableWorker]:
-        if self.is_closed:
+        host = self.host_of(cluster)
+        if self.is_closed or host not in self.hosts:
             raise CommandFailed(f"no way to {cluster}: you may not read MultiKueueCluster {cluster}")
-        async with self.client(cluster) as client:
+        async with self.client(host) as client:
             yield ReachableWorker(cluster, client, "", "")
 
 
