@@ -50,6 +50,7 @@ from multikueue.kube.auth import credentials, kubeconfig
 from multikueue.kube.client import Client
 from multikueue.kube.cluster_client import Page
 from multikueue.quota import engine
+from multikueue.quota.cache.cache import QuotaCache
 from multikueue.registration import plan as plans
 from multikueue.runtime import AGAIN, WorkQueue
 from multikueue.runtime.controller import queue
@@ -418,19 +419,19 @@ def a_job_out_of_reach_does_not_hold_back_the_next() -> Iterator[None]:
 # --- quota ---------------------------------------------------------------------------------------------------------------
 
 
-@bug(caught_by=54, within=60)
+@bug(caught_by=12, within=20)
 def quota_is_given_back_twice() -> Iterator[None]:
     def make(real: Any) -> Any:
-        def release(self: Any, key: Any, now: Any) -> None:
-            holding = self._holdings.get(key)
-            real(self, key, now)
-            node = None if holding is None or self._forest.stale else self._forest.queue(holding.cluster_queue)
-            if node is not None and holding is not None:
-                node.remove(holding.amounts)
+        def release(self: QuotaCache, key: Any) -> Any:
+            held = real(self, key)
+            node = None if held is None or self.forest.stale else self.forest.queue(held.cluster_queue)
+            if node is not None:
+                node.remove(held.amounts)
+            return held
 
         return release
 
-    with replaced(engine.Engine, "_release", make):
+    with replaced(QuotaCache, "release", make):
         yield
 
 
