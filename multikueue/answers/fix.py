@@ -156,18 +156,21 @@ def _eviction(seen: Seen) -> str:
 # --- on workers ------------------------------------------------------------------------------------------------------
 
 
-def _away(seen: Seen, _now: datetime) -> Obstacle | None:
+def _away(seen: Seen, now: datetime) -> Obstacle | None:
     workload = seen.workload
     if workload is None or not workload.has(ADMITTED) or workload.has(FINISHED):
         return None
     found = next((each for each in seen.workers if each.cluster == workload.status.cluster_name), None)
     if found is None or found.state != State.UNREACHABLE.value:
         return None
-    again = (
-        f"it queues again at {render_time(found.since + seen.lost_after)}, unless {found.cluster} answers before"
-        if found.since
-        else f"if that stays so, it queues again {span(seen.lost_after)} after the manager has found the same"
-    )
+    if found.since is None:
+        again = f"if that stays so, it queues again {span(seen.lost_after)} after the manager has found the same"
+    elif found.since + seen.lost_after <= now:
+        again = f"it queues again as soon as the manager gives {found.cluster} up, which was due"
+    else:
+        again = (
+            f"it queues again at {render_time(found.since + seen.lost_after)}, unless {found.cluster} answers before"
+        )
     why = f" ({foreign(found.message)})" if found.message else ""
     return obstacle(Code.WorkerAway, f"{found.cluster}, which has it, does not answer{why}; {again}")
 

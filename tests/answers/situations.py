@@ -455,6 +455,14 @@ FIX = (
         "2026-01-01T12:15:00Z, unless w1 answers before.",
     ),
     Situation(
+        "the worker that runs it is away for longer than it may be, and no manager has given it up",
+        of(won(), workers=on(State.UNREACHABLE, "w1", message="no answer", since=NOW - 14 * MINUTE)),
+        "Unknown",
+        Code.WorkerAway,
+        "Unknown since 2026-01-01T11:46:00Z: w1, which has it, does not answer (no answer); it queues again as soon as the "
+        "manager gives w1 up, which was due.",
+    ),
+    Situation(
         "the worker that runs it does not answer whoever asks, and the manager has not missed it yet",
         of(won(), workers=on(State.UNREACHABLE, "w1", message="connection refused")),
         "Unknown",

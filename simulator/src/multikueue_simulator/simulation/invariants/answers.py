@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import AsyncIterator, Callable, Container, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -50,6 +51,8 @@ NEVER = {
     *(code.name for code in (Code.CannotBeDispatched, Code.Held, Code.LocalQueueStopped, Code.ClusterQueueStopped)),
 }
 """Of what only a change of something else can make start."""
+
+AGAIN = re.compile(r"queues again at (\S+Z)")
 
 ENDS = {"Finished": "Complete", "Failed": "Failed"}
 """States of an answer, and the condition that a Job has then."""
@@ -191,6 +194,13 @@ class Asker:
             yield "a manager works", LOOKED_AT
         if told.state not in ENDS and seen.result(job):
             yield f"the job is {seen.result(job)}", NEWS
+        again = AGAIN.search(told.summary)
+        if (
+            again
+            and datetime.fromisoformat(again[1]) < _at(now)
+            and not any(r.skew for r in self.injector.plan.replicas)
+        ):
+            yield f"it is later than {again[1]}", NEWS
         yield from self._elsewhere(told, job, now)
 
     def _elsewhere(self, told: JobAnswer, job: Object, now: float) -> Iterator[tuple[str, float]]:
