@@ -228,27 +228,68 @@ async def fetch(
 ) -> list[dict[str, Any]]:
     """All objects of a kind as the server has them, with their apiVersion and kind, in the server's order.
 
-    Raw, unlike the client's own list: `-o json` also shows fields that our types do not have.
+    Raw, unlike the client's own list: `-o json` also shows fields that our types do not have. One that is nested too deeply to
+    be read is left out, with a note: a tenant's object is no reason to show nobody anything.
     """
     path = kind.collection(namespace) if namespace else kind.path()
     items: list[dict[str, Any]] = []
     query = {"limit": str(PAGE), **(params or {})}
     while True:
-        page = msgspec.json.decode(await client.request("GET", path, params=query), type=_RawPage)
-        items += [with_kind(kind, msgspec.json.decode(raw)) for raw in page.items]
+        answer = await client.request("GET", path, params=query)
+        try:
+            page = msgspec.json.decode(answer, type=_RawPage)
+            items += [with_kind(kind, msgspec.json.decode(raw)) for raw in page.items]
+        except RecursionError:
+            page = await _cut_page(answer)
+            items += [with_kind(kind, item) for raw in page.items if (item := _whole(kind, raw)) is not None]
         if not page.metadata.cont:
             return items
         query["continue"] = page.metadata.cont
 
 
+async def _cut_page(answer: bytes) -> _RawPage:
+    """The page without the levels that are too deep."""
+    from multikueue.kube.decode import without_depths
+
+    return msgspec.json.decode(await without_depths(answer), type=_RawPage)
+
+
+def _whole(kind: Kind[Any], raw: msgspec.Raw) -> dict[str, Any] | None:
+    """An item of a page that was cut, if it was not."""
+    from multikueue.kube.decode import whole
+
+    try:
+        found: dict[str, Any] = msgspec.json.decode(whole(raw))
+    except RecursionError:
+        _note_left_out(kind, msgspec.json.decode(raw), "it is nested too deeply")
+        return None
+    return found
+
+
+def _note_left_out(kind: Kind[Any], item: Any, why: str) -> None:
+    from multikueue.api.meta import ObjectKey
+    from multikueue.cli.terminal.output import note
+
+    meta = item["metadata"]
+    note(
+        f"{kind.kind} {ObjectKey(meta.get('namespace', ''), meta['name'])} is left out, since it cannot be read: {why}"
+    )
+
+
 async def fetch_pairs(
     client: ClusterClient, kind: Kind[V], *, namespace: str = "", params: Mapping[str, str] | None = None
 ) -> list[tuple[dict[str, Any], V]]:
-    """All objects of a kind, each as the server sent it and as a value."""
+    """All objects of a kind, each as the server sent it and as a value; those that cannot be read are left out, with a note."""
     from multikueue.api.meta import decoder, encode
+    from multikueue.api.values.foreign import why_unreadable
 
-    decode = decoder(kind.type)
-    return [(item, decode(encode(item))) for item in await fetch(client, kind, namespace=namespace, params=params)]
+    decode, found = decoder(kind.type), list[tuple[dict[str, Any], V]]()
+    for item in await fetch(client, kind, namespace=namespace, params=params):
+        try:
+            found.append((item, decode(encode(item))))
+        except (msgspec.DecodeError, RecursionError) as error:
+            _note_left_out(kind, item, why_unreadable(error))
+    return found
 
 
 def with_kind(kind: Kind[Any], item: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RES
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload.lookup import Pair, fetch_workloads, named, pick
-from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, MultiKueueError, NotFound
+from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotFound
 
 if TYPE_CHECKING:
     from multikueue.answers.seen import Seen, SeenJob
@@ -81,10 +81,13 @@ async def _find_job(client: ClusterClient, namespace: str, word: str) -> Tree | 
 
 
 async def _get(client: ClusterClient, path: str) -> Tree | None:
+    """None if it is not there or may not be read. Raises InvalidObject if it is nested too deeply."""
     try:
         found: Tree = json.loads(await client.request("GET", path))
     except (NotFound, Forbidden):
         return None
+    except RecursionError as error:
+        raise InvalidObject(path, "$", "an object that is not nested too deeply") from error
     return found
 
 
@@ -119,7 +122,7 @@ async def seen_alone(client: ClusterClient, namespace: str, tree: Tree) -> Seen:
 
 
 async def _fetch_job(client: ClusterClient, workload: Workload) -> SeenJob | None:
-    """The job of a Workload; None without one, or if it may not be read."""
+    """The job of a Workload; None without one, or if it may not or cannot be read."""
     from multikueue.kube.relatives import collection, plural_of
 
     owner = any_owner_of(workload)
@@ -130,7 +133,10 @@ async def _fetch_job(client: ClusterClient, workload: Workload) -> SeenJob | Non
     except ApiError:
         return None
     path = f"{collection(owner.api_version, workload.metadata.namespace, plural)}/{quote(owner.name, safe='')}"
-    found = await _get(client, path) if plural else None
+    try:
+        found = await _get(client, path) if plural else None
+    except InvalidObject:
+        return None
     return seen_job({**found, "apiVersion": owner.api_version, "kind": owner.kind}) if found else None
 
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from multikueue.api.kinds import WORKLOADS
 from multikueue.cli.access import connection
-from multikueue.cli.access.connection import fetch, now, run_async
+from multikueue.cli.access.connection import fetch, fetch_pairs, now, run_async
+from multikueue.kube.cluster_client import ClusterClient
 from tests.builders import workload
 from tests.cli.cluster import Cluster, Fake
 from tests.cli.conftest import Run, World
@@ -46,3 +49,39 @@ def test_what_cannot_be_reached_is_told_with_url_file_and_context(world: World, 
 
     assert ended.code == 3
     assert ended.err.endswith(f"(https://127.0.0.1:1, {world.kubeconfig}: context 'gone')\n")
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+class OnePage:
+    """A server that answers each list with the same items."""
+
+    def __init__(self, *items: str) -> None:
+        self._answer = f'{{"metadata":{{}},"items":[{",".join(items)}]}}'.encode()
+
+    async def request(self, _method: str, _path: str, *, params: object) -> bytes:
+        return self._answer
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (f'{{"anything":{DEEP}}}', "it is nested too deeply"),
+        ('{"conditions":7}', "Expected `array`, got `int` - at `$.status.conditions`"),
+    ],
+    ids=["nested too deeply", "of another form"],
+)
+async def test_an_object_that_cannot_be_read_hides_no_other(
+    status: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def item(name: str, status: str) -> str:
+        return f'{{"metadata":{{"name":"{name}","namespace":"a"}},"status":{status}}}'
+
+    pages = cast(ClusterClient, OnePage(item("first", "{}"), item("odd", status), item("last", "{}")))
+
+    found = await fetch_pairs(pages, WORKLOADS)
+
+    assert [workload.metadata.name for _, workload in found] == ["first", "last"]
+    assert capsys.readouterr().err == f"Workload a/odd is left out, since it cannot be read: {why}\n"
