@@ -31,6 +31,7 @@ from multikueue.kube.cluster_client import ClusterClient
 from multikueue.settings import Settings
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
+from multikueue_simulator.simulation.faults.fault_log import EVERYBODY
 from multikueue_simulator.time import EPOCH
 from multikueue_simulator.world.transport import over
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, World
@@ -211,8 +212,7 @@ class Asker:
         for worker in self.world.workers.values():
             there = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, job["metadata"]["name"]))
             runs = there is not None and seen.is_ours(there) and seen.is_running(there)
-            away = self.injector.faults.deaf_since(worker.name, now)
-            if worker.name == cluster and told.state == "Running" and away is not None and now - away > noticed:
+            if worker.name == cluster and told.state == "Running" and self._is_away(cluster, now - noticed):
                 yield f"{cluster} is away", 0.0
             if not self._is_calm(worker.name, now) or not worker.kueue.is_running:
                 continue
@@ -222,6 +222,16 @@ class Asker:
                 yield f"{cluster} answers", LOOKED_AT
             if runs and told.state in ("Pending", "Held") and code_of(told) != Code.Leaving.name:
                 yield f"it runs on {worker.name}", LOOKED_AT
+
+    def _is_away(self, host: str, since: float) -> bool:
+        """Whether nobody has reached the host since then. A token that it refuses may have been replaced: that is `told`."""
+        return any(
+            (each.host, each.source, each.end) == (host, EVERYBODY, None)
+            and each.deaf
+            and not each.told
+            and each.begin < since
+            for each in self.injector.faults.all
+        )
 
     def _is_calm(self, host: str, now: float) -> bool:
         return not self.injector.faults.between(host, now - NEWS, now)
