@@ -44,7 +44,6 @@ GUARDS = (
     _of(STARTED, "store/state", "may_be_on may_run_beside job_to_stop may_run_here"),
     _of(REMOVED, "dispatch/copies/plan"),
     _of(REMOVED, "workload/handlers/removal"),
-    _of(REMOVED, "store/caches/ended"),
     _of(
         GIVEN_UP,
         "dispatch/remote",

@@ -117,7 +117,8 @@ class Asker:
         try:
             inspection = await self._look(job, is_tenant=is_tenant)
         except CommandFailed as error:
-            if self.world.manager.stored(kinds.JOBS, ObjectKey(NAMESPACE, job)) is not None:
+            is_one = not str(error).startswith("several workloads")  # a user chooses, and both are named
+            if is_one and self.world.manager.stored(kinds.JOBS, ObjectKey(NAMESPACE, job)) is not None:
                 self.broken("answers", anyio.current_time(), f"job {job}: {error}")
             return
         now = anyio.current_time()

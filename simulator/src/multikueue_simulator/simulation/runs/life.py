@@ -184,6 +184,9 @@ async def _course(plan: Plan, stage: Stage, states: StateInvariants, recorder: R
     await _wait_until(healed + CALM + 2 * plan.timing.heartbeat, states)
     at_home = [act.lasts for act in plan.adversaries if isinstance(act, Partial) and act.is_at_home]
     calm = CALM + 3 * max(at_home, default=0.0)  # what failed for so long is tried again after a pause
+    kept = settings_of(plan, plan.replicas[0]).retention
+    if plan.adversaries and kept.copies:  # whose copies are no part of what has to settle
+        calm += max(kept.copies, kept.failed_copies).total_seconds()
     while (problem := states.unsettled(anyio.current_time())) or anyio.current_time() < recorder.last + calm:
         if anyio.current_time() > healed + SETTLING:
             states.broken("settles", anyio.current_time(), problem or "it writes and writes")
