@@ -52,6 +52,10 @@ class JobAnswer(Value, frozen=True):
     past: tuple[PastEvent, ...] = ()
     not_seen: str = ""
 
+    @property
+    def heaviest(self) -> Obstacle | None:
+        return next(iter(self.obstacles), None)
+
     def lines(self) -> Iterator[str]:
         """For people: one sentence, what helps, what else stands in the way, and what happened before."""
         yield self.summary
@@ -64,7 +68,7 @@ class JobAnswer(Value, frozen=True):
 
     def __str__(self) -> str:
         """One line: the sentence, and what helps."""
-        first = next(iter(self.obstacles), None)
+        first = self.heaviest
         return f"{self.summary} What helps: {first.repair}." if first and first.repair else self.summary
 
     def document(self) -> dict[str, Any]:

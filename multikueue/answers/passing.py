@@ -12,10 +12,10 @@ from multikueue.answers.seen import Seen
 from multikueue.api.kueue.workload import (
     ADMITTED,
     EVICTED,
-    FINISHED,
     FITS_NO_WORKER,
     QUOTA_RESERVED,
     Workload,
+    waits_for_quota,
     workload_spec,
 )
 from multikueue.api.meta import render_time
@@ -108,9 +108,7 @@ def _unseen_quota(seen: Seen, _now: datetime) -> Obstacle | None:
 
 
 def _waits_for_quota(workload: Workload | None) -> bool:
-    if workload is None or workload.has(QUOTA_RESERVED) or workload.has(FINISHED):
-        return False
-    return workload_spec(workload).active
+    return workload is not None and waits_for_quota(workload)
 
 
 def _on_workers(seen: Seen, _now: datetime) -> Obstacle | None:

@@ -289,6 +289,11 @@ def queue_of(workload: Workload) -> ObjectKey:
     return ObjectKey(workload.metadata.namespace, workload_spec(workload).queue_name)
 
 
+def waits_for_quota(workload: Workload) -> bool:
+    """Whether it has none and may get some."""
+    return not workload.has(QUOTA_RESERVED) and not workload.has(FINISHED) and workload_spec(workload).active
+
+
 def owner_of(workload: Workload) -> OwnerReference | None:
     """The job that the Workload is made for: the owner named by its annotations, else its controller (contract 3.1
     E3)."""

@@ -260,20 +260,20 @@ def _whole(kind: Kind[Any], raw: msgspec.Raw) -> dict[str, Any] | None:
 
     try:
         found: dict[str, Any] = msgspec.json.decode(whole(raw))
-    except RecursionError:
-        _note_left_out(kind, msgspec.json.decode(raw), "it is nested too deeply")
+    except RecursionError as error:
+        _note_left_out(kind, msgspec.json.decode(raw), error)
         return None
     return found
 
 
-def _note_left_out(kind: Kind[Any], item: Any, why: str) -> None:
+def _note_left_out(kind: Kind[Any], item: Any, error: Exception) -> None:
     from multikueue.api.meta import ObjectKey
+    from multikueue.api.values.foreign import why_unreadable
     from multikueue.cli.terminal.output import note
 
     meta = item["metadata"]
-    note(
-        f"{kind.kind} {ObjectKey(meta.get('namespace', ''), meta['name'])} is left out, since it cannot be read: {why}"
-    )
+    key = ObjectKey(meta.get("namespace", ""), meta["name"])
+    note(f"{kind.kind} {key} is left out, since it cannot be read: {why_unreadable(error)}")
 
 
 async def fetch_pairs(
@@ -281,14 +281,13 @@ async def fetch_pairs(
 ) -> list[tuple[dict[str, Any], V]]:
     """All objects of a kind, each as the server sent it and as a value; those that cannot be read are left out, with a note."""
     from multikueue.api.meta import decoder, encode
-    from multikueue.api.values.foreign import why_unreadable
 
     decode, found = decoder(kind.type), list[tuple[dict[str, Any], V]]()
     for item in await fetch(client, kind, namespace=namespace, params=params):
         try:
             found.append((item, decode(encode(item))))
         except (msgspec.DecodeError, RecursionError) as error:
-            _note_left_out(kind, item, why_unreadable(error))
+            _note_left_out(kind, item, error)
     return found
 
 

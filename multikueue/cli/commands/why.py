@@ -23,6 +23,7 @@ from multikueue.cli.terminal.output import (
     Column,
     heading,
     note,
+    note_unseen,
     print_answer,
     print_document,
     print_facts,
@@ -127,8 +128,7 @@ def _print(found: Inspection, output: Form) -> None:
         if seen.workers and told.state == "Pending":
             _block("Workers", WORKERS, (_row(each) for each in seen.workers), output)
         _print_elsewhere(found)
-        if told.not_seen:
-            note(f"{told.not_seen[0].upper()}{told.not_seen[1:]}.")
+        note_unseen(told)
 
 
 def _document(found: Inspection, told: JobAnswer) -> dict[str, Any]:

@@ -26,6 +26,7 @@ __all__ = [
     "has_spinner",
     "heading",
     "note",
+    "note_unseen",
     "one_line",
     "print_answer",
     "print_document",
@@ -201,6 +202,12 @@ def print_answer(told: JobAnswer) -> None:
     for line in told.lines():
         indent = "  " if line.startswith("  ") else ""
         print(f"{indent}{one_line(line)}")
+
+
+def note_unseen(told: JobAnswer) -> None:
+    """What is missing in the answer, if anything is."""
+    if told.not_seen:
+        note(f"{told.not_seen[0].upper()}{told.not_seen[1:]}.")
 
 
 def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from multikueue.api.kueue.workload import FINISHED, QUOTA_RESERVED, queue_of, workload_spec
+from multikueue.api.kueue.workload import queue_of, waits_for_quota, workload_spec
 from multikueue.cli.access.connection import fetch_pairs, now
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ __all__ = [
     "in_words",
     "lines",
     "requested",
-    "waits_for_quota",
 ]
 
 
@@ -202,10 +201,6 @@ def _shortest(lacks: tuple[Shortage, ...]) -> str:
     if first.problem:
         return f"{of}: {first.problem}{more}"
     return f"{first.missing} {of} more is needed than there is{more}"
-
-
-def waits_for_quota(workload: Workload) -> bool:
-    return not workload.has(QUOTA_RESERVED) and not workload.has(FINISHED) and workload_spec(workload).active
 
 
 def lines(queues: Iterable[LocalQueue], workloads: Iterable[Workload]) -> dict[str, list[Workload]]:

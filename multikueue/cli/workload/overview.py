@@ -18,11 +18,12 @@ from multikueue.api.kueue.workload import (
     QUOTA_RESERVED,
     any_owner_of,
     queue_of,
+    waits_for_quota,
     workload_spec,
 )
 from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.connection import fetch_pairs, now
-from multikueue.cli.workload.explanation import lines, waits_for_quota
+from multikueue.cli.workload.explanation import lines
 from multikueue.cli.workload.lookup import Pair, fetch_workloads
 from multikueue.errors import ApiError
 

@@ -30,15 +30,6 @@ class RefusedJob(msgspec.Struct, frozen=True):
     name: str
     why: str
 
-    def is_named(self, word: str) -> bool:
-        """Whether NAME or KIND/NAME is this job."""
-        kind, _, name = word.rpartition("/")
-        singular = kind.lower().partition(".")[0]
-        return name == self.name and singular in ("", self.kind.lower(), f"{self.kind.lower()}s")
-
-    def __str__(self) -> str:
-        return f"{self.kind.lower()}/{self.name} has no workload: {self.why}"
-
 
 async def fetch_refused_jobs(client: ClusterClient, namespace: str, workloads: Iterable[Workload]) -> list[RefusedJob]:
     """The jobs of the namespace (of all if it is empty) whose newest event `Refused` is about a Workload, and that own none

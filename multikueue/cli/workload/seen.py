@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, any_owner_of, workload_spec
+from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, any_owner_of, waits_for_quota, workload_spec
 from multikueue.cli.access.connection import fetch_pairs
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload.lookup import Pair, fetch_workloads, named, pick
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multikueue.settings import Settings
     from multikueue.workload.nomination.prospects import Prospect
 
-__all__ = ["Inspection", "look", "look_at", "look_without_workload", "seen_alone", "seen_job"]
+__all__ = ["Inspection", "look", "look_at", "look_without_workload", "seen_job"]
 
 Tree = dict[str, Any]
 
@@ -93,15 +93,12 @@ async def _get(client: ClusterClient, path: str) -> Tree | None:
 
 async def look_without_workload(client: ClusterClient, namespace: str, name: str, mine: list[Pair]) -> Seen | None:
     """The job of that name, if none of the workloads `mine` of its namespace is meant, and it exists."""
-    tree = None if named(mine, name) else await _find_job(client, namespace, name)
-    return await seen_alone(client, namespace, tree) if tree is not None else None
-
-
-async def seen_alone(client: ClusterClient, namespace: str, tree: Tree) -> Seen:
-    """A job without a Workload."""
     from multikueue.answers.seen import Seen
     from multikueue.api.kinds import WORKLOAD_PRIORITY_CLASSES
 
+    tree = None if named(mine, name) else await _find_job(client, namespace, name)
+    if tree is None:
+        return None
     job, not_seen = seen_job(tree), list[str]()
     classes = None
     if job.workload_class:
@@ -208,7 +205,7 @@ class _Looking:
         workload, namespace = self.workload, self.workload.metadata.namespace
         if workload.has(FINISHED):
             return Inspection(Seen(name=typed_name(workload), namespace=namespace, workload=workload))
-        waits = not workload.has(QUOTA_RESERVED) and workload_spec(workload).active
+        waits = waits_for_quota(workload)
         quota, told, jobs = await self._quota() if waits else (None, await self._told(), _names(self.mine))
         queues = await _queues(self.client, namespace, self.not_seen) if waits else None
         inquiry = await self._ask_workers(told)

@@ -45,13 +45,13 @@ class Follower(Protocol):
 
 
 class WithoutWorkload(CommandFailed):
-    """There is a job of that name, and no Workload for it. `seen`: why, as far as it was seen."""
+    """There is a job of that name, and no Workload for it. `answer`: why, as far as it was seen."""
 
     def __init__(self, seen: Seen) -> None:
         from multikueue.answers.answer import answer
 
-        self.seen = seen
-        super().__init__(f"{seen.name} has no workload: {answer(seen, now())}")
+        self.answer = answer(seen, now())
+        super().__init__(f"{seen.name} has no workload: {self.answer}")
 
 
 class WorkloadSession(msgspec.Struct, frozen=True):

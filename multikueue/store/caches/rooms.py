@@ -23,11 +23,10 @@ __all__ = ["Rooms", "WorkerRoom"]
 Flavors = Mapping[str, str]
 """The manager's flavors by those of workers, as `flavor` or `cluster/flavor` (setting `capacity_follow.flavors`)."""
 
-PARTS = ("clusterqueues", "localqueues", "cohorts", "resourceflavors", "workloads")
-"""What is watched, by plural."""
+WORKLOADS = "workloads"
 
-NEEDED = PARTS[:2]
-"""Without these nothing is known."""
+NEEDED = frozenset(("clusterqueues", "localqueues"))
+"""Of what is watched, by plural: without these nothing is known."""
 
 UNREAD = "its queues were not read yet"
 
@@ -78,18 +77,18 @@ class WorkerRoom:
         self._judge()
 
     def _judge(self) -> None:
-        workloads = {part for part in self._parts if part[0] == PARTS[4]}
-        self.occupancy.is_whole = workloads == {(PARTS[4], "")} and workloads <= self._is_read
+        workloads = {part for part in self._parts if part[0] == WORKLOADS}
+        self.occupancy.is_whole = workloads == {(WORKLOADS, "")} and workloads <= self._is_read
 
     @property
     def doubt(self) -> str:
         """Why what is known may be less than there is, or out of date; empty: it is neither."""
         unread = {plural for plural, _ in self._parts - self._is_read}
-        if not self._parts or unread & {*NEEDED}:
+        if not self._parts or unread & NEEDED:
             return UNREAD
         stale = {plural for plural, _ in self._troubles} - unread
         if unread or not self.occupancy.is_whole:
-            some = sorted(unread | ({PARTS[4]} if not self.occupancy.is_whole else set()))
+            some = sorted(unread | ({WORKLOADS} if not self.occupancy.is_whole else set()))
             return f"not all of its {' and '.join(some)} may be read"
         return f"its {' and '.join(sorted(stale))} are not watched just now" if stale else ""
 

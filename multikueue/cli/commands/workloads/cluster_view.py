@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
 from multikueue.api.kubernetes.printed import PrintedPod
-from multikueue.api.kueue.admission_checks import ACTIVE
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED, Workload
-from multikueue.api.meta import ObjectKey, find_condition
+from multikueue.api.meta import ObjectKey
 from multikueue.cli.access.worker_access import ReachableWorker
 from multikueue.cli.commands.workloads import events
 from multikueue.cli.commands.workloads.pods import status as pod_status
@@ -114,13 +113,15 @@ async def _look_by_the_manager(session: WorkloadSession, view: ClusterView) -> b
 
 async def _condition(session: WorkloadSession, view: ClusterView) -> None:
     """Notes as a problem that the manager has no connection, if the user may read that."""
+    from multikueue.workload.nomination.prospects import away
+
     try:
         cluster = await session.manager.get(MULTIKUEUE_CLUSTERS, ObjectKey("", view.cluster))
     except ApiError:
         return
-    active = find_condition(cluster.status.conditions, ACTIVE)
-    if active is not None and active.status != "True":
-        view.problems.append(f"the manager has no connection: {active.message or active.reason}")
+    gone = away(cluster)
+    if gone is not None:
+        view.problems.append(f"the manager has no connection: {gone.message}")
 
 
 async def _look_there(workload: Workload, worker: ReachableWorker, view: ClusterView) -> None:

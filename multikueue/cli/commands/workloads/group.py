@@ -14,7 +14,7 @@ from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import (
     Column,
     heading,
-    note,
+    note_unseen,
     print_answer,
     print_document,
     print_facts,
@@ -93,13 +93,11 @@ async def _show(named: str, namespace: str | None, reach: WorkerAccess, output: 
         async with open_workload(named, namespace, reach) as session:
             await _show_workload(session, output)
     except WithoutWorkload as alone:
-        from multikueue.answers.answer import answer
-
-        told = answer(alone.seen, now())
+        told = alone.answer
         if is_document(output):
             print_document({"answer": told.document()}, output)
         else:
-            print(alone.seen.name) if output is Format.NAME else print_answer(told)
+            print(told.job) if output is Format.NAME else print_answer(told)
 
 
 async def _show_workload(session: WorkloadSession, output: Form) -> None:
@@ -127,8 +125,7 @@ def _print_workload(workload: Workload, told: JobAnswer) -> None:
     heading("Story")
     for event in history(workload):
         print(f"  {event}")
-    if told.not_seen:
-        note(f"{told.not_seen[0].upper()}{told.not_seen[1:]}.")
+    note_unseen(told)
 
 
 def _print_where(views: list[ClusterView], output: Form) -> None:

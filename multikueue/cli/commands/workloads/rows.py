@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from multikueue.cli.workload.overview import ListedJob
     from multikueue.kube.cluster_client import ClusterClient
 
-__all__ = ["RUN_TIME", "Selection", "SelectionOptions", "columns", "refuse_unknown_filters", "row"]
+__all__ = ["AGE", "RUN_TIME", "Selection", "SelectionOptions", "columns", "refuse_unknown_filters", "row"]
 
 NAMESPACE = Column("NAMESPACE")
 RUN_TIME, AGE = Column("RUN TIME"), Column("AGE", is_wide=True)
@@ -145,7 +145,7 @@ def columns(where: str) -> tuple[Column, ...]:
 
 def row(job: ListedJob, where: str, moment: datetime, *, is_gone: bool = False) -> tuple[str, ...]:
     """One job as a row of `columns`."""
-    told, first = job.answer, next(iter(job.answer.obstacles), None)
+    told, first = job.answer, job.answer.heaviest
     return (
         *(() if where else (job.namespace,)),
         job.name,

@@ -12,6 +12,7 @@ import msgspec
 from multikueue.cli.access.connection import ContextChoice, now, with_kind
 from multikueue.cli.access.following import follow
 from multikueue.cli.commands.workloads.rows import (
+    AGE,
     RUN_TIME,
     Selection,
     columns,
@@ -180,7 +181,7 @@ class _Watch:
         lasting = tuple(
             cell
             for cell, column in zip(cells, columns(self._found.where), strict=True)
-            if column is not RUN_TIME and (self._output is Format.WIDE or not column.is_wide) and column.title != "AGE"
+            if column not in (RUN_TIME, AGE) and (self._output is Format.WIDE or not column.is_wide)
         )
         if key in self._shown and self._shown[key][1] == lasting:
             return

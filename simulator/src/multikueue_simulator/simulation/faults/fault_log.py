@@ -95,12 +95,11 @@ class FaultLog:
                 end = max(end, now if other.end is None else other.end)
         return end
 
-    def deaf_since(self, host: str, now: float) -> float | None:
-        """The time since when no process has reached a host at all; None if one can."""
-        lasting = [
-            t.begin for t in self._of(host) if t.deaf and t.end is None and t.source == EVERYBODY and t.begin <= now
-        ]
-        return min(lasting, default=None)
+    def deaf_since(self, host: str, now: float, *, told: bool = True) -> float | None:
+        """The time since when no process has reached a host at all; None if one can. Counting `told` faults or not, which an
+        object of the manager cluster may have ended."""
+        lasting = (t for t in self._of(host) if t.deaf and t.end is None and t.source == EVERYBODY and t.begin <= now)
+        return min((t.begin for t in lasting if told or not t.told), default=None)
 
     def _of(self, host: str) -> Iterator[Fault]:
         return (fault for fault in self.all if fault.host == host)

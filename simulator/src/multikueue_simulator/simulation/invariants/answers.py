@@ -31,7 +31,6 @@ from multikueue.kube.cluster_client import ClusterClient
 from multikueue.settings import Settings
 from multikueue_simulator.simulation import seen
 from multikueue_simulator.simulation.faults.fault_injector import FaultInjector
-from multikueue_simulator.simulation.faults.fault_log import EVERYBODY
 from multikueue_simulator.time import EPOCH
 from multikueue_simulator.world.transport import over
 from multikueue_simulator.world.world import MANAGER, NAMESPACE, World
@@ -213,7 +212,8 @@ class Asker:
         for worker in self.world.workers.values():
             there = worker.site.stored(kinds.JOBS, ObjectKey(NAMESPACE, job["metadata"]["name"]))
             runs = there is not None and seen.is_ours(there) and seen.is_running(there)
-            if worker.name == cluster and told.state == "Running" and self._is_away(cluster, now - noticed):
+            away = self.injector.faults.deaf_since(worker.name, now, told=False)  # it may know a new token since
+            if worker.name == cluster and told.state == "Running" and away is not None and now - away > noticed:
                 yield f"{cluster} is away", 0.0
             if not self._is_calm(worker.name, now) or not worker.kueue.is_running:
                 continue
@@ -224,16 +224,6 @@ class Asker:
             if runs and told.state in ("Pending", "Held") and code_of(told) != Code.Leaving.name:
                 yield f"it runs on {worker.name}", LOOKED_AT
 
-    def _is_away(self, host: str, since: float) -> bool:
-        """Whether nobody has reached the host since then. A token that it refuses may have been replaced: that is `told`."""
-        return any(
-            (each.host, each.source, each.end) == (host, EVERYBODY, None)
-            and each.deaf
-            and not each.told
-            and each.begin < since
-            for each in self.injector.faults.all
-        )
-
     def _is_calm(self, host: str, now: float) -> bool:
         return not self.injector.faults.between(host, now - NEWS, now)
 
@@ -243,7 +233,7 @@ class Asker:
 
 def code_of(told: JobAnswer) -> str:
     """The code of the heaviest obstacle; empty without any."""
-    return told.obstacles[0].code if told.obstacles else ""
+    return told.heaviest.code if told.heaviest else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ async def _course(plan: Plan, stage: Stage, states: StateInvariants, recorder: R
     await _wait_until(healed + CALM + 2 * plan.timing.heartbeat, states)
     at_home = [act.lasts for act in plan.adversaries if isinstance(act, Partial) and act.is_at_home]
     calm = CALM + 3 * max(at_home, default=0.0)  # what failed for so long is tried again after a pause
-    kept = settings_of(plan, plan.replicas[0]).retention
+    kept = _retention(plan)
     if plan.adversaries and kept.copies:  # whose copies are no part of what has to settle
         calm += max(kept.copies, kept.failed_copies).total_seconds()
     while (problem := states.unsettled(anyio.current_time())) or anyio.current_time() < recorder.last + calm:
@@ -234,7 +234,7 @@ def settings_of(plan: Plan, replica: Replica) -> Settings:
             requeue_first=seconds(timing.requeue),
             requeue_cap=seconds(4 * timing.requeue),
         ),
-        retention=RETENTIONS[plan.seed // (2 * len(RELEASES)) % len(RETENTIONS)],
+        retention=_retention(plan),
         leader_election=LeaderElection(
             enabled=plan.elected,
             lease_duration=seconds(timing.lease),
@@ -242,6 +242,10 @@ def settings_of(plan: Plan, replica: Replica) -> Settings:
             retry_period=seconds(timing.lease / 3.5),
         ),
     )
+
+
+def _retention(plan: Plan) -> Retention:
+    return RETENTIONS[plan.seed // (2 * len(RELEASES)) % len(RETENTIONS)]
 
 
 def timings_of(plan: Plan) -> Timings:
