@@ -189,7 +189,7 @@ class Fleet:
     @property
     def names(self) -> tuple[str, ...]:
         """The usable workers, in order."""
-        return tuple(worker.name for worker in self.workers if worker.usable)
+        return tuple([worker.name for worker in self.workers if worker.usable])
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,11 @@ MOST_BYTES = 8 * 2**20
 
 
 class UnknownObjectsRoom:
-    """The bytes that the unknown objects of one worker take, of all kinds together."""
+    """The bytes that the unknown objects of one worker take, of all kinds together, and whether any was ever left out:
+    of nearly all workers none is."""
 
     def __init__(self) -> None:
-        self.used = 0
+        self.used, self.has_left_out = 0, False
 
     def has_place_for(self, size: int) -> bool:
         return not self.used or self.used + size <= MOST_BYTES
@@ -81,6 +82,7 @@ class UnknownObjects(Generic[T]):
                 self._admitted[item.key] = size
                 self._room.used += size
                 return True
+        self._room.has_left_out = True
         under_way = {"", item.metadata.namespace} & self._listed.keys()
         for noted in (self._left_out, *(self._listed[namespace] for namespace in under_way)):
             for key in self._names(item):

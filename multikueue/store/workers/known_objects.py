@@ -113,10 +113,10 @@ class KnownObjects:
     The worker's watches are asked by `list_anew` for lists, when objects left out may be cached.
     """
 
-    __slots__ = ("_expectations", "_known", "_room", "list_anew")
+    __slots__ = ("_expectations", "_known", "list_anew", "room")
 
     def __init__(self, known: Known | None, expectations: Expectations) -> None:
-        self._known, self._expectations, self._room = known, expectations, UnknownObjectsRoom()
+        self._known, self._expectations, self.room = known, expectations, UnknownObjectsRoom()
         self.list_anew: Callable[[], None] = ignore
 
     def limit_of_copies(self) -> UnknownObjects[Workload] | None:
@@ -132,7 +132,7 @@ class KnownObjects:
     ) -> UnknownObjects[Any] | None:
         if self._known is None:
             return None
-        return UnknownObjects(is_known, names, lambda: self.list_anew(), is_swept=_is_swept, room=self._room)
+        return UnknownObjects(is_known, names, lambda: self.list_anew(), is_swept=_is_swept, room=self.room)
 
     def _has_job(self, job: AnyJob) -> bool:
         assert self._known is not None

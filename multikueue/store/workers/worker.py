@@ -148,6 +148,8 @@ class WorkerView:
 
     def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
         """Whether it may have a copy or job of one of these names that was not cached."""
+        if not self.known_objects.room.has_left_out:
+            return False
         return self.workloads.may_have_left_out(names) or self.jobs.may_have_left_out(names)
 
     def held(self) -> set[ObjectKey]:
