@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+Whole = TypeVar("Whole")
 T = TypeVar("T")
 
 # Numbers and times within the limits of Kubernetes; an object with any other cannot be decoded.
@@ -79,7 +80,8 @@ class Object(Value):
 
     @property
     def key(self) -> ObjectKey:
-        return ObjectKey(self.metadata.namespace, self.metadata.name)
+        meta = self.metadata
+        return tuple.__new__(ObjectKey, (meta.namespace, meta.name))  # past the constructor in Python: for each event
 
     @property
     def version(self) -> int:
@@ -147,10 +149,10 @@ def decoder(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     Servers sometimes write null for an empty list. That is rare, so the fast strict decoder goes first, and the slow
     way runs only if it fails. Raises msgspec.ValidationError if the object does not have this shape at all.
     """
-    known = _DECODERS.get(kind)
+    known: Callable[[bytes | msgspec.Raw], T] | None = _DECODERS.get(kind)
     if known is None:
         known = _DECODERS[kind] = _decoder(kind)
-    return cast("Callable[[bytes | msgspec.Raw], T]", known)
+    return known
 
 
 _DECODERS: dict[Any, Callable[[bytes | msgspec.Raw], Any]] = {}
@@ -196,20 +198,21 @@ encode = msgspec.json.Encoder().encode
 """Any value, dict or raw subtree to JSON bytes."""
 
 
-class Decoded(Generic[T]):
-    """Values of one type by the identity of their raw text: the latest ones, of so many bytes that the large objects of
-    a tenant take little memory when they are gone. The text is kept beside its value, so that no other text can have
-    its identity.
+class Decoded(Generic[Whole, T]):
+    """Values of one type by the identity of their raw text, which is a `part` of an object: the latest ones, of so many
+    bytes that the large objects of a tenant take little memory when they are gone. The text is kept beside its value, so
+    that no other text can have its identity.
     """
 
-    def __init__(self, kind: type[T], *, most: int, most_bytes: int) -> None:
-        self._kind = kind
+    def __init__(self, kind: type[T], part: Callable[[Whole], msgspec.Raw], *, most: int, most_bytes: int) -> None:
+        self._kind, self._part = kind, part
         self._most, self._most_bytes = most, most_bytes
         self._known: dict[int, tuple[msgspec.Raw, T]] = {}
         self._bytes = 0
 
-    def of(self, raw: msgspec.Raw) -> T:
+    def of(self, item: Whole) -> T:
         """Raises msgspec.ValidationError for a text that is no such value."""
+        raw = self._part(item)
         known = self._known.get(id(raw))
         if known is not None:
             return known[1]

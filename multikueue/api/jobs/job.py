@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 import msgspec
@@ -96,16 +97,12 @@ class Job(AnyJob):
     """batch/v1 Job."""
 
 
-_SPECS = Decoded(JobSpec, most=1024, most_bytes=2**21)
-_STATUSES = Decoded(JobStatus, most=1024, most_bytes=2**21)
+_SPECS: Decoded[AnyJob, JobSpec] = Decoded(JobSpec, attrgetter("spec"), most=1024, most_bytes=2**21)
+_STATUSES: Decoded[AnyJob, JobStatus] = Decoded(JobStatus, attrgetter("status"), most=1024, most_bytes=2**21)
 
-
-def job_spec(job: AnyJob) -> JobSpec:
-    return _SPECS.of(job.spec)
-
-
-def job_status(job: AnyJob) -> JobStatus:
-    return _STATUSES.of(job.status)
+job_spec = _SPECS.of
+job_status = _STATUSES.of
+"""The typed views of the raw spec and status, decoded once while they are in use."""
 
 
 class StatefulSet(AnyJob):

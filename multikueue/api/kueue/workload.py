@@ -6,6 +6,7 @@ The spec stays raw: it is copied to workers byte for byte, and only `workload_sp
 from __future__ import annotations
 
 from datetime import datetime
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
@@ -22,7 +23,6 @@ from multikueue.api.meta import (
     Time,
     Value,
     controller_of,
-    find_condition,
     with_condition,
     without_condition,
 )
@@ -237,7 +237,10 @@ class Workload(Object):
     status: WorkloadStatus = WorkloadStatus()
 
     def condition(self, type_: str) -> Condition | None:
-        return find_condition(self.status.conditions, type_)
+        for condition in self.status.conditions:  # as `find_condition`, on the spot, as below
+            if condition.type == type_:
+                return condition
+        return None
 
     def has(self, type_: str) -> bool:
         """Whether the condition of that type is True."""
@@ -255,12 +258,10 @@ def without_nomination(status: WorkloadStatus) -> WorkloadStatus:
     return msgspec.structs.replace(status, nominated_cluster_names=(), conditions=conditions)
 
 
-def workload_spec(workload: Workload) -> WorkloadSpec:
-    """The typed view of the raw spec, decoded once while it is in use."""
-    return _SPECS.of(workload.spec)
+_SPECS: Decoded[Workload, WorkloadSpec] = Decoded(WorkloadSpec, attrgetter("spec"), most=1024, most_bytes=2**21)
 
-
-_SPECS = Decoded(WorkloadSpec, most=1024, most_bytes=2**21)
+workload_spec = _SPECS.of
+"""The typed view of the raw spec, decoded once while it is in use."""
 
 
 def fewer_pods(workload: Workload) -> dict[str, int]:

@@ -12,19 +12,32 @@ from typing import Any
 from multikueue.api.values.quantity import parse
 from multikueue.errors import InvalidObject
 
-__all__ = ["QUANTITIES", "canonical", "terse"]
+__all__ = ["MOST_LEVELS", "QUANTITIES", "canonical", "terse"]
 
 QUANTITIES = ("requests", "limits", "overhead")
 """The fields whose values are quantities."""
 
+MOST_LEVELS = 200
+"""Of a tree to be compared; a Pod has some ten. What looks at it afterwards takes more frames of Python per level."""
 
-def canonical(tree: Any) -> Any:
-    """The tree without null and empty parts, and with quantities of resources as nano-units."""
+
+def canonical(tree: Any, _left: int = MOST_LEVELS) -> Any:
+    """The tree without null and empty parts, and with quantities of resources as nano-units. Raises RecursionError for one
+    of more than MOST_LEVELS."""
+    if not _left:
+        raise RecursionError(f"more than {MOST_LEVELS} levels")
     if isinstance(tree, dict):
-        pairs = ((key, _canonical_field(key, value)) for key, value in tree.items())
-        return {key: value for key, value in pairs if not _is_empty(value)}
+        found = {}
+        for key, value in tree.items():
+            if isinstance(value, dict) and key in QUANTITIES:
+                value = {name: _nanos(amount) for name, amount in value.items() if amount is not None}
+            elif isinstance(value, dict | list):
+                value = canonical(value, _left - 1)
+            if value is not None and value != {} and value != []:
+                found[key] = value
+        return found
     if isinstance(tree, list):
-        return [canonical(value) for value in tree]
+        return [canonical(value, _left - 1) if isinstance(value, dict | list) else value for value in tree]
     return tree
 
 
@@ -40,19 +53,9 @@ def _without_zeros(tree: Any) -> Any:
     return [_without_zeros(value) for value in tree] if isinstance(tree, list) else tree
 
 
-def _canonical_field(key: str, value: Any) -> Any:
-    if key in QUANTITIES and isinstance(value, dict):
-        return {name: _nanos(amount) for name, amount in value.items() if amount is not None}
-    return canonical(value)
-
-
 def _nanos(amount: Any) -> Any:
     """Equal for two texts that Kubernetes reads as the same amount, also for two beyond its largest one."""
     try:
         return parse(amount)
     except InvalidObject:
         return amount
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, dict | list) and not value)

@@ -84,8 +84,8 @@ def capped(value: int) -> int:
 
 def render(resource: str, value: int) -> str:
     """An `amount` as the canonical text that Kueue writes for that resource."""
-    if scale(resource) == 1000:
-        return _render_milli(value)
+    if resource == "cpu":
+        return f"{value}m" if value % 1000 else _render_scaled(value // 1000, 1000, ("", "k", "M", "G", "T", "P", "E"))
     if value % 1024 == 0 and (resource in _BINARY_RESOURCES or resource.startswith("hugepages-")):
         return _render_scaled(value, 1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
     return _render_scaled(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
@@ -94,10 +94,6 @@ def render(resource: str, value: int) -> str:
 def billionths(value: int) -> str:
     """A number of billionths of any resource, as canonical text."""
     return _render_scaled(value, 1000, ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")) if value else "0"
-
-
-def _render_milli(value: int) -> str:
-    return f"{value}m" if value % 1000 else _render_scaled(value // 1000, 1000, ("", "k", "M", "G", "T", "P", "E"))
 
 
 def _render_scaled(value: int, base: int, suffixes: tuple[str, ...]) -> str:

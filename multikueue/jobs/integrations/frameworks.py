@@ -74,7 +74,8 @@ class Adapters:
 
     def key_of(self, job: AnyJob) -> JobKey:
         """The key of a job's value; KeyError as for `of`."""
-        return JobKey(self.of(job).kind.name, *job.key)
+        meta = job.metadata
+        return JobKey(self._by_type[type(job)].kind.name, meta.namespace, meta.name)
 
     def named(self, name: str) -> Adapter:
         """The adapter of the kind of that name (`Kind.name`); KeyError if it is not in use."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from multikueue.api.values.canonical import canonical, terse
+from multikueue.api.values.canonical import MOST_LEVELS, canonical, terse
 from tests.api.values.trees import OBJECTS
 
 
@@ -55,3 +55,16 @@ def test_what_a_go_program_writes_means_the_same(one: Any, other: Any) -> None:
 
 def test_a_true_word_stays() -> None:
     assert terse({"a": True, "b": 1, "c": "x"}) == {"a": True, "b": 1, "c": "x"}
+
+
+def _nested(levels: int) -> Any:
+    tree: Any = "x"
+    for level in range(levels):
+        tree = [tree] if level % 2 else {"a": tree}
+    return tree
+
+
+def test_a_tree_is_compared_up_to_so_many_levels_whatever_the_interpreter_could_take() -> None:
+    assert canonical(_nested(MOST_LEVELS)) == _nested(MOST_LEVELS)
+    with pytest.raises(RecursionError):
+        canonical(_nested(MOST_LEVELS + 1))

@@ -72,19 +72,13 @@ class BatchJob(DefaultAdapter):
     """The adapter of batch/v1 Job; has no state. `has_failed_indexes`: as in `Compatibility`."""
 
     has_failed_indexes: bool = True
+    kind: ClassVar[Kind[Job]] = JOBS
+    pod_set_info: ClassVar[PodSetInfoWriter] = BATCH_POD_SET_INFO
     should_tell_suspension: ClassVar[bool] = True
 
     def of(self, compatibility: Compatibility) -> BatchJob:
         """The adapter as another release of Kueue has it."""
         return type(self)(compatibility.has_failed_indexes)
-
-    @property
-    def kind(self) -> Kind[Job]:
-        return JOBS
-
-    @property
-    def pod_set_info(self) -> PodSetInfoWriter:
-        return BATCH_POD_SET_INFO
 
     def submitted(self, raw: msgspec.Raw) -> webhook.Submitted:
         return webhook.read_job(raw)
