@@ -64,17 +64,17 @@ class Refusals:
         return is_due and is_news
 
     def get(self, key: Hashable, *, cluster: str = "") -> Refusal | None:
-        found = self._of.get(key) if self._of else None
+        found = self._of.get(key)
         return found.get(cluster) if found else None
 
     def told(self, key: Hashable, cluster: str) -> str:
         """The words that were told of that cluster; empty if none were."""
-        found = self.get(key, cluster=cluster)
+        found = self.get(key, cluster=cluster) if self._of else None
         return found.words if found is not None and found.is_told else ""
 
     def over(self, key: Hashable, *, cluster: str = "", what: str = "") -> bool:
         """The write (empty: whichever) succeeded, or is not wanted any more. Returns whether its failure had been told."""
-        ended = self.get(key, cluster=cluster)
+        ended = self.get(key, cluster=cluster) if self._of else None
         if ended is None or what not in ("", ended.what):
             return False
         del self._of[key][cluster]

@@ -267,7 +267,7 @@ class State:
 
     def multikueue_check(self, workload: Workload) -> AdmissionCheck | None:
         """The first of the workload's checks that is ours (contract 3.1 E2)."""
-        return self._first_of_ours(c.name for c in workload.status.admission_checks)
+        return self._first_of_ours([c.name for c in workload.status.admission_checks])
 
     def multikueue_check_named(self, name: str) -> AdmissionCheck | None:
         """The check of that name, if it is ours."""
@@ -275,7 +275,7 @@ class State:
 
     def queue_check(self, queue: ClusterQueue) -> AdmissionCheck | None:
         """The MultiKueue check of a ClusterQueue."""
-        return self._first_of_ours(rule.name for rule in queue.spec.admission_checks_strategy.admission_checks)
+        return self._first_of_ours([rule.name for rule in queue.spec.admission_checks_strategy.admission_checks])
 
     def _first_of_ours(self, names: Iterable[str]) -> AdmissionCheck | None:
         for name in names:

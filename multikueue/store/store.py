@@ -278,8 +278,9 @@ class Store(State):
     def _copy_changed(self, worker: WorkerView, old: Workload | None, new: Workload | None) -> None:
         """Skips changes that the plan expects."""
         change = Change(old, new, worker=worker.name)
-        key = change.seen.key
-        if not self.plans.is_expected(old, change.seen, worker.name, worker.expectations.is_creating(key)):
+        seen = change.seen
+        key = seen.key
+        if not self.plans.is_expected(old, seen, worker.name, worker.expectations.is_creating(key)):
             self._look_again(triggers.COPY, change)
         if new is not None and self.ceilings.heard(worker.name, new):
             self.look_at_judged(worker, new.metadata.namespace)

@@ -27,6 +27,7 @@ from multikueue.store.life_facts import LifeFacts
 from multikueue.store.state import pod_set_info_of, workers_named_by
 from multikueue.store.store import Store
 from multikueue.store.workers.watch_scope import EVERYWHERE, WatchFailure
+from multikueue.store.workers.worker import WorkerView
 from multikueue.workload.case import MAX_NOMINATED, NO_FLEET, Case, Fleet, JobFacts, Queues, Scheduling
 from multikueue.workload.decision_rules import (
     NO_RETENTION,
@@ -218,13 +219,14 @@ class Views(msgspec.Struct, frozen=True):
         return tuple(sorted(known, key=fleet.place))
 
     def _seen(self, of: _Workload, name: str, fleet: Fleet) -> Remote:
-        remote = self._remote(of.key, name, of.job, is_configured=name in fleet.order)
+        worker = self.store.worker(name)
+        remote = self._remote(worker, of.key, of.job, is_configured=name in fleet.order)
         if of.local is not None and self.store.slices is not None and is_elastic(of.local):
             remote = self._elastic(remote, of.local, of.before)
-        return _unreadable(remote) if of.is_unseen or self.store.worker(name).has_unreadable(of.key, of.job) else remote
+        return _unreadable(remote) if of.is_unseen or worker.has_unreadable(of.key, of.job) else remote
 
-    def _remote(self, key: ObjectKey, name: str, job: JobKey | None, *, is_configured: bool) -> Remote:
-        worker = self.store.worker(name)
+    def _remote(self, worker: WorkerView, key: ObjectKey, job: JobKey | None, *, is_configured: bool) -> Remote:
+        name = worker.name
         expected, failure = worker.expectations, worker.watch_scope.namespace_failure(key.namespace)
         held, copy = worker.job_of(key), worker.workloads.get(key)
         return Remote(

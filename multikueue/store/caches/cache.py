@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from multikueue.api.meta import Object, ObjectKey
+from multikueue.api.meta import Object, ObjectKey, version_of
 from multikueue.api.values.foreign import why_unreadable
 from multikueue.errors import InvariantBroken
 from multikueue.store.caches.packing import PackingMap, WholeMap, never
@@ -76,8 +76,8 @@ class Cache(Generic[T]):
         self._lists: dict[str, _Told[T]] = {"": _Told()}
         self._decides: list[Listener[T]] = [on_change]
         self._looks: list[tuple[Listener[T], Failed]] = []
-        self._indexers = dict(indexes or {})
-        self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in self._indexers}
+        self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {name: {} for name in indexes or {}}
+        self._indexing = tuple((self._indexes[name], indexer) for name, indexer in (indexes or {}).items())
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -124,8 +124,11 @@ class Cache(Generic[T]):
     def should_keep(self, item: T, /) -> bool:
         """Whether to keep an object of a watch or list. A caller that upserts an object by itself knows it. An unknown
         object that is kept, and whose new version is too large for that, is dropped."""
-        unknown, key = self._unknown, item.key
-        if unknown is None or (key in self._objects and not unknown.has(key)) or unknown.admit(item):
+        unknown = self._unknown
+        if unknown is None:
+            return True
+        key = item.key
+        if (key in self._objects and not unknown.has(key)) or unknown.admit(item):
             return True
         if (old := self._objects.find(key)) is not None:
             self._drop(old)
@@ -137,7 +140,8 @@ class Cache(Generic[T]):
 
     def upsert(self, item: T) -> None:
         """Apply an object, unless a newer version is known or the object was deleted."""
-        key, version, is_late = item.key, item.version, item.metadata.uid in self._gone
+        key, is_late = item.key, item.metadata.uid in self._gone
+        version = version_of(item.metadata.resource_version)
         for told in self._collections_with(item):
             told.newest = max(told.newest, version)
             if told.news is not None and not is_late:
@@ -147,7 +151,7 @@ class Cache(Generic[T]):
         old = self._objects.find(key)
         if old is not None:
             _share_spec(old, item)
-        if old is None or old.version < version:
+        if old is None or version_of(old.metadata.resource_version) < version:
             self._attempt(key, old, item)
         return None
 
@@ -157,17 +161,18 @@ class Cache(Generic[T]):
         The two race, with each other and with answers to earlier writes, so the UID is remembered: a deleted object
         never returns, and any later event of it is late.
         """
+        key, version = item.key, version_of(item.metadata.resource_version)
         for told in self._collections_with(item):
-            told.newest = max(told.newest, item.version)
+            told.newest = max(told.newest, version)
             if told.news is not None:
-                told.news[item.key] = None
+                told.news[key] = None
         self._gone[item.metadata.uid] = None
         if len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
-        old = self._objects.find(item.key)
+        old = self._objects.find(key)
         if old is not None and old.metadata.uid == item.metadata.uid:
             self._drop(old)
-        self._is_gone(item.key)
+        self._is_gone(key)
 
     def _is_gone(self, key: ObjectKey) -> None:
         """Unless another object has its name."""
@@ -275,7 +280,9 @@ class Cache(Generic[T]):
 
     def _hold(self, key: ObjectKey, old: T | None, new: T | None) -> None:
         """Replaces the old object by the new one, in the indexes too; changes nothing if an index function fails."""
-        left, found = self._values(old), self._values(new)
+        none: list[tuple[dict[Hashable, dict[ObjectKey, None]], Hashable]] = []
+        left = none if old is None else [(index, value) for index, of in self._indexing for value in of(old)]
+        found = none if new is None else [(index, value) for index, of in self._indexing for value in of(new)]
         for index, value in left:
             keys = index.get(value)
             if keys is not None:
@@ -289,11 +296,6 @@ class Cache(Generic[T]):
             self._objects[key] = new
         for index, value in found:
             index.setdefault(value, {})[key] = None
-
-    def _values(self, item: T | None) -> list[tuple[dict[Hashable, dict[ObjectKey, None]], Hashable]]:
-        if item is None:
-            return []
-        return [(self._indexes[name], value) for name, indexer in self._indexers.items() for value in indexer(item)]
 
 
 def _share_spec(old: Object, new: Object) -> None:

@@ -177,9 +177,9 @@ class JobCaches:
     def first(self, index: str, value: ObjectKey) -> AnyJob | None:
         """The first job with this index value."""
         for cache in self._caches.values():
-            found: tuple[AnyJob, ...] = cache.by(index, value)
-            if found:
-                return found[0]
+            keys = cache.keys_by(index, value)
+            if keys:
+                return cache.get(keys[0])
         return None
 
     def upsert(self, job: AnyJob) -> None:
@@ -191,7 +191,7 @@ class JobCaches:
     def has_unreadable(self, key: JobKey) -> bool:
         """Whether the job exists and cannot be decoded."""
         cache = self._caches.get(key.kind)
-        return cache is not None and key.object in cache.unreadable
+        return cache is not None and bool(cache.unreadable) and key.object in cache.unreadable
 
     def may_have_left_out(self, names: Iterable[ObjectKey]) -> bool:
         """As `Cache.may_have_left_out`, of any kind."""
@@ -219,8 +219,10 @@ class Runtimes:
 
     def completed(self, job: AnyJob) -> AnyJob:
         """The job with the runtime it names, if its kind has runtimes and this one exists."""
+        if not isinstance(job, CustomJob):
+            return job
         runtimes = self._adapters.of(job).runtimes
-        if runtimes is None or not isinstance(job, CustomJob):
+        if runtimes is None:
             return job
         key = runtimes.key(job)
         found = self._caches[key.kind].get(key.object) if key.kind in self._caches else None

@@ -59,7 +59,9 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def both(self) -> tuple[T, ...]:
-        return tuple(each for each in (self.old, self.new) if each is not None)
+        if self.old is None or self.new is None:
+            return (self.seen,)
+        return self.old, self.new
 
 
 def presence(_item: object, _state: State) -> object:
@@ -111,7 +113,7 @@ def value(priority: WorkloadPriorityClass, _state: State) -> object:
 def workload_for_its_job(workload: Workload, _state: State) -> object:
     """The parts of a workload that its job depends on. Not the reservation of quota: the job waits on."""
     meta, status = workload.metadata, workload.status
-    states = tuple(workload.has(type_) for type_ in (ADMITTED, EVICTED, FINISHED))
+    states = workload.has(ADMITTED), workload.has(EVICTED), workload.has(FINISHED)
     return states, status.cluster_name, meta.generation, meta.uid, meta.deletion_timestamp is None, meta.annotations
 
 

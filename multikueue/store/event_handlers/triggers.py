@@ -49,11 +49,6 @@ class Row(msgspec.Struct, Generic[T], frozen=True):
     aspect: Callable[[T, State], object] | None
     targets: tuple[To[T], ...]
 
-    def is_due(self, change: Change[T], state: State) -> bool:
-        if self.aspect is None or change.old is None or change.new is None:
-            return True
-        return self.aspect(change.old, state) != self.aspect(change.new, state)
-
 
 Table = tuple[Row[T], ...]
 """The rows of a kind."""
@@ -61,8 +56,10 @@ Table = tuple[Row[T], ...]
 
 def keys_after(rows: Iterable[Row[T]], change: Change[T], state: State) -> Iterator[tuple[Queue, Key]]:
     """The keys to reconcile, in order; a key may come more than once."""
+    old, new = change.old, change.new
     for row in rows:
-        if row.is_due(change, state):
+        aspect = row.aspect
+        if aspect is None or old is None or new is None or aspect(old, state) != aspect(new, state):
             for to in row.targets:
                 for key in to.keys(change, state):
                     yield to.queue, key

@@ -328,9 +328,9 @@ class WorkerView:
 
     def _job_changed(self, _adapter: Adapter, old: AnyJob | None, new: AnyJob | None) -> None:
         """Any change of a job answers the request for it."""
-        for key in prebuilt_key(new) if new is not None else ():
-            self._places.note(key, self.name)
         seen = new if new is not None else old
         assert seen is not None
         for key in prebuilt_key(seen):
+            if new is not None:
+                self._places.note(key, self.name)
             self.expectations.answered(key)
