@@ -170,7 +170,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_reachable(self) -> bool:
-        return self.link.is_connected
+        return self.link.reach is Reach.CONNECTED
 
     def is_lost(self, now: datetime, timeout: timedelta) -> bool:
         return self.link.is_lost(now, timeout)

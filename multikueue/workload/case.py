@@ -203,7 +203,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def check_state(self) -> AdmissionCheckState | None:
         """Our entry in the local status.admissionChecks."""
         checks = self.workload.status.admission_checks if self.workload else ()
-        return next((check for check in checks if check.name == self.check), None)
+        for check in checks:
+            if check.name == self.check:
+                return check
+        return None
 
     @property
     def state(self) -> str:

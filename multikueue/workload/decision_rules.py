@@ -167,8 +167,8 @@ def copy_retention_problem(local: Workload, job: Object | None, rules: DecisionR
 
 
 def _asked(local: Workload, job: Object | None) -> str:
-    givers = (giver for giver in (local, job) if giver is not None)
-    return next((text for giver in givers if (text := giver.metadata.annotations.get(COPY_RETENTION))), "")
+    own = local.metadata.annotations.get(COPY_RETENTION, "")
+    return own if own or job is None else job.metadata.annotations.get(COPY_RETENTION, "")
 
 
 def _longest(rules: DecisionRules) -> timedelta:

@@ -5,9 +5,8 @@ Each action is safe to repeat, and carries its own reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import singledispatch
 from typing import Any
 
 import msgspec
@@ -110,20 +109,16 @@ def effects(plan: Plan, remote: Remote, now: datetime) -> tuple[Action, ...]:
         return ()
     if remote.workload is not None and remote.job is None and plan.is_too_late(remote.workload, remote.cluster):
         return tuple(_removal(remote, "somebody else won"))
-    return tuple(action for desired in plan.on(remote.cluster) for action in _effects(desired, plan, remote, now))
+    found: list[Action] = []
+    for desired in plan.on(remote.cluster):
+        found += _EFFECTS[type(desired)](desired, plan, remote, now)
+    return tuple(found)
 
 
-@singledispatch
-def _effects(desired: Desired, _plan: Plan, _remote: Remote, _now: datetime) -> Iterator[Action]:
-    raise NotImplementedError(desired)
-
-
-@_effects.register
 def _absent(desired: Absent, _plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     return (action for action in _removal(remote, desired.why) if action.uid in desired.uids)
 
 
-@_effects.register
 def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """Creates a missing copy, and repairs or removes one that differs."""
     assert plan.local is not None
@@ -137,7 +132,6 @@ def _copied(desired: Copied, plan: Plan, remote: Remote, _now: datetime) -> Iter
         yield from _updates(plan, plan.local, remote, remote.workload)
 
 
-@_effects.register
 def _ungated(desired: Ungated, plan: Plan, remote: Remote, now: datetime) -> Iterator[Action]:
     if (
         remote.workload is not None
@@ -148,7 +142,6 @@ def _ungated(desired: Ungated, plan: Plan, remote: Remote, now: datetime) -> Ite
         yield PatchStatus(cluster=remote.cluster, why=desired.why, body=body)
 
 
-@_effects.register
 def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Iterator[Action]:
     assert plan.local is not None
     if (
@@ -163,7 +156,6 @@ def _stopped(desired: Stopped, plan: Plan, remote: Remote, now: datetime) -> Ite
         yield PatchStatus(cluster=remote.cluster, why=desired.why, body=body)
 
 
-@_effects.register
 def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """Once the job of this attempt is there, the next decision records the win, and may be doing so."""
     assert plan.local is not None
@@ -172,7 +164,6 @@ def _in_step(_desired: InStep, plan: Plan, remote: Remote, _now: datetime) -> It
         yield from _updates(plan, plan.local, remote, remote.workload, is_running=runs)
 
 
-@_effects.register
 def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """The irreversible step: only beside a copy of this attempt that is neither evicted nor finished, and never beside
     a job of an earlier attempt."""
@@ -182,13 +173,11 @@ def _running(desired: Running, plan: Plan, remote: Remote, _now: datetime) -> It
         yield CreateJob(cluster=remote.cluster, why=desired.why, attempt=plan.attempt)
 
 
-@_effects.register
 def _scaled(desired: Scaled, _plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     if remote.job is not None and remote.job_state.patch is not None:
         yield PatchJob(cluster=remote.cluster, why=desired.why, job=remote.job, body=remote.job_state.patch)
 
 
-@_effects.register
 def _found(desired: Found, plan: Plan, remote: Remote, _now: datetime) -> Iterator[Action]:
     """Once per plan, unless the outcome is known by then."""
     if (remote.asked is not None or remote.job is not None) and (remote.read_at is None or remote.read_at < plan.at):
@@ -221,3 +210,15 @@ def _removal(remote: Remote, why: str) -> Iterator[DeleteJob | DeleteWorkload]:
         yield DeleteJob(cluster=remote.cluster, why=why, uid=remote.job.metadata.uid)
     if remote.workload is not None and remote.workload.metadata.deletion_timestamp is None:
         yield DeleteWorkload(cluster=remote.cluster, why=why, uid=remote.workload.metadata.uid)
+
+
+_EFFECTS: dict[type[Desired], Callable[[Any, Plan, Remote, datetime], Iterator[Action]]] = {
+    Absent: _absent,
+    Copied: _copied,
+    Ungated: _ungated,
+    Stopped: _stopped,
+    InStep: _in_step,
+    Running: _running,
+    Scaled: _scaled,
+    Found: _found,
+}

@@ -190,20 +190,17 @@ def _active(generation: int, reason: str, message: str, *, is_active: bool) -> C
 
 def _flavors(queue: ClusterQueue | None, used: Amounts, nominal: Amounts | None) -> tuple[FlavorUsage, ...]:
     """The amounts by flavor in the order of the spec. `nominal` is None where the status has no borrowed amounts."""
-
-    def usage(flavor: str, resource: str) -> ResourceUsage:
-        amount = used.get((flavor, resource), 0)
-        total = quantity.render(resource, amount)
-        if nominal is None:
-            return ResourceUsage(name=resource, total=total)
-        borrowed = max(0, amount - nominal.get((flavor, resource), amount))
-        return ResourceUsage(name=resource, total=total, borrowed=quantity.render(resource, borrowed))
-
-    return tuple(
-        FlavorUsage(
-            name=flavor.name,
-            resources=tuple(usage(flavor.name, name) for name in sorted(r.name for r in flavor.resources)),
-        )
-        for group in (queue.spec.resource_groups if queue else ())
-        for flavor in group.flavors
-    )
+    found = []
+    for group in queue.spec.resource_groups if queue else ():
+        for flavor in group.flavors:
+            usage = []
+            for resource in sorted([each.name for each in flavor.resources]):
+                amount = used.get((flavor.name, resource), 0)
+                borrowed = ""
+                if nominal is not None:
+                    more = max(0, amount - nominal.get((flavor.name, resource), amount))
+                    borrowed = quantity.render(resource, more)
+                total = quantity.render(resource, amount)
+                usage.append(ResourceUsage(name=resource, total=total, borrowed=borrowed))
+            found.append(FlavorUsage(name=flavor.name, resources=tuple(usage)))
+    return tuple(found)

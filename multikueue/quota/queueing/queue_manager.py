@@ -295,6 +295,8 @@ class QueueManager:
 
     def busy(self) -> list[str]:
         """The names of the ClusterQueues with a head, sorted; without those that workloads still move from or to."""
+        if not self._busy:
+            return []
         self._busy -= {name for name in self._busy if self._lines[name].top() is None}
         moving = {name for key, move in self._moves.items() for name in (move.before, self._routes.get(key))}
         return sorted(self._busy - moving)

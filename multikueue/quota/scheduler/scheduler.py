@@ -181,8 +181,8 @@ class Scheduler:
             return None if self._cache.not_ready else now
         if self._queues.outdated or any(self._is_worth_a_look(name) for name in self._queues.busy()):
             return now
-        dues = self._queues.requeueing.next_due(), self._cache.budgets.next_end()
-        return min((due for due in dues if due is not None), default=None)
+        first, second = self._queues.requeueing.next_due(), self._cache.budgets.next_end()
+        return first if second is None else second if first is None else min(first, second)
 
     def cycle(self, now: datetime) -> Cycle:
         """One scheduling cycle. Call it again at once while the outcome is productive, else at `next_look`."""

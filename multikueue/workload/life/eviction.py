@@ -44,7 +44,10 @@ def look_for_trouble(life: Life) -> None:
         _check_local_queue,
         _check_cluster_queue,
     )
-    if not any(rule(life) for rule in rules) and life.has(ADMITTED) and not evict_if_pods_are_late(life):
+    for rule in rules:
+        if rule(life):
+            return
+    if life.has(ADMITTED) and not evict_if_pods_are_late(life):
         limit_execution_time(life)
 
 

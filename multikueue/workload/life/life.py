@@ -22,7 +22,6 @@ from multikueue.api.kueue.workload import (
     WorkloadStatus,
     put_condition,
 )
-from multikueue.api.meta import is_true
 from multikueue.workload import fit
 from multikueue.workload.case import Case
 from multikueue.workload.decision_rules import DecisionRules
@@ -96,7 +95,10 @@ class Life:
         return created + _FIRST_LOOK if created else None
 
     def has(self, type_: str) -> bool:
-        return is_true(self.status.conditions, type_)
+        for condition in self.status.conditions:  # as `is_true`, on the spot
+            if condition.type == type_:
+                return condition.status == "True"
+        return False
 
     def is_waiting_for(self, when: datetime | None) -> bool:
         """Whether that time is still to come; if so, another look is due then."""
