@@ -372,8 +372,10 @@ class _Lines:
     async def _news(self, deadline: float | None) -> None:
         """Wait for a wake-up, the arrival of the next line, or the deadline."""
         self._reader = self._loop.create_future()
-        due = self._under_way[0][0] if self._under_way and not self._link.silent else None
-        when = min((at for at in (due, deadline) if at is not None), default=None)
+        when = deadline
+        if self._under_way and not self._link.silent:
+            due = self._under_way[0][0]
+            when = due if deadline is None else min(due, deadline)
         timer = self._loop.call_at(when, self._wake) if when is not None else None
         try:
             await self._reader
