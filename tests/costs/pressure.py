@@ -111,12 +111,12 @@ async def playing(*, workers: int = 3, cpu: int = 1000, at_once: int = 64) -> As
 
 @contextmanager
 def _measured(pressure: Pressure) -> Iterator[None]:
-    enqueue = WorkQueue._enqueue
+    add = WorkQueue.add
 
     def watched(queue: WorkQueue[Any], *arguments: Any) -> None:
-        enqueue(queue, *arguments)
+        add(queue, *arguments)
         if process_now() == NAME:
             pressure.longest_queue = max(pressure.longest_queue, len(queue))
 
-    with patch.object(WorkQueue, "_enqueue", watched):
+    with patch.object(WorkQueue, "add", watched):
         yield

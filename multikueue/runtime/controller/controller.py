@@ -61,48 +61,42 @@ class _Controller(Generic[K]):
     async def _work(self) -> None:
         """One worker, until the queue is closed, or no key is left for it and enough others wait for the next ones."""
         bind(controller=self.name)
+        queue = self.queue
         try:
-            await self._take_keys()
+            while self._working <= self.most() and (self._waiting < self.spare or queue.is_ready):
+                self._waiting += 1
+                try:
+                    key = await queue.get()
+                except Closed:
+                    break
+                finally:
+                    self._waiting -= 1
+                # The worker's task has a context of its own, where the next key replaces this one: no need to unbind.
+                bind(key=str(key))
+                try:
+                    result = await self.reconcile(key)
+                except asyncio.CancelledError:
+                    self._hire_no_more()  # before `done`, which may call for a worker
+                    raise
+                except Exception as error:  # noqa: BLE001  # the boundary: one key's failure is never another's
+                    self._failed(key, error)
+                else:
+                    queue.forget(key)
+                    if result.again_after is not None:
+                        queue.add_after(key, result.again_after)
+                finally:
+                    queue.done(key)
+                if queue.is_ready:
+                    self.hire()  # more may work than when the key was added
+                    await asyncio.sleep(0)  # a reconcile with nothing to do may never yield to other tasks
         except asyncio.CancelledError:
             self._hire_no_more()
             raise
         self._working -= 1
 
-    async def _take_keys(self) -> None:
-        while self._working <= self.most() and (self.queue.is_ready or self._waiting < self.spare):
-            self._waiting += 1
-            try:
-                key = await self.queue.get()
-            except Closed:
-                break
-            finally:
-                self._waiting -= 1
-            # The worker's task has a context of its own, where the next key replaces this one: no need to unbind.
-            bind(key=str(key))
-            try:
-                await self._attempt(key)
-            except asyncio.CancelledError:
-                self._hire_no_more()  # before `done`, which may call for a worker
-                raise
-            finally:
-                self.queue.done(key)
-            if self.queue.is_ready:
-                self.hire()  # more may work than when the key was added
-            await asyncio.sleep(0)  # a reconcile with nothing to do may never yield to other tasks
-
     def _hire_no_more(self) -> None:
         """When a worker is cancelled, all are: whoever came later would be told of no cancellation, and wait for ever."""
         self.queue.unserved = nobody
-
-    async def _attempt(self, key: K) -> None:
-        try:
-            result = await self.reconcile(key)
-        except Exception as error:  # noqa: BLE001  # the boundary: one key's failure is never another's
-            self._failed(key, error)
-            return
-        self.queue.forget(key)
-        if result.again_after is not None:
-            self.queue.add_after(key, result.again_after)
 
     def _failed(self, key: K, error: Exception) -> None:
         if is_fatal(error):

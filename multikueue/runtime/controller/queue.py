@@ -147,7 +147,8 @@ class WorkQueue(Generic[K]):
     @property
     def is_ready(self) -> bool:
         """Whether `get` would return at once: a key waits for a worker."""
-        return len(self._place) > (self._waiting[QueuePriority.RESYNC].length if self._is_resting else 0)
+        is_resting = self._resyncs >= RESYNCS_PER_TURN  # this turn of the event loop has had its keys of RESYNC
+        return len(self._place) > (self._waiting[QueuePriority.RESYNC].length if is_resting else 0)
 
     @property
     def processing(self) -> int:
@@ -170,13 +171,22 @@ class WorkQueue(Generic[K]):
         """Queue the key now. After `close`, nothing happens."""
         if self._closed:
             return
-        timer = self._drop_timer(key)
+        timer = self._timers.pop(key, None)
         if timer is not None:
+            timer.handle.cancel()
             priority = min(priority, timer.priority)
         if key in self._processing:
             self._again[key] = min(priority, self._again.get(key, priority))
             return
-        self._enqueue(key, priority)
+        place = self._place.get(key)
+        if place is not None and place <= priority:
+            return
+        if place is not None:
+            self._waiting[place].drop(key)
+        self._waiting[priority].push(key)
+        self._place[key] = priority
+        if place is None:
+            self._wake_one()
 
     def add_after(self, key: K, delay: timedelta, priority: QueuePriority = QueuePriority.REQUEUE) -> None:
         """Queue the key after `delay`, unless it is due sooner."""
@@ -237,7 +247,13 @@ class WorkQueue(Generic[K]):
                 self._processing.add(key)
                 self._taken += 1
                 return key
-            await self._woken()
+            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                self._wait_no_more(getter)
+                raise
         raise Closed("the work queue is closed")
 
     def done(self, key: K) -> None:
@@ -270,13 +286,8 @@ class WorkQueue(Generic[K]):
             self._idle = self._idle or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
 
-    @property
-    def _is_resting(self) -> bool:
-        """Whether this turn of the event loop has had its keys of RESYNC."""
-        return self._resyncs >= RESYNCS_PER_TURN
-
     def _next(self) -> K:
-        lines = self._waiting[: QueuePriority.RESYNC] if self._is_resting else self._waiting
+        lines = self._waiting[: QueuePriority.RESYNC] if self._resyncs >= RESYNCS_PER_TURN else self._waiting
         waiting = [number for number, line in enumerate(lines) if line.length]
         chosen = waiting[0]
         if len(waiting) > 1:
@@ -298,17 +309,6 @@ class WorkQueue(Generic[K]):
         if self._place:
             self._wake_one()
 
-    def _enqueue(self, key: K, priority: QueuePriority) -> None:
-        place = self._place.get(key)
-        if place is not None and place <= priority:
-            return
-        if place is not None:
-            self._waiting[place].drop(key)
-        self._waiting[priority].push(key)
-        self._place[key] = priority
-        if place is None:
-            self._wake_one()
-
     def _start_timer(self, key: K, seconds: float, priority: QueuePriority) -> None:
         loop = asyncio.get_running_loop()
         when = loop.time() + seconds
@@ -320,27 +320,16 @@ class WorkQueue(Generic[K]):
             known.handle.cancel()
         self._timers[key] = _Timer(when, priority, loop.call_at(when, self._ring, key), earliest)
 
-    def _drop_timer(self, key: K) -> _Timer | None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.handle.cancel()
-        return timer
-
     def _ring(self, key: K) -> None:
         self.add(key, self._timers[key].priority)
 
-    async def _woken(self) -> None:
-        getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._getters.append(getter)
-        try:
-            await getter
-        except asyncio.CancelledError:
-            if getter.cancelled():
-                with suppress(ValueError):  # skipped by a wake-up already
-                    self._getters.remove(getter)
-            elif self.is_ready:
-                self._wake_one()  # woken for a key, but cancelled: another getter must take it
-            raise
+    def _wait_no_more(self, getter: asyncio.Future[None]) -> None:
+        """Whoever waited is cancelled."""
+        if getter.cancelled():
+            with suppress(ValueError):  # skipped by a wake-up already
+                self._getters.remove(getter)
+        elif self.is_ready:
+            self._wake_one()  # woken for a key, but cancelled: another getter must take it
 
     def _wake_one(self) -> None:
         while self._getters:
