@@ -7,8 +7,8 @@ import io
 import random
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import perf_counter
@@ -184,15 +184,19 @@ class Stream:
         Raises ClusterUnreachable on a broken connection, on silence longer than the watch allows, and on a line longer
         than LARGEST_OBJECT.
         """
-        return b"" if self._ended or self._lines is None else await self._next(self._lines.next())
+        if self._ended or self._lines is None:
+            return b""
+        try:
+            return await self._lines.next()
+        except TRANSPORT_ERRORS as error:
+            return self._broken(error)
 
     async def piece(self) -> bytes:
         """The bytes received since the last call, at least one, regardless of lines; empty at the end. Raises as `line`."""
-        return b"" if self._ended or self._lines is None else await self._next(self._lines.piece())
-
-    async def _next(self, more: Awaitable[bytes]) -> bytes:
+        if self._ended or self._lines is None:
+            return b""
         try:
-            return await more
+            return await self._lines.piece()
         except TRANSPORT_ERRORS as error:
             return self._broken(error)
 
@@ -308,7 +312,9 @@ class Client:
                 await session.close()
 
     async def get(self, kind: Kind[T], key: ObjectKey) -> T:
-        return await self._object(kind, _Request(verb="get", method="GET", target=_path(kind, key), plural=kind.plural))
+        request = _Request(verb="get", method="GET", target=_path(kind, key), plural=kind.plural)
+        item: T = self._decoded(object_of(kind.type), await self._send(request), request)
+        return item
 
     async def list(
         self,
@@ -335,9 +341,9 @@ class Client:
     async def create(self, kind: Kind[T], namespace: str, body: Body, *, dry_run: bool = False) -> T:
         """The object as made. If its answer is lost (ClusterUnreachable) it may exist: a second try tells."""
         target = _collection(kind, namespace) + _OURS + ("&dryRun=All" if dry_run else "")
-        return await self._object(
-            kind, _Request(verb="create", method="POST", target=target, plural=kind.plural, body=_bytes(body))
-        )
+        request = _Request(verb="create", method="POST", target=target, plural=kind.plural, body=_bytes(body))
+        item: T = self._decoded(object_of(kind.type), await self._send(request), request)
+        return item
 
     async def merge_patch(self, kind: Kind[T], key: ObjectKey, body: Body, *, subresource: str = "") -> T:
         """Lists are replaced whole, so name `metadata.resourceVersion` where another's entries must survive."""
@@ -464,9 +470,6 @@ class Client:
             body=body,
             content_type=content_type,
         )
-        return await self._object(kind, request)
-
-    async def _object(self, kind: Kind[T], request: _Request) -> T:
         item: T = self._decoded(object_of(kind.type), await self._send(request), request)
         return item
 
@@ -610,8 +613,12 @@ class Client:
 
     async def _once(self, request: _Request, route: _Route, proof: Proof, deadline: float) -> bytes:
         """Send the request once and read the answer. Raises unless the status is 2xx."""
-        with self._accounted(request) as account:
-            await self._take_place(deadline)
+        with _Account(self, request) as account:
+            if self._places.locked():
+                async with asyncio.timeout_at(deadline):
+                    await self._places.acquire()
+            else:
+                await self._places.acquire()
             try:
                 timeout = aiohttp.ClientTimeout(total=_left(deadline), sock_connect=CONNECT_TIMEOUT)
                 async with self._start(request, route, proof, timeout=timeout) as response:
@@ -620,10 +627,6 @@ class Client:
                 self._places.release()
             account.status = str(response.status)
         return answer
-
-    async def _take_place(self, deadline: float) -> None:
-        async with asyncio.timeout_at(deadline if self._places.locked() else None):
-            await self._places.acquire()
 
     async def _open(self, request: _Request, idle: float | None) -> Response:
         deadline, route = loop_time() + self._timeout, self._route
@@ -638,7 +641,7 @@ class Client:
         self, request: _Request, route: _Route, proof: Proof, *, idle: float | None, deadline: float
     ) -> Response:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle)
-        with self._accounted(request) as account, anyio.fail_after(_left(deadline)):
+        with _Account(self, request) as account, anyio.fail_after(_left(deadline)):
             response = await self._start(request, route, proof, timeout=timeout)
             if response.status != 200:
                 try:
@@ -684,30 +687,19 @@ class Client:
             **route.options,
         )
 
-    @contextmanager
-    def _accounted(self, request: _Request) -> Iterator[_Account]:
-        """Translate exceptions of the transport into ours, and report the request whatever its result."""
-        account = _Account()
-        started = loop_time()
-        try:
-            yield account
-        except (ApiError, ClusterUnreachable, NotLeading) as error:
-            account.status = type(error).__name__
-            raise
-        except TRANSPORT_ERRORS as error:
-            account.status = ClusterUnreachable.__name__
+    def report(self, request: _Request, status: str, seconds: float) -> None:
+        """Report a request that is over, with its `status` as in `Call`."""
+        if self._on_call is not None:
+            self._on_call(Call(self.cluster, request.verb, request.plural, request.subresource, status, seconds))
+
+    def failure(self, request: _Request, error: BaseException) -> ClusterUnreachable | None:
+        """An exception of the transport as ours; None for one that stays as it is."""
+        if isinstance(error, TRANSPORT_ERRORS):
             why = f"{request.verb} {request.plural}: {explain(error)}"
-            raise ClusterUnreachable(self.cluster, why, was_sent=not isinstance(error, NOT_SENT)) from error
-        except RuntimeError as error:
-            if not self._session.closed:
-                raise
-            account.status = ClusterUnreachable.__name__
-            raise ClusterUnreachable(self.cluster, "the connection was given up") from error
-        finally:
-            if self._on_call is not None:
-                seconds = loop_time() - started
-                call = Call(self.cluster, request.verb, request.plural, request.subresource, account.status, seconds)
-                self._on_call(call)
+            return ClusterUnreachable(self.cluster, why, was_sent=not isinstance(error, NOT_SENT))
+        if isinstance(error, RuntimeError) and self._session.closed:
+            return ClusterUnreachable(self.cluster, "the connection was given up")
+        return None
 
 
 async def _other_proof(route: _Route, refused: Proof, error: Unauthorized) -> Proof:
@@ -725,12 +717,24 @@ class _TooDeep(InvalidObject):
 
 
 class _Account:
-    """The result of a request, for accounting."""
+    """The block of one request: translates exceptions of the transport into ours, and reports it whatever its result."""
 
-    __slots__ = ("status",)
+    __slots__ = ("_client", "_request", "_started", "status")
 
-    def __init__(self) -> None:
-        self.status = "Cancelled"
+    def __init__(self, client: Client, request: _Request) -> None:
+        self._client, self._request, self._started, self.status = client, request, loop_time(), "Cancelled"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        failure = None if error is None else self._client.failure(self._request, error)
+        seen = failure or error
+        if isinstance(seen, (ApiError, ClusterUnreachable, NotLeading)):
+            self.status = type(seen).__name__
+        self._client.report(self._request, self.status, loop_time() - self._started)
+        if failure is not None:
+            raise failure from error
 
 
 class _Head(msgspec.Struct, gc=False):

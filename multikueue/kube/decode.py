@@ -403,7 +403,9 @@ def _struct_owner(kind: type[msgspec.Struct]) -> _Own | None:
             if raw is not msgspec.UNSET:
                 force_setattr(value, name, raw.copy())
         for name, own in nested:
-            own(getattr(value, name))
+            part = getattr(value, name)
+            if part:  # not None, UNSET or empty
+                own(part)
 
     return own_struct
 

@@ -7,6 +7,7 @@ without connections of its own has the state of the workers by their Active cond
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -86,13 +87,14 @@ class Clusters:
     async def _look_around(self) -> None:
         """Counts the absence of workers without a connection, whose kubeconfig or object is gone. Only uninterrupted
         checks count: a process that was stopped, perhaps with its machine, must first receive what changed."""
-        looks = 0
+        looks, began = 0, self.context.now()
         while True:
-            began = self.context.now()
-            await anyio.sleep(LOOK.total_seconds())
-            looks = looks + 1 if self.context.now() - began < 2 * LOOK else 0
+            await asyncio.sleep(LOOK.total_seconds())
+            now = self.context.now()
+            looks = looks + 1 if now - began < 2 * LOOK else 0
             if looks >= LOOKS:
                 self._looked(began)
+            began = now
 
     def _looked(self, began: datetime) -> None:
         for name, worker in self.context.store.workers.items():

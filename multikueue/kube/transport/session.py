@@ -278,12 +278,16 @@ class ResponseLines:
 
         Raises ClientPayloadError on a line of more than LARGEST_OBJECT bytes."""
         if not self._block:
-            self._block = await received(self._content.readany())
+            try:
+                self._block = await self._content.readany()
+            except RuntimeError as error:  # as in `received`, without its call: once per line
+                raise aiohttp.ClientConnectionError(str(error)) from error
         end = self._block.find(b"\n", self._start) + 1
         if not end:
             return await self._longer()
-        line = self._block[self._start : end]
-        self._keep(self._block, end)
+        block = self._block
+        line = block[self._start : end]
+        self._block, self._start = (block, end) if end < len(block) else (b"", 0)  # as `_keep`, once per line
         return line
 
     async def piece(self) -> bytes:
