@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from importlib import import_module
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -60,9 +61,10 @@ def functions_counted(counts: Counts, *, process: str | None = None, builtins: b
     """In this block count each function in Python that is called, by that process of a world alone if one is named, and
     those that are not in Python too with `builtins`. Takes a multiple of the time."""
     counts_as_call = {"call", "c_call"} if builtins else {"call"}
+    own = {_watched(len, lambda: None).__code__, _count.__code__, process_now.__code__}  # what `counted` adds
 
-    def profile(_frame: object, what: str, _arg: object) -> None:
-        if what in counts_as_call and (process is None or process_now() == process):
+    def profile(frame: FrameType, what: str, _arg: object) -> None:
+        if what in counts_as_call and frame.f_code not in own and (process is None or process_now() == process):
             counts[FUNCTIONS] += 1
 
     before = sys.getprofile()
