@@ -6,11 +6,11 @@ workload writes them together with the nomination.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from time import monotonic
 
 import anyio
-import anyio.lowlevel
 
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.quota.scheduler.scheduler import Cycle
@@ -25,22 +25,26 @@ at only with its quota is looked at once."""
 class SchedulerLoop:
     """Owner of the one task that runs cycles. `wake` may be called at any time."""
 
-    _news: anyio.Event = field(default_factory=anyio.Event)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
         self._news.set()
 
     async def run(self, context: ReconcileContext) -> None:
+        next_look, heads = context.store.engine.scheduler.next_look, 0
         while True:
-            await self._rest(context)
-            self._news = anyio.Event()
-            heads = 0
-            while (due := context.store.engine.scheduler.next_look(context.now())) is not None and due <= context.now():
-                cycle = self._cycle(context)
-                heads += cycle.heads
-                if heads >= AT_ONCE or cycle.evicted or not cycle.reserved:
-                    await anyio.lowlevel.checkpoint()
-                    heads = 0
+            now = context.now()
+            due = next_look(now)
+            if due is None or due > now:
+                await self._rest(None if due is None else (due - now).total_seconds())
+                self._news.clear()
+                heads = 0
+                continue
+            cycle = self._cycle(context)
+            heads += cycle.heads
+            if heads >= AT_ONCE or cycle.evicted or not cycle.reserved:
+                await asyncio.sleep(0)
+                heads = 0
 
     def _cycle(self, context: ReconcileContext) -> Cycle:
         began = monotonic()
@@ -63,9 +67,12 @@ class SchedulerLoop:
             assert eviction is not None, "nobody has seen it yet"
             context.metrics.preempted(eviction.by, eviction.cause.value).inc()
 
-    async def _rest(self, context: ReconcileContext) -> None:
+    async def _rest(self, seconds: float | None) -> None:
         """Waits for `wake`, or until the next parked workload is due."""
-        due = context.store.engine.scheduler.next_look(context.now())
-        seconds = None if due is None else max(0.0, (due - context.now()).total_seconds())
-        with anyio.move_on_after(seconds):
+        if self._news.is_set():
+            await asyncio.sleep(0)  # others have their turn
+        elif seconds is None:
             await self._news.wait()
+        else:
+            with anyio.move_on_after(seconds):
+                await self._news.wait()

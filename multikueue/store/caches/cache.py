@@ -72,6 +72,8 @@ class Cache(Generic[T]):
         self._unknown = unknown
         self.unreadable: dict[ObjectKey, str] = {}
         self._objects: PackingMap[T] | WholeMap[T] = WholeMap() if is_over is never else PackingMap(is_over)
+        self.get: Callable[[ObjectKey], T | None] = self._objects.find
+        """The object of that key, if there is one: asked so often that it is the map's own answer, without a call between."""
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._lists: dict[str, _Told[T]] = {"": _Told()}
         self._decides: list[Listener[T]] = [on_change]
@@ -101,9 +103,6 @@ class Cache(Generic[T]):
     def observe(self, listener: Listener[T], failed: Failed = ignore) -> None:
         """Call `listener` with each real change, once it is made. What it raises goes to `failed` and nowhere else."""
         self._looks.append((listener, failed))
-
-    def get(self, key: ObjectKey) -> T | None:
-        return self._objects.find(key)
 
     def by(self, index: str, value: Hashable) -> tuple[T, ...]:
         """The objects whose index function named `value`, in the order they came."""

@@ -38,6 +38,7 @@ class Groups(Cache[PodGroup]):
         indexes: Mapping[str, Indexer[PodGroup]] | None = None,
     ) -> None:
         super().__init__(on_change, indexes=indexes)
+        self.get = self._gathered
         self._pods, self._copies = pods, are_copies
         self._stale: dict[ObjectKey, None] = {}
         self._versions = count(1)
@@ -55,10 +56,10 @@ class Groups(Cache[PodGroup]):
         self._gather_all()
         return super().all_keys()
 
-    def get(self, key: ObjectKey) -> PodGroup | None:
+    def _gathered(self, key: ObjectKey) -> PodGroup | None:
         if key in self._stale:
             self._gather(key)
-        return super().get(key)
+        return self._objects.find(key)
 
     def by(self, index: str, value: Hashable) -> tuple[PodGroup, ...]:
         self._gather_all()
@@ -86,7 +87,7 @@ class Groups(Cache[PodGroup]):
 
     def _gather(self, key: ObjectKey) -> None:
         del self._stale[key]
-        members, known, version = self._pods.by("group", key), super().get(key), next(self._versions)
+        members, known, version = self._pods.by("group", key), self._objects.find(key), next(self._versions)
         if members:
             self.upsert(_group(key, members, version, known, are_copies=self._copies))
         elif known is not None:
