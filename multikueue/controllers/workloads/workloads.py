@@ -10,7 +10,7 @@ true in this order:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ from multikueue.api.meta import ObjectKey
 from multikueue.controllers.reconcile.conditions import difference, report_lost_fields, status_patch
 from multikueue.controllers.reconcile.context import ReconcileContext
 from multikueue.controllers.workloads.jobs import release
-from multikueue.dispatch.copies.effects import effects
+from multikueue.dispatch.copies.effects import Action, DeleteJob, DeleteWorkload, effects
 from multikueue.dispatch.remote import Remote
 from multikueue.errors import Forbidden, Invalid, NotFound
 from multikueue.kube.cluster_client import FIELD_MANAGER
@@ -94,18 +94,28 @@ class Workloads(msgspec.Struct, frozen=True):
                 )
 
     def _plan(self, case: Case, outcome: Outcome) -> None:
-        """Queues the key in each outbox that has something to do by the new plan."""
+        """Queues the key in each outbox that has something to do by the new plan, unless that was done while it was written."""
         store, made = self.context.store, plan(case, outcome)
         store.plans.put(case.key, made)
         wanted = set()
         for remote in case.remotes:
             outbox = self.context.queues.outboxes.get(remote.cluster)
-            if outbox is not None and effects(made, remote, made.at):
+            actions = effects(made, remote, made.at) if outbox is not None else ()
+            if outbox is not None and actions and not self._are_done(actions, case.key):
                 outbox.add(case.key)
                 wanted.add(remote.cluster)
         for cluster in store.refusals.clusters(case.key):
             if cluster not in wanted and not _may_be_tried_again(case.remote(cluster), outcome):
                 store.refusals.over(case.key, cluster=cluster)
+
+    def _are_done(self, actions: Iterable[Action], key: ObjectKey) -> bool:
+        """Whether all of it is to be removed, and is gone by now: the outboxes went on while the status was written."""
+        workers = self.context.store.workers
+        for action in actions:
+            worker = workers.get(action.cluster)
+            if not isinstance(action, (DeleteWorkload, DeleteJob)) or worker is None or worker.may_have(key):
+                return False
+        return True
 
     def _note_end(self, case: Case) -> None:
         """Counts the copy of a finished workload among those of its worker and namespace, where another one may have to go."""

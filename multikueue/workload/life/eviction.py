@@ -149,12 +149,9 @@ def _check_queue(life: Life, kind: str, name: str, queue: LocalQueue | ClusterQu
 
 def release(life: Life) -> None:
     """Complete an eviction once nothing runs any more: only now does the quota go back."""
-    if life.is_holding or life.case.job.is_run_by_others:
+    if not (life.has(EVICTED) and life.has(QUOTA_RESERVED)) or life.is_holding or life.case.job.is_run_by_others:
         return
-    if life.has(EVICTED) and life.has(QUOTA_RESERVED):
-        life.status = transitions.release(
-            life.status, generation=life.generation, now=life.now, reasons=life.rules.reasons
-        )
+    life.status = transitions.release(life.status, generation=life.generation, now=life.now, reasons=life.rules.reasons)
 
 
 def _about(checks: Sequence[AdmissionCheckState]) -> str:
