@@ -152,35 +152,28 @@ class _Asked:
         self._answer: _Answer | None = None
 
     def __await__(self) -> Generator[Any, None, _Answer]:
-        return self._send().__await__()
+        return self.__aenter__().__await__()
 
     async def __aenter__(self) -> _Answer:
-        return await self._send()
+        loop, total = asyncio.get_running_loop(), self._timeout.total
+        if self._session.before_sending is not None:
+            self._session.before_sending(self._request)
+        if self._proxy is not None:
+            raise _refusal_of(self._proxy)
+        flight = _Flight(self._session.line, self._url, self._request, self._authorization)
+        timer = loop.call_at(loop.time() + total, flight.fail, TimeoutError()) if total is not None else None
+        try:
+            self._answer = _Answer(await flight.answered, flight.link, idle=self._timeout.sock_read)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self._answer
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._answer is not None:
             self._answer.close()
-
-    async def _send(self) -> _Answer:
-        loop, total = asyncio.get_running_loop(), self._timeout.total
-        deadline = loop.time() + total if total is not None else None
-        self._answer = await self._exchange(loop, deadline)
-        return self._answer
-
-    async def _exchange(self, loop: asyncio.AbstractEventLoop, deadline: float | None) -> _Answer:
-        if self._session.before_sending is not None:
-            self._session.before_sending(self._request)
-        if self._proxy is not None:
-            raise _refusal_of(self._proxy)
-        flight = _Flight(self._session.line, self._url, self._request, self._authorization)
-        timer = loop.call_at(deadline, flight.fail, TimeoutError()) if deadline is not None else None
-        try:
-            return _Answer(await flight.answered, flight.link, idle=self._timeout.sock_read)
-        finally:
-            if timer is not None:
-                timer.cancel()
 
 
 class _Flight:
@@ -356,7 +349,7 @@ class _Lines:
         self._wake()
 
     async def readline(self) -> bytes:
-        loop = self._loop
+        loop, link = self._loop, self._link
         deadline = loop.time() + self._idle if self._idle is not None else None
         while True:
             line = self._now()
@@ -365,24 +358,20 @@ class _Lines:
             if deadline is not None and loop.time() >= deadline:
                 self.close()
                 raise aiohttp.SocketTimeoutError
-            await self._news(deadline)
+            self._reader = loop.create_future()  # until a wake-up, the arrival of the next line, or the deadline
+            when = deadline
+            if self._under_way and not link.silent:
+                due = self._under_way[0][0]
+                when = due if deadline is None else min(due, deadline)
+            timer = loop.call_at(when, self._wake) if when is not None else None
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+                if timer is not None:
+                    timer.cancel()
 
     readany = readline
-
-    async def _news(self, deadline: float | None) -> None:
-        """Wait for a wake-up, the arrival of the next line, or the deadline."""
-        self._reader = self._loop.create_future()
-        when = deadline
-        if self._under_way and not self._link.silent:
-            due = self._under_way[0][0]
-            when = due if deadline is None else min(due, deadline)
-        timer = self._loop.call_at(when, self._wake) if when is not None else None
-        try:
-            await self._reader
-        finally:
-            self._reader = None
-            if timer is not None:
-                timer.cancel()
 
     def _take(self) -> None:
         """Put the server's new lines in transit, with their delays and faults."""
