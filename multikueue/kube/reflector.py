@@ -342,9 +342,13 @@ class Reflector(Generic[T]):
             while line := await stream.line():
                 began = perf_counter()
                 try:
-                    self._take(line)
+                    version = self._take(line)
                 except RecursionError:
-                    self._took(self._take_odd(await without_depths(line)))
+                    version = self._take_odd(await without_depths(line))
+                self._version = version or self._version
+                if not self._received:
+                    self._received, self._fruitless = True, 0
+                    self._stands()
                 self._taken += len(line)
                 line = b""  # else it would stay in memory until the next one comes
                 if self._client.is_too_much(len(self._sink) + self._left_out, self._taken):
@@ -356,21 +360,13 @@ class Reflector(Generic[T]):
         finally:
             settled.cancel()
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> str:
+        """Hand the change to the sink; returns its version."""
         try:
             change = self._decode_change(line)
         except UNREADABLE:
-            version = self._take_odd(line)
-        else:
-            odd = change.type == "ERROR"
-            version = self._take_odd(line) if odd else self._take_object(change.type, change.object)
-        self._took(version)
-
-    def _took(self, version: str) -> None:
-        self._version = version or self._version
-        if not self._received:
-            self._received, self._fruitless = True, 0
-            self._stands()
+            return self._take_odd(line)
+        return self._take_odd(line) if change.type == "ERROR" else self._take_object(change.type, change.object)
 
     def _take_object(self, type_: str, item: T) -> str:
         """Hand the object to the sink; returns its version. A BOOKMARK has only a version."""
