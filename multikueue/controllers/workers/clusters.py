@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -81,14 +80,18 @@ class Clusters:
         """Holds the connections, and watches the sources of their kubeconfigs, until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._kubeconfigs.watch, self.context.manager)
-            self._tasks.start_soon(self._look_around)
-            await watch_files(self._files, self._file_changed)
+            await self._look_around(self._tasks)
 
-    async def _look_around(self) -> None:
+    async def _look_around(self, tasks: anyio.abc.TaskGroup) -> None:
         """Counts the absence of workers without a connection, whose kubeconfig or object is gone. Only uninterrupted
-        checks count: a process that was stopped, perhaps with its machine, must first receive what changed."""
-        looks, began = 0, self.context.now()
+        checks count: a process that was stopped, perhaps with its machine, must first receive what changed.
+
+        Files are watched from the first one on: most fleets have none, and the watch polls."""
+        looks, began, watches_files = 0, self.context.now(), False
         while True:
+            if not watches_files and self.context.store.files():
+                tasks.start_soon(watch_files, self.context.store.files, self._file_changed)
+                watches_files = True
             await asyncio.sleep(LOOK.total_seconds())
             now = self.context.now()
             looks = looks + 1 if now - began < 2 * LOOK else 0
@@ -100,9 +103,6 @@ class Clusters:
         for name, worker in self.context.store.workers.items():
             if name not in self._connections:
                 worker.probe_failed(began, self.context.now(), self.context.lost_after)
-
-    def _files(self) -> Iterable[str]:
-        return self.context.store.files()
 
     def _file_changed(self, path: str) -> None:
         self.context.store.source_changed("Path", path)

@@ -352,7 +352,7 @@ async def test_a_changed_file_has_the_clusters_that_name_it_looked_at_again() ->
         source = {"kubeConfig": {"location": "/k", "locationType": "Path"}}
         world.manager.change(kinds.MULTIKUEUE_CLUSTERS, ObjectKey("", name), {"spec": {"clusterSource": source}})
     clusters = Clusters(world.world, DISPATCH, "kueue-system")
-    assert list(clusters._files()) == ["/k"]
+    assert world.store.files() == ("/k",)
     world.queues.clusters = type(world.queues.clusters)()
     clusters._file_changed("/k")
     assert len(world.queues.clusters) == 2
@@ -422,7 +422,7 @@ async def test_workers_that_nobody_can_ask_are_looked_for(*, stopped: bool, monk
     clusters = await taken_away(world)
     before = world.store.worker("w1").link.last_failed_probe
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(clusters._look_around)
+        tasks.start_soon(clusters._look_around, tasks)
         for _ in range(100):
             await anyio.sleep(0.001)
             if stopped:
