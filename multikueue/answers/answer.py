@@ -84,7 +84,7 @@ def answer(seen: Seen, now: datetime) -> JobAnswer:
     since, workload = _since(seen, state), seen.workload
     return JobAnswer(
         job=seen.name,
-        workload=str(workload.key) if workload else "",
+        workload=str(workload.key) if workload and not seen.is_foreseen else "",
         state=state,
         since=since,
         cluster=(workload.status.cluster_name or "") if workload else "",

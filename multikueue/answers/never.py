@@ -97,11 +97,9 @@ def _no_class(seen: Seen, _now: datetime) -> Obstacle | None:
         near = nearest(named, known)
         there = f"did you mean {near}?" if near else f"there are {names(sorted(known)) or 'none'}"
         change = f"{PRIORITY_CLASS_LABEL}={near} --overwrite" if near else f"{PRIORITY_CLASS_LABEL}-"
-        return obstacle(
-            Code.PriorityClassNotFound,
-            f"there is no WorkloadPriorityClass {named}; {there}",
-            f"kubectl label -n {seen.namespace} {seen.name} {change}",
-        )
+        label = (f"kubectl label -n {seen.namespace} {seen.name} {change}",)
+        helps = created_again(seen, job.queue) if seen.is_foreseen else label
+        return obstacle(Code.PriorityClassNotFound, f"there is no WorkloadPriorityClass {named}; {there}", *helps)
     if told is None or not job.priority_class:
         return None
     return obstacle(
@@ -222,13 +220,16 @@ def _again(seen: Seen) -> str:
 
 
 def created_again(seen: Seen, queue: str) -> tuple[str, ...]:
-    """The commands that replace the job by one made from a changed FILE."""
+    """The commands that replace the job, if it is there, by one made from a changed FILE."""
+    submit = f"multikueue submit -n {seen.namespace} -f FILE --queue {queue or 'QUEUE'}"
+    if seen.is_foreseen:
+        return (submit,)
     ended = (
         f"multikueue workloads cancel -n {seen.namespace} {seen.name}"
         if seen.workload is not None
         else f"kubectl delete -n {seen.namespace} {seen.name}"
     )
-    return ended, f"multikueue submit -n {seen.namespace} -f FILE --queue {queue or 'QUEUE'}"
+    return ended, submit
 
 
 def queue_named(seen: Seen) -> str:

@@ -99,6 +99,8 @@ def _unseen_quota(seen: Seen, _now: datetime) -> Obstacle | None:
     workload = seen.workload
     if workload is None or not _waits_for_quota(workload) or (seen.quota is not None and not seen.quota.problem):
         return None
+    if seen.is_foreseen and seen.quota is None:
+        return None
     told = workload.condition(QUOTA_RESERVED)
     if seen.quota is not None:
         why = foreign(seen.quota.problem)

@@ -63,7 +63,8 @@ class Seen(Value, frozen=True):
     WorkloadPriorityClasses. `cluster_queue`: the name behind its LocalQueue. `quota`: why it has no quota. `workers`: what each
     worker is to it. `pods`: its pods there. `told`: events of the job without a Workload. `jobs`: names of jobs by the keys and
     UIDs of their Workloads and by their own UIDs. `own_check`: the admission check that is MultiKueue's. `lost_after`: how long
-    a worker may be away before its jobs queue again. `not_seen`: what could not be read, each in a few words.
+    a worker may be away before its jobs queue again. `is_foreseen`: nobody has submitted the job yet. `not_seen`: what could
+    not be read, each in a few words.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Seen(Value, frozen=True):
     jobs: Mapping[str, str] = {}
     own_check: str = ""
     lost_after: timedelta = LOST_AFTER
+    is_foreseen: bool = False
     not_seen: tuple[str, ...] = ()
 
     def job_of(self, workload: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,22 +18,19 @@ from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.manifests import Manifest, read_manifests
-from multikueue.cli.terminal.output import Column, note, print_document, print_table, say
+from multikueue.cli.terminal.output import note, note_unseen, print_document, say
 from multikueue.cli.terminal.progress import spinner
 from multikueue.cli.workload.lookup import InNamespace, refuse_unknown
 
 if TYPE_CHECKING:
     from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
-    from multikueue.api.kueue.workload import Workload
-    from multikueue.api.meta import Condition, ObjectKey
+    from multikueue.api.meta import ObjectKey
+    from multikueue.cli.workload.seen import Inspection
     from multikueue.kube.client import Client
 
 __all__ = ["submit"]
 
 Tree = dict[str, Any]
-
-CLUSTERS = (Column("CLUSTER"), Column("CONNECTED"), Column("TAKES NEW WORK"), Column("MESSAGE"))
-
 
 _FILE = "YAML or JSON file with jobs, or a directory; - for standard input."
 
@@ -80,9 +79,9 @@ def submit(
 
     An object that cannot be submitted keeps no other from it. What is no job, such as a ConfigMap, is for kubectl.
 
-    With --dry-run nothing is made: the server checks the jobs, and the queue, what waits before them, the quota they would
-    wait for, the clusters of the queue in their order, those whose own quota could never hold the job, and those where its
-    pods would be others than the ones that are counted are shown, as far as you may see them.
+    With --dry-run nothing is made: the server checks the jobs, and the command says what `multikueue why` would answer once
+    they are there: what stands in their way and what helps, what each worker is to them, and where their pods would be others
+    than the ones that are counted, as far as you may see it.
 
     \b
     Examples:
@@ -107,6 +106,10 @@ class _Call(msgspec.Struct, frozen=True):
     secrets_namespace: str
     dry_run: bool
     output: Form
+
+    @property
+    def reach(self) -> WorkerAccess:
+        return WorkerAccess(manager=self.target, namespace=self.secrets_namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,6 @@ async def _make(client: Client, job: Tree, namespace: str, *, dry_run: bool) -> 
 
 async def _missing(call: _Call, client: Client, job: Tree, queue: ObjectKey) -> list[str]:
     """What the job needs on its workers and is not there, in words, as far as the user may see it."""
-    from multikueue.api.kinds import LOCAL_QUEUES
     from multikueue.cli.workload.needs import missing, needs_of
     from multikueue.errors import ApiError
 
@@ -206,148 +208,76 @@ async def _missing(call: _Call, client: Client, job: Tree, queue: ObjectKey) -> 
     if not wanted:
         return []
     try:
-        _, rows, _ = await _behind(client, await client.get(LOCAL_QUEUES, queue))
+        connected = await _connected(client, queue)
     except ApiError:
         return []
-    reach = WorkerAccess(manager=call.target, namespace=call.secrets_namespace)
-    connected = [name for name, state, *_ in rows if state == "True"]
-    return await missing(client, reach, connected, queue.namespace, wanted)
+    return await missing(client, call.reach, connected, queue.namespace, wanted)
+
+
+async def _connected(client: Client, queue: ObjectKey) -> list[str]:
+    """The workers behind the LocalQueue that the manager has a connection to."""
+    from multikueue.api.kinds import LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
+    from multikueue.api.kueue.admission_checks import ACTIVE
+    from multikueue.api.meta import find_condition
+    from multikueue.registration.preflight import routes
+
+    local, way = await client.get(LOCAL_QUEUES, queue), await routes(client)
+    shared = way.cluster_queue(local.spec.cluster_queue)
+    known = {each.metadata.name: each for each in (await client.list(MULTIKUEUE_CLUSTERS)).items}
+    found = [known[name] for name in (shared and way.clusters_of(shared)) or () if name in known]
+    active = [(each.metadata.name, find_condition(each.status.conditions, ACTIVE)) for each in found]
+    return [name for name, told in active if told is not None and told.status == "True"]
 
 
 # --- dry run ---------------------------------------------------------------------------------------------------------
 
 
 async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey, told: _Told) -> None:
-    """Tells what is known before the job exists: who waits in its queue, its clusters, its quota, and who is too small."""
-    from multikueue.api.kinds import LOCAL_QUEUES
+    """Tells what `why` would answer once the job is there, who waits in its queue before, and what workers lack for it."""
+    from multikueue.answers.answer import answer
+    from multikueue.cli.access.manager_settings import load_settings
+    from multikueue.cli.workload.foreseen import look_ahead
 
     async with spinner(f"looking at queue {queue.name}"):
-        local = await client.get(LOCAL_QUEUES, queue)
-        shared, rows, problem = await _behind(client, local)
-    told.line(f"  {_line(local)}")
-    if shared is not None:
-        told.line(f"  {_line(shared)}")
-    if problem:
-        note(problem)  # which is why nothing can be said about its quota either
-        return
-    told.keep(
-        clusters=[dict(zip(("cluster", "connected", "takesNewWork", "message"), row, strict=True)) for row in rows]
-    )
-    if rows and told.is_printed:
-        print_table(CLUSTERS, rows, Format.TABLE)
+        async for line in _lines(client, queue):
+            told.line(f"  {line}")
+    async with spinner("looking for its quota and its workers"):
+        found = await look_ahead(client, call.reach, job, load_settings(call.config))
+    if found is None:
+        note(f"What it would wait for is not known of {job['kind']} here")
+    else:
+        foreseen = answer(found.seen, now())
+        told.keep(**found.document(foreseen))
+        for line in foreseen.lines():
+            told.line(f"  {line}")
+        _print_beside(found, told, call.output)
+        note_unseen(foreseen)
     lacking = await _missing(call, client, job, queue)
     told.keep(missing=lacking)
     for text in lacking:
         told.line(f"  {text}.")
-    async with spinner("looking for its quota"):
-        workload = await _foresee_quota(client, job, call.config, told)
-    if workload is not None:
-        await _foresee_workers(call, client, [row[:2] for row in rows], queue, workload, told)
 
 
-async def _behind(client: Client, local: LocalQueue) -> tuple[ClusterQueue | None, list[tuple[str, ...]], str]:
-    """The ClusterQueue, its clusters as rows, and why they are not known, if so."""
-    from multikueue.api.kinds import CLUSTER_QUEUES
+def _print_beside(found: Inspection, told: _Told, output: Form) -> None:
+    from multikueue.cli.workload.beside import print_elsewhere, print_workers
+
+    if not told.is_printed:
+        return
+    if found.seen.workers:
+        print_workers(found.seen.workers, output)
+    print_elsewhere(found)
+
+
+async def _lines(client: Client, key: ObjectKey) -> AsyncIterator[str]:
+    """Who waits before it, as far as the user may see the queues."""
+    from multikueue.api.kinds import CLUSTER_QUEUES, LOCAL_QUEUES
     from multikueue.api.meta import ObjectKey
-    from multikueue.errors import Forbidden, NotFound
+    from multikueue.errors import ApiError
 
-    name, shared = local.spec.cluster_queue, None
-    try:
-        shared = await client.get(CLUSTER_QUEUES, ObjectKey("", name))
-        return shared, [row async for row in _clusters(client, local.metadata.namespace, name)], ""
-    except NotFound as error:
-        return shared, [], f"It would wait: {error.message}"
-    except Forbidden as error:
-        return shared, [], f"Not seen: {error.message}"
-
-
-async def _foresee_quota(client: Client, job: Tree, config: Path | None, told: _Told) -> Workload | None:
-    """Tells what the job would wait for, as `why` would once it is there; answers the Workload that it would have, if that
-    is known. None for a kind that settings declare."""
-    from multikueue.cli.access.manager_settings import load_settings
-    from multikueue.cli.workload.explanation import explained, fetch_objects, in_words
-    from multikueue.errors import Forbidden
-
-    try:
-        settings = load_settings(config)
-        system = settings is not None and settings.quota.system_priority_classes == "Count"
-        workload = await _foreseen(client, job, should_count_system_classes=system)
-    except Forbidden as error:
-        note(f"Not seen: {error.message}")
-        return None
-    if workload is None or isinstance(workload, str):
-        note(workload or f"What it would wait for is not known of {job['kind']} here")
-        return None
-    settings = load_settings(config)
-    objects, forbidden = await fetch_objects(client, workload.metadata.namespace, settings)
-    if forbidden:
-        note(f"Not seen: the quota it would wait for: you may not list {', '.join(forbidden)}")
-    objects["workloads"].append(({}, workload))
-    found = explained(objects, workload, settings) if not forbidden else None
-    if found is not None:
-        waits = found.problem or found.behind or found.lacks
-        words = in_words(found) if waits else f"It would get quota of ClusterQueue {found.cluster_queue} at once."
-        told.keep(quota=words)
-        told.line(f"  {words}")
-    return workload
-
-
-async def _foresee_workers(
-    call: _Call, client: Client, clusters: list[tuple[str, ...]], queue: ObjectKey, workload: Workload, told: _Told
-) -> None:
-    """Tells which workers are too small by the quota of their queues, and where the job's pods would be others than those
-    that are counted, as far as the user may read what that depends on."""
-    from multikueue.cli.access.manager_settings import load_settings
-    from multikueue.cli.workload.explanation import demand_by, requested
-    from multikueue.cli.workload.pod_policies import elsewhere, not_compared, read_policies
-    from multikueue.cli.workload.prospects import foresights
-
-    settings, ours = load_settings(call.config), await read_policies(client, (queue.namespace,))
-    connected = [name for name, state in clusters if state == "True"]
-    reach = WorkerAccess(manager=call.target, namespace=call.secrets_namespace)
-    pod_sets = requested(demand_by(ours, workload, settings), workload)
-    found, unseen = await foresights(client, reach, connected, queue, pod_sets)
-    excesses = {name: each.excess for name, each in found.items() if each.excess}
-    if excesses and len(excesses) == len(clusters):
-        told.line("  No worker can ever hold it.")
-    for name, why in excesses.items():
-        told.line(f"  {name} can never hold it ({why}).")
-    theirs = {name: each.policies for name, each in found.items()}
-    differences = list(elsewhere(workload, ours, theirs, settings))
-    for difference in differences:
-        told.line(f"  {difference}")
-    told.keep(neverOn=excesses, differences=[each.document() for each in differences])
-    for text in not_compared(ours, theirs):
-        note(text)
-    if unseen:
-        note(f"Not seen: queues of {', '.join(unseen)}: {next(iter(unseen.values()))}")
-
-
-async def _foreseen(client: Client, job: Tree, *, should_count_system_classes: bool = False) -> Workload | str | None:
-    """The Workload that the job would have; a text for a priority class that is missing, None for an unknown kind."""
-    from multikueue.api.kinds import PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES
-    from multikueue.api.kueue.workload import Workload
-    from multikueue.api.meta import decoder, encode, render_time
-    from multikueue.jobs.framework.priority import resolve
-    from multikueue.jobs.framework.workloads import workload_priority_class
-    from multikueue.jobs.integrations.frameworks import known_kind
-
-    adapter = known_kind(job["apiVersion"], job["kind"])
-    if adapter is None:
-        return None
-    value = decoder(adapter.kind.type)(encode(job))
-    priority = resolve(
-        workload_class=workload_priority_class(value),
-        pod_class=adapter.pod_priority_class(value),
-        classes={each.metadata.name: each for each in (await client.list(WORKLOAD_PRIORITY_CLASSES)).items},
-        pod_classes={each.metadata.name: each for each in (await client.list(PRIORITY_CLASSES)).items},
-        should_count_system_classes=should_count_system_classes,
-    )
-    if isinstance(priority, str):
-        return f"It would wait: {priority}"
-    body = adapter.workload_body(value, priority=priority)
-    body["metadata"] |= {"uid": "dry-run", "creationTimestamp": render_time(now())}
-    return decoder(Workload)(encode(body))
+    local = await client.get(LOCAL_QUEUES, key)
+    yield _line(local)
+    with suppress(ApiError):  # the answer says what is lacking, and what was not seen
+        yield _line(await client.get(CLUSTER_QUEUES, ObjectKey("", local.spec.cluster_queue)))
 
 
 def _line(queue: LocalQueue | ClusterQueue) -> str:
@@ -355,36 +285,6 @@ def _line(queue: LocalQueue | ClusterQueue) -> str:
     waits = f"{pending} wait there" if pending else "nothing waits there"
     held = "" if policy == "None" else f", and it is held ({policy}): nothing begins until it is resumed"
     return f"{type(queue).__name__} {queue.metadata.name}: {waits}{held}"
-
-
-async def _clusters(client: Client, namespace: str, queue: str) -> Any:
-    """The clusters of the queue's check, in the order of its MultiKueueConfig."""
-    from multikueue.api.kinds import MULTIKUEUE_CLUSTERS
-    from multikueue.api.kueue.admission_checks import ACTIVE
-    from multikueue.api.meta import find_condition
-    from multikueue.api.multikueue.clusters import CORDON_ANNOTATION
-    from multikueue.registration.preflight import routes
-    from multikueue.store.workers.watch_scope import namespaces_of
-
-    way = await routes(client)
-    mine = way.cluster_queue(queue)
-    names = way.clusters_of(mine) if mine is not None else None
-    known = {each.metadata.name: each for each in (await client.list(MULTIKUEUE_CLUSTERS)).items}
-    for name in names or ():
-        cluster = known.get(name)
-        if cluster is None:
-            yield name, "", "no", "it has no MultiKueueCluster"
-            continue
-        active: Condition | None = find_condition(cluster.status.conditions, ACTIVE)
-        offered = namespaces_of(cluster)
-        why = ""
-        if cluster.metadata.annotations.get(CORDON_ANNOTATION) == "true":
-            why = "it is cordoned"
-        elif "" not in offered and namespace not in offered:
-            why = f"it offers {', '.join(offered) or 'no namespace'}"
-        elif active is None or active.status != "True":
-            why = active.message if active else "no manager has looked at it yet"
-        yield name, active.status if active else "Unknown", "no" if why else "yes", why
 
 
 def _name(job: Tree) -> str:

@@ -7,7 +7,7 @@ are others on a worker than those that are counted. What the user may not read i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multikueue.cli.access.connection import (
     Context,
@@ -22,7 +22,6 @@ from multikueue.cli.terminal.formats import Form, Format, Output, is_document
 from multikueue.cli.terminal.output import (
     Column,
     heading,
-    note,
     note_unseen,
     print_answer,
     print_document,
@@ -34,10 +33,8 @@ from multikueue.cli.workload.lookup import InNamespace, Named
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multikueue.answers.answer import JobAnswer
     from multikueue.cli.workload.seen import Inspection
     from multikueue.quota.visibility.explain import Explanation
-    from multikueue.workload.nomination.prospects import Prospect
 
 __all__ = ["why"]
 
@@ -67,7 +64,6 @@ BARRIERS = (
     Column("AMOUNT"),
     Column("RULE"),
 )
-WORKERS = (Column("CLUSTER"), Column("ANSWER"), Column("PLACE"), Column("MESSAGE"))
 ENDINGS = (Column("WORKLOAD"), Column("CLUSTERQUEUE"), Column("AT LATEST"), Column("LEAVING"))
 
 
@@ -115,10 +111,11 @@ async def _look(
 
 def _print(found: Inspection, output: Form) -> None:
     from multikueue.answers.answer import answer
+    from multikueue.cli.workload.beside import print_elsewhere, print_workers
 
     seen, told = found.seen, answer(found.seen, now())
     if is_document(output):
-        print_document(_document(found, told), output)
+        print_document(found.document(told), output)
     elif output is Format.NAME:
         print(f"workload.kueue.x-k8s.io/{seen.workload.metadata.name}" if seen.workload else seen.name)
     else:
@@ -126,36 +123,12 @@ def _print(found: Inspection, output: Form) -> None:
         if seen.quota is not None and (seen.quota.lacks or seen.quota.behind):
             _print_explanation(seen.quota, output)
         if seen.workers and told.state == "Pending":
-            _block("Workers", WORKERS, (_row(each) for each in seen.workers), output)
-        _print_elsewhere(found)
+            print()
+            print_workers(seen.workers, output)
+        if found.elsewhere:
+            print()
+        print_elsewhere(found)
         note_unseen(told)
-
-
-def _document(found: Inspection, told: JobAnswer) -> dict[str, Any]:
-    import msgspec
-
-    full = told.document()
-    if found.seen.quota is not None:
-        full["quota"] = msgspec.to_builtins(found.seen.quota)
-    if found.seen.workers:
-        full["workers"] = msgspec.to_builtins(found.seen.workers)
-    if found.elsewhere:
-        full["differences"] = [each.document() for each in found.elsewhere]
-    return full
-
-
-def _row(prospect: Prospect) -> tuple[str, ...]:
-    return prospect.cluster, prospect.state, str(prospect.place or ""), prospect.message
-
-
-def _print_elsewhere(found: Inspection) -> None:
-    if found.elsewhere:
-        print()
-        heading("Where its pods are others")
-    for each in found.elsewhere:
-        print(f"  {each}")
-    for text in found.uncompared:
-        note(text)
 
 
 def _print_explanation(found: Explanation, output: Form) -> None:

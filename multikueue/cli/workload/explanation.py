@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multikueue.quota.engine import Engine
     from multikueue.quota.requests.amounts import Demand
     from multikueue.quota.visibility.differences import PodPolicies
-    from multikueue.quota.visibility.explain import Explanation, Shortage
+    from multikueue.quota.visibility.explain import Explanation
     from multikueue.settings import Settings
     from multikueue.workload.nomination.prospects import Prospect
 
@@ -32,7 +32,6 @@ __all__ = [
     "explained",
     "fetch_explanation",
     "fetch_objects",
-    "in_words",
     "lines",
     "requested",
 ]
@@ -177,30 +176,6 @@ def _most(cell: CellQuota, may_borrow: bool) -> int | None:
     if not may_borrow:
         return cell.nominal
     return None if cell.borrowing_limit is None else cell.nominal + cell.borrowing_limit
-
-
-def in_words(found: Explanation) -> str:
-    """One sentence."""
-    place = f"Waits for quota in ClusterQueue {found.cluster_queue}"
-    place += f", number {found.place} there" if found.place else ""
-    if found.problem:
-        return f"{place}: {found.problem}."
-    if found.behind:
-        return f"{place}: {found.behind} has to go first."
-    return f"{place}: {_shortest(found.lacks)}."
-
-
-def _shortest(lacks: tuple[Shortage, ...]) -> str:
-    """The first lack in words: quota that others hold goes before quota that can never exist."""
-    lacking = [lack for lack in lacks if not lack.problem] or list(lacks)
-    if not lacking:
-        return "nothing is lacking, it is about to be looked at"
-    first = lacking[0]
-    of = f"{first.resource} of flavor {first.flavor}" if first.flavor else first.resource
-    more = f", and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-    if first.problem:
-        return f"{of}: {first.problem}{more}"
-    return f"{first.missing} {of} more is needed than there is{more}"
 
 
 def lines(queues: Iterable[LocalQueue], workloads: Iterable[Workload]) -> dict[str, list[Workload]]:

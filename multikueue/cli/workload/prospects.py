@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from multikueue.quota.visibility.differences import PodPolicies
     from multikueue.settings import Settings
 
-__all__ = ["Foresight", "Inquiry", "ask_workers", "foresights", "on_each"]
+__all__ = ["Inquiry", "ask_workers", "on_each"]
 
 T = TypeVar("T")
 
@@ -91,34 +91,6 @@ async def ask_workers(
             tasks.start_soon(ask, name)
     inquiry.found = [found[name] for name in names]
     return inquiry
-
-
-@dataclass(frozen=True, slots=True)
-class Foresight:
-    """What a worker has for a job that is not there yet: what the job needs beyond all that its queue there could ever use
-    (empty: nothing), and what pods are made by there."""
-
-    excess: str
-    policies: PodPolicies
-
-
-async def foresights(
-    manager: ClusterClient,
-    reach: WorkerAccess,
-    names: Collection[str],
-    queue: ObjectKey,
-    pod_sets: Collection[Requests],
-) -> tuple[dict[str, Foresight], dict[str, str]]:
-    """By worker; and the workers that could not be read, with the reasons."""
-
-    async def look(worker: ClusterClient) -> Foresight:
-        local = (await worker.list(LOCAL_QUEUES, namespace=queue.namespace)).items
-        shared = (await worker.list(CLUSTER_QUEUES)).items
-        ours = {each.spec.cluster_queue for each in local if each.key == queue}
-        most = next((excess(pod_sets, each) for each in shared if each.metadata.name in ours), "")
-        return Foresight(most, await read_policies(worker, (queue.namespace,)))
-
-    return await on_each(manager, reach, names, look)
 
 
 async def on_each(
@@ -196,7 +168,8 @@ class Inquiry:
             return (await self._configured()) or named
         except (Forbidden, NotFound) as error:  # who takes away a check or its configuration may do so at any time
             if not self.is_told and not self.known():
-                self.unseen.append(f"workers that the workload does not name: {error.message}")
+                which = "workers that the workload does not name" if named else "its workers"
+                self.unseen.append(f"{which}: {error.message}")
             return tuple(self.told) or named
 
     async def _configured(self) -> tuple[str, ...]:
@@ -249,6 +222,8 @@ class Inquiry:
         except ApiError as error:
             if name in self.told:
                 return self.told[name]
+            if isinstance(error, NotFound) and name not in (*self.nominated, self.winner):
+                return _prospect(name, State.UNREACHABLE, "it has no MultiKueueCluster")
             if name not in self.known():
                 self.unseen.append(f"state of {name}: {error.message}")
             return None

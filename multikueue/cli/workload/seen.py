@@ -15,6 +15,7 @@ from multikueue.cli.workload.lookup import Pair, fetch_workloads, named, pick
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotFound
 
 if TYPE_CHECKING:
+    from multikueue.answers.answer import JobAnswer
     from multikueue.answers.seen import Seen, SeenJob
     from multikueue.api.kubernetes.printed import PrintedEvent, PrintedPod
     from multikueue.api.kueue.workload import Workload
@@ -41,6 +42,19 @@ class Inspection:
     elsewhere: list[Elsewhere] = field(default_factory=list)
     uncompared: list[str] = field(default_factory=list)
 
+    def document(self, told: JobAnswer) -> Tree:
+        """The answer, and what was seen beside it, for programs."""
+        import msgspec
+
+        full = told.document()
+        if self.seen.quota is not None:
+            full["quota"] = msgspec.to_builtins(self.seen.quota)
+        if self.seen.workers:
+            full["workers"] = msgspec.to_builtins(self.seen.workers)
+        if self.elsewhere:
+            full["differences"] = [each.document() for each in self.elsewhere]
+        return full
+
 
 async def look(
     client: WatchingClient, reach: WorkerAccess, namespace: str, name: str, settings: Settings | None
@@ -55,10 +69,17 @@ async def look(
 
 
 async def look_at(
-    client: WatchingClient, reach: WorkerAccess, workload: Workload, mine: list[Pair], settings: Settings | None
+    client: WatchingClient,
+    reach: WorkerAccess,
+    workload: Workload,
+    mine: list[Pair],
+    settings: Settings | None,
+    *,
+    foreseen: SeenJob | None = None,
 ) -> Inspection:
-    """`mine`: the workloads of its namespace."""
-    return await _Looking(client, reach, workload, mine, settings).all()
+    """`mine`: the workloads of its namespace. `foreseen`: the job, if nobody has submitted it yet: the workload is the one that
+    it would have."""
+    return await _Looking(client, reach, workload, mine, settings, foreseen).all()
 
 
 # --- a job without a Workload ----------------------------------------------------------------------------------------
@@ -197,6 +218,7 @@ class _Looking:
     workload: Workload
     mine: list[Pair]
     settings: Settings | None
+    foreseen: SeenJob | None = None
     not_seen: list[str] = field(default_factory=list)
 
     async def all(self) -> Inspection:
@@ -214,7 +236,7 @@ class _Looking:
         seen = Seen(
             name=typed_name(workload),
             namespace=namespace,
-            job=await _fetch_job(self.client, workload),
+            job=self.foreseen or await _fetch_job(self.client, workload),
             workload=workload,
             queues=queues,
             quota=quota,
@@ -223,6 +245,7 @@ class _Looking:
             jobs=jobs,
             own_check=inquiry.own_check,
             lost_after=self.settings.dispatch.worker_lost_timeout if self.settings else LOST_AFTER,
+            is_foreseen=self.foreseen is not None,
             not_seen=(*self.not_seen, *inquiry.unseen),
         )
         return Inspection(seen, *await self._compare(inquiry.policies))
@@ -236,6 +259,8 @@ class _Looking:
             return told.quota, told.workers, _names(self.mine)
         objects, forbidden = await fetch_objects(self.client, self.workload.metadata.namespace, self.settings)
         names = _names(objects["workloads"])
+        if self.foreseen is not None:
+            objects["workloads"].append(({}, self.workload))
         if forbidden:
             self.not_seen.append(f"its quota, since you may not list {', '.join(forbidden)}")
             return None, None, names
@@ -249,6 +274,8 @@ class _Looking:
         """Needs a right to that API only; None without an answer."""
         from multikueue.cli.workload.explanation import fetch_explanation
 
+        if self.foreseen is not None:
+            return None
         try:
             return await fetch_explanation(self.client, self.workload.key)
         except ApiError:  # no such API, no right to it, or no server behind it

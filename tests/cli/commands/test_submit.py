@@ -22,8 +22,10 @@ from multikueue.api.kinds import (
     NAMESPACES,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
+from multikueue.api.kueue.workload import PRIORITY_CLASS_LABEL
 from multikueue.cli.terminal.output import CLEAR_LINE
 from tests.builders import (
     admission_check,
@@ -98,53 +100,66 @@ def test_a_dry_run_makes_nothing_and_tells_of_queue_and_clusters(ready: World, c
         "  LocalQueue batch: nothing waits there",
         "  ClusterQueue shared: nothing waits there",
     ]
-    assert [line.split(maxsplit=3) for line in done.lines[4:6]] == [
-        ["east", "True", "yes", "-"],
-        ["west", "True", "no", "it is cordoned"],
+    assert [" ".join(line.split()) for line in done.lines[4:]] == [
+        "Workers",
+        "CLUSTER ANSWER PLACE MESSAGE",
+        "east does not let you look - you cannot look there",
+        "west is cordoned - -",
     ]
 
 
 @pytest.mark.parametrize(
     ("cpu", "told"),
     [
-        ("1", "  It would get quota of ClusterQueue shared at once."),
+        (
+            "1",
+            [
+                "  Pending: ClusterQueue shared (number 1 there) has room for it, and the manager is about to look at it."
+            ],
+        ),
         (
             "3",
-            "  Waits for quota in ClusterQueue shared, number 1 there: 1 cpu of flavor default more is needed than there is.",
+            [
+                "  Pending: it waits for 1 cpu of flavor default in ClusterQueue shared (number 1 there); it fits once "
+                "job/taken ends."
+            ],
+        ),
+        (
+            "5",
+            [
+                "  Pending: it asks for 5 cpu, and ClusterQueue shared can never give more than 4 of flavor default.",
+                "    What helps: `multikueue submit -n a -f FILE --queue batch` (whoever may change the job)",
+            ],
         ),
     ],
 )
-def test_a_dry_run_tells_what_the_job_would_wait_for(
-    ready: World, cli: Run, tmp_path: Path, cpu: str, told: str
-) -> None:
+def test_a_dry_run_answers_as_why_would(ready: World, cli: Run, tmp_path: Path, cpu: str, told: list[str]) -> None:
     ready.manager.add(RESOURCE_FLAVORS, flavor("default").build())
     ready.manager.add(CLUSTER_QUEUES, cluster_queue("shared").checks("everywhere").quota("default", cpu="4").build())
-    taken = workload("taken", namespace="a").queue("batch").request(cpu="2").reserved("shared")
+    taken = workload("taken", namespace="a").queue("batch").owner_job("taken").request(cpu="2").reserved("shared")
     ready.manager.add(WORKLOADS, taken.build())
 
     done = cli("submit", "-f", asking(tmp_path, cpu), "-q", "batch", "-n", "a", "--dry-run")
 
-    assert (done.code, done.lines[-1]) == (0, told), done.err
+    assert (done.code, done.lines[3 : 3 + len(told)]) == (0, told), done.err
 
 
-NEVER = "  worker can never hold it (cpu 6 of 4 at most in flavor default)."
+ROOM = "  Pending: ClusterQueue shared (number 1 there) has room for it, and the manager is about to look at it."
+LACK = "cpu 6 of 4 at most in flavor default"
+NEVER = f"  Pending: no worker can ever hold it: {LACK} on worker."
 
 
 @pytest.mark.parametrize(
     ("clusters", "cpu", "told", "unseen"),
     [
-        pytest.param(["worker"], "4", [], "", id="it fits"),
-        pytest.param(["worker"], "6", ["  No worker can ever hold it.", NEVER], "", id="it fits nowhere"),
-        pytest.param(
-            ["worker", "gone"], "6", [NEVER], "Not seen: queues of gone: cluster gone is unreachable", id="one is away"
-        ),
-        pytest.param(
-            ["worker", "hidden"], "6", [NEVER], "Not seen: queues of hidden: no way to hidden", id="one is not ours"
-        ),
+        pytest.param(["worker"], "4", ROOM, "", id="it fits"),
+        pytest.param(["worker"], "6", NEVER, "", id="it fits nowhere"),
+        pytest.param(["worker", "gone"], "6", ROOM, "Not seen: gone: cluster gone is unreachable", id="one is away"),
+        pytest.param(["worker", "hidden"], "6", ROOM, "Not seen: hidden: no way to hidden", id="one is not ours"),
     ],
 )
 def test_a_dry_run_tells_which_workers_are_too_small(
-    ready: World, cli: Run, tmp_path: Path, clusters: list[str], cpu: str, told: list[str], unseen: str
+    ready: World, cli: Run, tmp_path: Path, clusters: list[str], cpu: str, told: str, unseen: str
 ) -> None:
     manager, worker = ready.manager, ready.worker
     manager.add(RESOURCE_FLAVORS, flavor("default").build())
@@ -157,8 +172,9 @@ def test_a_dry_run_tells_which_workers_are_too_small(
 
     done = cli("submit", "-f", asking(tmp_path, cpu), "-q", "batch", "-n", "a", "--dry-run")
 
-    gets, *others = done.lines[4 + len(clusters) :]
-    assert (gets, others) == ("  It would get quota of ClusterQueue shared at once.", told)
+    assert done.lines[3].startswith(told)
+    told_of_worker = next(" ".join(line.split()) for line in done.lines if line.startswith("worker "))
+    assert told_of_worker == (f"worker can never hold it - {LACK}" if cpu == "6" else "worker was not asked yet - -")
     assert done.err.startswith(unseen) if unseen else not done.err
     assert worker.sent == []
 
@@ -174,6 +190,7 @@ def test_a_dry_run_tells_what_runs_on_a_worker_beside_what_is_counted(ready: Wor
         cluster.add(LIMIT_RANGES, {"metadata": {"name": "limits", "namespace": "a"}, "spec": {"limits": [item]}})
     manager.add(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 100})
     manager.add(PRIORITY_CLASSES, {"metadata": {"name": "other"}, "value": 100})
+    worker.add(LOCAL_QUEUES, local_queue("batch", "theirs", namespace="a").build())
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump({**JOB, "spec": {"template": {"spec": {**PODS, "priorityClassName": "high"}}}}))
 
@@ -195,16 +212,14 @@ def test_a_dry_run_tells_what_runs_on_a_worker_beside_what_is_counted(ready: Wor
         ("worker", "LimitRanges of a", "1", "2"),
         ("worker", "PriorityClass high", "there", "missing"),
     ]
-    assert item | {"differences": [], "job": ""} == {
-        "job": "",
-        "namespace": "a",
-        "queue": "batch",
-        "clusters": [{"cluster": "worker", "connected": "True", "takesNewWork": "yes", "message": ""}],
-        "quota": "It would get quota of ClusterQueue shared at once.",
-        "neverOn": {},
-        "missing": [],
-        "differences": [],
-    }
+    assert {"namespace": "a", "queue": "batch", "state": "Pending", "missing": []}.items() <= item.items()
+    assert "workload" not in item, "there is none yet"
+    assert (item["summary"], item["obstacles"]) == (
+        ROOM.strip(),
+        [{"code": "NextInLine", "text": ROOM.strip().removeprefix("Pending: ").removesuffix(".")}],
+    )
+    assert item["workers"] == [{"cluster": "worker", "state": "was not asked yet"}]
+    assert item["quota"]["place"] == 1
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["all is there", "it is missing"])
@@ -251,14 +266,35 @@ def test_on_a_terminal_it_shows_that_it_is_at_work(
 
 
 def test_a_dry_run_names_once_what_may_not_be_seen(ready: World, cli: Run, file: str) -> None:
-    """A user of one namespace sees no ClusterQueue, and so nothing of its quota."""
+    """A user of one namespace sees no ClusterQueue, and so nothing of its quota and its workers."""
     hidden = {"clusterqueues", "workloadpriorityclasses", "priorityclasses"}
     ready.manager.fault = lambda _, plural: Refused(403, "Forbidden", f"no {plural}") if plural in hidden else None
 
     done = cli("submit", "-f", file, "-q", "batch", "-n", "a", "--dry-run")
 
-    assert done.lines[1:] == ["  LocalQueue batch: nothing waits there"]
-    assert (done.code, done.err) == (0, "Not seen: no clusterqueues\n")
+    assert done.lines[1:] == [
+        "  LocalQueue batch: nothing waits there",
+        "  Pending: nothing stands in its way, as far as was seen: the manager is about to look at it.",
+    ]
+    assert (done.code, done.err) == (
+        0,
+        "Not seen: its priority, since you may not list classes of priority; its quota, since you may not list clusterqueues; "
+        "its workers: no clusterqueues.\n",
+    )
+
+
+def test_a_dry_run_tells_of_a_class_that_is_not_there(ready: World, cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump({**JOB, "metadata": {"name": "train", "labels": {PRIORITY_CLASS_LABEL: "hihg"}}}))
+    ready.manager.add(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 3})
+
+    done = cli("submit", "-f", str(path), "-q", "batch", "-n", "a", "--dry-run")
+
+    assert done.lines[3:] == [
+        "  Pending: there is no WorkloadPriorityClass hihg; did you mean high?",
+        "    What helps: `multikueue submit -n a -f FILE --queue batch` (whoever may change the job)",
+    ]
+    assert (done.code, done.err) == (0, "")
 
 
 WRONG = {

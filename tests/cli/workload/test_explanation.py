@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from fakekube.model.wire import Request, Response
@@ -13,12 +11,10 @@ from multikueue.cli.workload.explanation import (
     demand_by,
     excess,
     fetch_explanation,
-    in_words,
     requested,
 )
 from multikueue.errors import ApiError
 from multikueue.quota.visibility.differences import PodPolicies
-from multikueue.quota.visibility.explain import Explanation, Shortage
 from multikueue.workload.nomination.prospects import Prospect
 from tests.builders import ClusterQueueBuilder, cluster_queue, limits, pod_set, workload
 from tests.cluster import InProcessClient
@@ -48,38 +44,6 @@ async def test_the_answer_is_about_that_workload() -> None:
 async def test_an_answer_of_another_form_counts_as_none(body: bytes) -> None:
     with pytest.raises(ApiError, match="of another form"):
         await fetch_explanation(InProcessClient(Answering(body)), ObjectKey("team", "job-1"))
-
-
-def lack(*, problem: str = "", flavor: str = "default") -> Shortage:
-    return Shortage(pod_set="main", flavor=flavor, resource="cpu", needed="4", missing="2", problem=problem)
-
-
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        pytest.param({"problem": "it is stopped"}, ": it is stopped.", id="a problem of its queue"),
-        pytest.param(
-            {"place": 2, "behind": "job-a"}, ", number 2 there: job-a has to go first.", id="a head before it"
-        ),
-        pytest.param({}, ": nothing is lacking, it is about to be looked at.", id="no lack"),
-        pytest.param({"lacks": (lack(),)}, ": 2 cpu of flavor default more is needed than there is.", id="one lack"),
-        pytest.param(
-            {"lacks": (lack(problem="has a taint"), lack(flavor="spot"))},
-            ": 2 cpu of flavor spot more is needed than there is.",
-            id="what others hold goes before what can never be",
-        ),
-        pytest.param(
-            {"lacks": (lack(problem="has a taint", flavor=""), lack(problem="has a taint"))},
-            ": cpu: has a taint, and 1 more.",
-            id="only what can never be",
-        ),
-    ],
-)
-def test_the_nearest_reason_is_told(found: dict[str, Any], words: str) -> None:
-    assert (
-        in_words(Explanation(workload="wl", cluster_queue="cq", **found))
-        == f"Waits for quota in ClusterQueue cq{words}"
-    )
 
 
 def queue() -> ClusterQueueBuilder:
