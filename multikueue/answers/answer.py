@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from multikueue.answers import fix, never, passing
+from multikueue.answers.codes import Code
 from multikueue.answers.obstacle import Obstacle
 from multikueue.answers.past import PastEvent, past
 from multikueue.answers.seen import Seen, is_held
@@ -26,7 +27,7 @@ from multikueue.api.kueue.workload import (
 from multikueue.api.meta import Condition, Value, render_time
 from multikueue.workload.nomination.prospects import State
 
-__all__ = ["STATES", "JobAnswer", "StateName", "answer", "state_of"]
+__all__ = ["STATES", "JobAnswer", "StateName", "answer", "better_seen", "state_of"]
 
 StateName = Literal["Pending", "Starting", "Running", "Finished", "Failed", "Held", "Unknown"]
 
@@ -93,6 +94,25 @@ def answer(seen: Seen, now: datetime) -> JobAnswer:
         past=tuple(past(seen)),
         not_seen=f"not seen: {'; '.join(seen.not_seen)}" if seen.not_seen else "",
     )
+
+
+_WEIGHTS = {code.name: number for number, code in enumerate(Code)}
+
+
+def better_seen(mine: JobAnswer, managers: JobAnswer) -> JobAnswer:
+    """Of two answers about one job the one that found the heavier obstacle. The manager sees the quota, its workers and its
+    own settings, and no pods; whoever asks sees the pods, and workers that the manager has not asked yet. What happened before
+    is told with the names that whoever asks may see."""
+    if mine.state != managers.state or mine.state not in ("Pending", "Held", "Unknown"):
+        return mine
+    if _weight(managers) > _weight(mine):
+        return mine
+    return msgspec.structs.replace(managers, past=mine.past or managers.past)
+
+
+def _weight(told: JobAnswer) -> int:
+    """The smaller, the heavier."""
+    return _WEIGHTS.get(told.heaviest.code if told.heaviest else "", len(_WEIGHTS))
 
 
 def _obstacles(seen: Seen, now: datetime) -> tuple[Obstacle, ...]:

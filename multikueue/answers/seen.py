@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from multikueue.api.kubernetes.printed import PrintedEvent, PrintedPod
 from multikueue.api.kueue.workload import (
@@ -16,10 +19,15 @@ from multikueue.api.kueue.workload import (
     workload_spec,
 )
 from multikueue.api.meta import ObjectMeta, Value, controller_of
+from multikueue.api.values.foreign import answer_or
 from multikueue.quota.visibility.explain import Explanation
 from multikueue.workload.nomination.prospects import Prospect
 
-__all__ = ["LOST_AFTER", "Seen", "SeenJob", "is_held", "typed_name"]
+if TYPE_CHECKING:
+    from multikueue.api.jobs.job import AnyJob
+    from multikueue.jobs.framework.adapter import Adapter
+
+__all__ = ["LOST_AFTER", "Seen", "SeenJob", "is_held", "of_job", "typed_name"]
 
 LOST_AFTER = timedelta(minutes=15)
 """The default of the setting dispatch.worker_lost_timeout."""
@@ -92,6 +100,25 @@ class Seen(Value, frozen=True):
         """The newest event with one of these reasons."""
         found = [each for each in self.told if each.reason in reasons]
         return max(found, key=lambda each: each.at.timestamp() if each.at else 0.0, default=None)
+
+
+class _Counts(Value, frozen=True):
+    ready: int = 0
+    ready_replicas: int = 0
+    succeeded: int = 0
+
+
+def of_job(job: AnyJob, adapter: Adapter) -> SeenJob:
+    """A job of a kind that is dispatched. An adapter counts no ready pods before there are as many as the job needs."""
+    counts = answer_or(lambda: msgspec.json.decode(job.status, type=_Counts), _Counts())
+    return SeenJob(
+        kind=adapter.kind.kind,
+        meta=job.metadata,
+        unmanaged=answer_or(lambda: adapter.unmanaged_reason(job) or "", ""),
+        priority_class=answer_or(lambda: adapter.pod_priority_class(job), ""),
+        ready=answer_or(lambda: adapter.ready_pods(job), 0) or counts.ready + counts.ready_replicas + counts.succeeded,
+        end=answer_or(lambda: adapter.finished(job), None),
+    )
 
 
 def is_held(workload: Workload) -> bool:

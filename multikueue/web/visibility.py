@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from multikueue.answers.answer import JobAnswer
 from multikueue.api.meta import Object, ObjectKey, OwnerReference, render_time
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.visibility.explain import Explanation
@@ -238,18 +239,19 @@ def pending_summary(request: Pending, *, lines: Lines, places: Places, routes: R
     }
 
 
-def explanation(request: Explain, found: Explanation | None, workers: Sequence[Prospect]) -> dict[str, Any]:
-    """The WorkloadExplanation: the missing quota (absent if it waits for none), and the prospects on each worker.
-
-    The names of workloads in other namespaces are hidden: a LocalQueue's pending workloads do not show them either.
-    """
-    document = {
+def explanation(
+    request: Explain, found: Explanation | None, workers: Sequence[Prospect], answer: JobAnswer
+) -> dict[str, Any]:
+    """The WorkloadExplanation: why it does not run, the missing quota (absent if it waits for none), and the prospects on each
+    worker. `found` has the names that may be told (`own_names`)."""
+    document: dict[str, Any] = {
         "kind": "WorkloadExplanation",
         "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",
         "metadata": {"name": request.name, "namespace": request.namespace},
+        "answer": answer.document(),
     }
     if found is not None:
-        document["quota"] = msgspec.to_builtins(_own_names(found, request.namespace))
+        document["quota"] = msgspec.to_builtins(found)
     if workers:
         document["workers"] = msgspec.to_builtins(workers)
     return document
@@ -267,7 +269,9 @@ def relatives(request: Look, cluster: str, items: Sequence[Object], unseen: Sequ
     }
 
 
-def _own_names(found: Explanation, namespace: str) -> Explanation:
+def own_names(found: Explanation, namespace: str) -> Explanation:
+    """Without the names of workloads in other namespaces: a LocalQueue's pending workloads do not show them either."""
+
     def shown(name: str) -> str:
         return name if not name or name.startswith(f"{namespace}/") else ELSEWHERE
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multikueue.answers.answer import JobAnswer
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.visibility.explain import Ending, Explanation
@@ -23,6 +24,7 @@ from multikueue.web.visibility import (
     PodLog,
     Refused,
     explanation,
+    own_names,
     parse_request,
     pending_summary,
     relatives,
@@ -232,7 +234,9 @@ def test_what_was_not_seen_is_told_and_what_is_nowhere_has_no_cluster() -> None:
 def test_workloads_of_other_namespaces_keep_their_names() -> None:
     endings = (Ending(workload="team/mine", cluster_queue="cq"), Ending(workload="others/x", cluster_queue="cq"))
     found = Explanation(workload="team/a", cluster_queue="cq", behind="others/first", endings=endings)
-    body = explanation(Explain(namespace="team", name="a"), found, ())
+    told = JobAnswer(job="job/a", state="Pending", summary="Pending: it waits.")
+    body = explanation(Explain(namespace="team", name="a"), own_names(found, "team"), (), told)
+    assert body["answer"] == {"job": "job/a", "state": "Pending", "summary": "Pending: it waits.", "obstacles": []}
     assert body["metadata"] == {"name": "a", "namespace": "team"}
     assert body["quota"]["behind"] == ELSEWHERE
     assert [each["workload"] for each in body["quota"]["endings"]] == ["team/mine", ELSEWHERE]

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from multikueue.cli.access.completion import queues
-from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, now, run_async, settings_option
+from multikueue.cli.access.connection import Context, ContextChoice, Kubeconfig, run_async, settings_option
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess
 from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
@@ -234,7 +234,6 @@ async def _connected(client: Client, queue: ObjectKey) -> list[str]:
 
 async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey, told: _Told) -> None:
     """Tells what `why` would answer once the job is there, who waits in its queue before, and what workers lack for it."""
-    from multikueue.answers.answer import answer
     from multikueue.cli.access.manager_settings import load_settings
     from multikueue.cli.workload.foreseen import look_ahead
 
@@ -246,7 +245,7 @@ async def _foresee(call: _Call, client: Client, job: Tree, queue: ObjectKey, tol
     if found is None:
         note(f"What it would wait for is not known of {job['kind']} here")
     else:
-        foreseen = answer(found.seen, now())
+        foreseen = found.answer()
         told.keep(**found.document(foreseen))
         for line in foreseen.lines():
             told.line(f"  {line}")

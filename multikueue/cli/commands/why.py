@@ -14,7 +14,6 @@ from multikueue.cli.access.connection import (
     ContextChoice,
     Kubeconfig,
     SettingsFile,
-    now,
     run_async,
 )
 from multikueue.cli.access.worker_access import SecretsNamespace, WorkerAccess, WorkerContext, WorkerKubeconfig
@@ -110,10 +109,9 @@ async def _look(
 
 
 def _print(found: Inspection, output: Form) -> None:
-    from multikueue.answers.answer import answer
     from multikueue.cli.workload.beside import print_elsewhere, print_workers
 
-    seen, told = found.seen, answer(found.seen, now())
+    seen, told = found.seen, found.answer()
     if is_document(output):
         print_document(found.document(told), output)
     elif output is Format.NAME:

@@ -10,6 +10,7 @@ from multikueue.api.kueue.workload import queue_of, waits_for_quota, workload_sp
 from multikueue.cli.access.connection import fetch_pairs, now
 
 if TYPE_CHECKING:
+    from multikueue.answers.answer import JobAnswer
     from multikueue.api.kind import Kind
     from multikueue.api.kueue.queues import ClusterQueue, LocalQueue
     from multikueue.api.kueue.workload import Workload
@@ -39,10 +40,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ManagerExplanation:
-    """`quota` is None unless the workload waits for quota; `workers` is empty once it is over."""
+    """`quota` is None unless the workload waits for quota; `workers` is empty once it is over. `answer` is None if the manager
+    gives none, as one of an earlier release."""
 
     quota: Explanation | None = None
     workers: tuple[Prospect, ...] = ()
+    answer: JobAnswer | None = None
 
 
 async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExplanation:
@@ -50,6 +53,7 @@ async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExp
     readable answer, and errors of `Client.request`."""
     import msgspec
 
+    from multikueue.answers.answer import JobAnswer
     from multikueue.errors import ApiError
     from multikueue.quota.visibility.explain import Explanation
     from multikueue.workload.nomination.prospects import Prospect
@@ -59,7 +63,8 @@ async def fetch_explanation(client: ClusterClient, key: ObjectKey) -> ManagerExp
     try:
         told = msgspec.json.decode(answer, type=dict[str, Any])
         quota = msgspec.convert(told.get("quota"), Explanation | None)
-        return ManagerExplanation(quota, msgspec.convert(told.get("workers", ()), tuple[Prospect, ...]))
+        workers = msgspec.convert(told.get("workers", ()), tuple[Prospect, ...])
+        return ManagerExplanation(quota, workers, msgspec.convert(told.get("answer"), JobAnswer | None))
     except msgspec.DecodeError as error:
         raise ApiError(502, "BadGateway", f"an explanation of another form: {error}") from None
 

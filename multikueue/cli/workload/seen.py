@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from multikueue.api.kueue.workload import ADMITTED, EVICTED, FINISHED, any_owner_of, waits_for_quota, workload_spec
-from multikueue.cli.access.connection import fetch_pairs
+from multikueue.cli.access.connection import fetch_pairs, now
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.workload.lookup import Pair, fetch_workloads, named, pick
 from multikueue.errors import ApiError, ClusterUnreachable, Forbidden, InvalidObject, MultiKueueError, NotFound
@@ -36,11 +36,19 @@ Tree = dict[str, Any]
 
 @dataclass(slots=True)
 class Inspection:
-    """`elsewhere`: where its pods are others on a worker than those that are counted; `uncompared`: what was not compared."""
+    """`told`: the manager's answer, if it gives one. `elsewhere`: where its pods are others on a worker than those that are
+    counted; `uncompared`: what was not compared."""
 
     seen: Seen
+    told: JobAnswer | None = None
     elsewhere: list[Elsewhere] = field(default_factory=list)
     uncompared: list[str] = field(default_factory=list)
+
+    def answer(self) -> JobAnswer:
+        from multikueue.answers.answer import answer, better_seen
+
+        found = answer(self.seen, now())
+        return found if self.told is None else better_seen(found, self.told)
 
     def document(self, told: JobAnswer) -> Tree:
         """The answer, and what was seen beside it, for programs."""
@@ -160,30 +168,14 @@ async def _fetch_job(client: ClusterClient, workload: Workload) -> SeenJob | Non
 
 def seen_job(tree: Tree) -> SeenJob:
     """The object, of any kind, as an answer needs it."""
-    from multikueue.answers.seen import SeenJob
+    from multikueue.answers.seen import SeenJob, of_job
     from multikueue.api.meta import Object, decoder, encode
-    from multikueue.api.values.foreign import answer_or
     from multikueue.jobs.integrations.frameworks import known_kind
 
-    meta = decoder(Object)(encode(tree)).metadata
     adapter = known_kind(tree["apiVersion"], tree["kind"])
     if adapter is None:
-        return SeenJob(kind=tree["kind"], meta=meta, is_of_known_kind=False)
-    value = decoder(adapter.kind.type)(encode(tree))
-    return SeenJob(
-        kind=tree["kind"],
-        meta=meta,
-        unmanaged=answer_or(lambda: adapter.unmanaged_reason(value) or "", ""),
-        priority_class=answer_or(lambda: adapter.pod_priority_class(value), ""),
-        ready=answer_or(lambda: adapter.ready_pods(value), 0) or _counted(tree.get("status") or {}),
-        end=answer_or(lambda: adapter.finished(value), None),
-    )
-
-
-def _counted(status: Tree) -> int:
-    """The pods that are ready or have succeeded: an adapter counts none before there are as many as the job needs."""
-    counts = (status.get(name) for name in ("ready", "readyReplicas", "succeeded"))
-    return sum(each for each in counts if isinstance(each, int))
+        return SeenJob(kind=tree["kind"], meta=decoder(Object)(encode(tree)).metadata, is_of_known_kind=False)
+    return of_job(decoder(adapter.kind.type)(encode(tree)), adapter)
 
 
 async def _events(client: ClusterClient, namespace: str, uid: str, not_seen: list[str]) -> tuple[PrintedEvent, ...]:
@@ -220,6 +212,7 @@ class _Looking:
     settings: Settings | None
     foreseen: SeenJob | None = None
     not_seen: list[str] = field(default_factory=list)
+    told: ManagerExplanation | None = None
 
     async def all(self) -> Inspection:
         from multikueue.answers.seen import LOST_AFTER, Seen, typed_name
@@ -228,9 +221,10 @@ class _Looking:
         if workload.has(FINISHED):
             return Inspection(Seen(name=typed_name(workload), namespace=namespace, workload=workload))
         waits = waits_for_quota(workload)
-        quota, told, jobs = await self._quota() if waits else (None, await self._told(), _names(self.mine))
+        self.told = await self._manager_says()
+        quota, jobs = await self._quota() if waits else (None, _names(self.mine))
         queues = await _queues(self.client, namespace, self.not_seen) if waits else None
-        inquiry = await self._ask_workers(told)
+        inquiry = await self._ask_workers(self.told.workers if self.told is not None else None)
         runs = workload.has(ADMITTED) and not workload.has(EVICTED)
         pods = await self._pods(inquiry) if runs and not inquiry.is_away(workload.status.cluster_name or "") else None
         seen = Seen(
@@ -248,27 +242,23 @@ class _Looking:
             is_foreseen=self.foreseen is not None,
             not_seen=(*self.not_seen, *inquiry.unseen),
         )
-        return Inspection(seen, *await self._compare(inquiry.policies))
+        told = self.told.answer if self.told is not None else None
+        return Inspection(seen, told, *await self._compare(inquiry.policies))
 
-    async def _quota(self) -> tuple[Explanation | None, tuple[Prospect, ...] | None, dict[str, str]]:
+    async def _quota(self) -> tuple[Explanation | None, dict[str, str]]:
         """Why it has no quota, by the manager, else computed here of what may be read; and the names of jobs."""
         from multikueue.cli.workload.explanation import explained, fetch_objects
 
-        told = await self._manager_says()
-        if told is not None:
-            return told.quota, told.workers, _names(self.mine)
+        if self.told is not None:
+            return self.told.quota, _names(self.mine)
         objects, forbidden = await fetch_objects(self.client, self.workload.metadata.namespace, self.settings)
         names = _names(objects["workloads"])
         if self.foreseen is not None:
             objects["workloads"].append(({}, self.workload))
         if forbidden:
             self.not_seen.append(f"its quota, since you may not list {', '.join(forbidden)}")
-            return None, None, names
-        return explained(objects, self.workload, self.settings), None, names
-
-    async def _told(self) -> tuple[Prospect, ...] | None:
-        told = await self._manager_says()
-        return told.workers if told is not None else None
+            return None, names
+        return explained(objects, self.workload, self.settings), names
 
     async def _manager_says(self) -> ManagerExplanation | None:
         """Needs a right to that API only; None without an answer."""

@@ -65,12 +65,11 @@ class WorkloadSession(msgspec.Struct, frozen=True):
 
     async def answer(self, workload: Workload | None = None) -> JobAnswer:
         """What `why` answers of the workload, or of what it has become."""
-        from multikueue.answers.answer import answer
         from multikueue.cli.access.manager_settings import load_settings
         from multikueue.cli.workload.seen import look_at
 
         found = await look_at(self.manager, self.reach, workload or self.workload, self.mine, load_settings(None))
-        return answer(found.seen, now())
+        return found.answer()
 
     async def nowhere(self, workload: Workload | None = None) -> str:
         """The reason why the workload is on no cluster, in one line."""

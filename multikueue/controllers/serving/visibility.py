@@ -19,9 +19,10 @@ import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 
+from multikueue.answers.answer import answer
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
 from multikueue.api.kubernetes.builtins import APIService
-from multikueue.api.kueue.workload import FINISHED, Workload
+from multikueue.api.kueue.workload import Workload
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.certificate import keep_certificate
 from multikueue.controllers.serving.names import MANAGED_BY
@@ -32,6 +33,7 @@ from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.visibility.explain import explain
 from multikueue.runtime import Clock
+from multikueue.store.seen import seen_of
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
@@ -47,12 +49,12 @@ from multikueue.web.visibility import (
     Refused,
     VisibilityRequest,
     explanation,
+    own_names,
     parse_request,
     pending_summary,
     status,
 )
 from multikueue.workload.case import Case
-from multikueue.workload.nomination.prospects import prospects
 
 log = get_logger()
 
@@ -288,9 +290,11 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         return workload
 
     def _explanation(self, request: Explain) -> Mapping[str, Any]:
-        workload = self._workload(request)
-        found = explain(self.store.engine.view, request.key, self.now())
-        return explanation(request, found, () if workload.has(FINISHED) else prospects(self.case(request.key)))
+        workload, now = self._workload(request), self.now()
+        found = explain(self.store.engine.view, request.key, now)
+        told = own_names(found, request.namespace) if found is not None else None
+        seen = seen_of(self.store, workload, self.case(request.key), told)
+        return explanation(request, told, seen.workers, answer(seen, now))
 
     def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:
         view = self.store.engine.view

@@ -220,6 +220,22 @@ def test_the_manager_tells_them_what_the_workers_are_to_it(full: World, cli: Run
     assert found["workers"] == [{"cluster": "w1", "state": "can never hold it", "message": "cpu 6 of 4"}]
 
 
+def test_the_manager_answers_what_they_may_not_see(full: World, cli: Run) -> None:
+    told = {
+        "job": "workload/waiting",
+        "workload": "a/waiting",
+        "state": "Pending",
+        "summary": "Pending: ClusterQueue cq is stopped.",
+        "obstacles": [{"code": "ClusterQueueStopped", "text": "ClusterQueue cq is stopped"}],
+    }
+    telling(full, "waiting", {"answer": told})
+    found = json.loads(cli("why", "-n", "a", "train", "-o", "json").out)
+    assert (found["summary"], [each["code"] for each in found["obstacles"]]) == (
+        told["summary"],
+        ["ClusterQueueStopped"],
+    )
+
+
 # What a worker makes of it.
 
 

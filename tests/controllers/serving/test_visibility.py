@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 from fakekube.front_end.authority import Authority
 from fakekube.model.wire import Request, Response
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS, SECRETS
+from multikueue.api.kueue.queues import LocalQueue
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.visibility import (
     AUTHENTICATION,
@@ -35,6 +36,7 @@ from multikueue.controllers.serving.visibility import (
 from multikueue.controllers.serving.webhooks import Service
 from multikueue.errors import ClusterUnreachable
 from multikueue.runtime import Clock
+from multikueue.store.caches.cache import Cache
 from multikueue.store.store import Store
 from multikueue.strategy import Worker
 from multikueue.web.front_proxy import User
@@ -42,6 +44,7 @@ from multikueue.web.server import Answerer, ApiRequest, Server, Write
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import EXPLANATIONS, GROUP, SERVED, Pending, Refused
 from multikueue.workload.case import Case, Fleet
+from tests.builders import local_queue
 from tests.controllers.serving.api import manager
 from tests.controllers.serving.worker import Side, train
 from tests.quota.builders import Play, wants
@@ -100,7 +103,7 @@ class Scene:
         self.visibility = Visibility(
             client=self.api,
             server=cast("Server", self.sockets),
-            store=cast("Store", SimpleNamespace(engine=self.play.engine, workloads=self.workloads)),
+            store=self._store(),
             case=lambda key: Case(
                 now=NOW, key=key, workload=self.workloads[key], check="mk", fleet=Fleet((Worker(name="w1"),))
             ),
@@ -114,6 +117,13 @@ class Scene:
             reads=self.side.reads,
             rate_limiter=AnswerRateLimiter(self._now),
         )
+
+    def _store(self) -> Store:
+        """With what answers are computed from."""
+        queues = Cache[LocalQueue]()
+        queues.upsert(local_queue("lq", "cq").build())
+        known = {"engine": self.play.engine, "workloads": self.workloads, "local_queues": queues}
+        return cast("Store", SimpleNamespace(**known, local_job=lambda _workload: None))
 
     def _now(self) -> float:
         """Each answer takes `takes` seconds."""
@@ -338,6 +348,8 @@ async def test_a_workload_that_waits_for_quota_is_explained() -> None:
     assert code == 200
     assert (body["quota"]["clusterQueue"], body["quota"]["place"]) == ("cq", 2)
     assert [lack["missing"] for lack in body["quota"]["lacks"]] == ["1"]
+    first = body["answer"]["obstacles"][0]["code"]
+    assert (body["answer"]["state"], first) == ("Pending", "MoreThanQueueHas"), "the queue has no CPU at all"
 
 
 async def test_one_that_waits_for_a_worker_is_told_what_each_of_them_is_to_it() -> None:
