@@ -3,7 +3,8 @@
 It is served behind the API server's aggregation layer, with the discovery documents that the aggregation layer
 requests: pending workloads as Kueue serves them (group `visibility.kueue.x-k8s.io`, versions v1beta2 and v1beta1), and
 our own group `visibility.multikueue.dev/v1alpha1`. There `namespaces/N/workloads/W/explanation` says why a workload
-waits, `pods` and `events` list its relatives on its worker (`web.relatives`), and `log` streams the log of a pod. Pure.
+waits, and `namespaces/N/answers` the same in short of all that wait there (`web.answers`); `pods` and `events` list the
+relatives of a workload on its worker (`web.relatives`), and `log` streams the log of a pod. Pure.
 """
 
 from __future__ import annotations
@@ -14,13 +15,9 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
-from multikueue.answers.answer import JobAnswer
 from multikueue.api.meta import Object, ObjectKey, OwnerReference, render_time
 from multikueue.quota.queueing.pending_workload import PendingWorkload
-from multikueue.quota.visibility.explain import Explanation
-from multikueue.workload.nomination.prospects import Prospect
 
 GROUP = "visibility.kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
@@ -29,12 +26,10 @@ SUMMARY = "PendingWorkloadsSummary"
 
 EXPLANATIONS = "visibility.multikueue.dev"
 EXPLANATIONS_VERSION = "v1alpha1"
-EXPLANATION, PODS, EVENTS, LOG = "explanation", "pods", "events", "log"
+EXPLANATION, PODS, EVENTS, LOG, ANSWERS = "explanation", "pods", "events", "log", "answers"
 
 SERVED = (*((GROUP, version) for version in VERSIONS), (EXPLANATIONS, EXPLANATIONS_VERSION))
 """The groups and versions; each is registered by an APIService."""
-
-ELSEWHERE = "a workload of another namespace"
 
 LIMIT = 1000
 """Workloads in one answer, unless the request has a limit."""
@@ -108,6 +103,18 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
         return ObjectKey(self.namespace, self.name)
 
 
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for the answers of the workloads of a namespace that wait."""
+
+    namespace: str
+
+    name = ""
+    group = EXPLANATIONS
+    version = EXPLANATIONS_VERSION
+    resource = ANSWERS
+    subresource = ""
+
+
 class Look(msgspec.Struct, frozen=True, kw_only=True):
     """A request for the pods or events of a workload on its worker: `subresource` is the plural of their kind.
 
@@ -148,7 +155,7 @@ class PodLog(msgspec.Struct, frozen=True, kw_only=True):
         return ObjectKey(self.namespace, self.name)
 
 
-VisibilityRequest = Discovery | Pending | Explain | Look | PodLog
+VisibilityRequest = Discovery | Pending | Explain | Answers | Look | PodLog
 
 _RELATIVES = {PODS: "WorkloadPods", EVENTS: "WorkloadEvents"}
 """The readable collections on the worker: plural, and kind of the answer."""
@@ -166,6 +173,12 @@ def parse_request(path: str, query: Mapping[str, str]) -> VisibilityRequest:
                     return _pending(version, name, "", query)
                 case ["namespaces", namespace, "localqueues", name, sub] if namespace and name and sub == SUBRESOURCE:
                     return _pending(version, name, namespace, query)
+        case ["", "apis", group, version, "namespaces", namespace, sub] if (group, version, sub) == (
+            EXPLANATIONS,
+            EXPLANATIONS_VERSION,
+            ANSWERS,
+        ) and namespace:
+            return Answers(namespace=namespace)
         case ["", "apis", group, version, "namespaces", namespace, "workloads", name, sub] if (
             (group, version) == (EXPLANATIONS, EXPLANATIONS_VERSION) and namespace and name
         ):
@@ -239,24 +252,6 @@ def pending_summary(request: Pending, *, lines: Lines, places: Places, routes: R
     }
 
 
-def explanation(
-    request: Explain, found: Explanation | None, workers: Sequence[Prospect], answer: JobAnswer
-) -> dict[str, Any]:
-    """The WorkloadExplanation: why it does not run, the missing quota (absent if it waits for none), and the prospects on each
-    worker. `found` has the names that may be told (`own_names`)."""
-    document: dict[str, Any] = {
-        "kind": "WorkloadExplanation",
-        "apiVersion": f"{EXPLANATIONS}/{EXPLANATIONS_VERSION}",
-        "metadata": {"name": request.name, "namespace": request.namespace},
-        "answer": answer.document(),
-    }
-    if found is not None:
-        document["quota"] = msgspec.to_builtins(found)
-    if workers:
-        document["workers"] = msgspec.to_builtins(workers)
-    return document
-
-
 def relatives(request: Look, cluster: str, items: Sequence[Object], unseen: Sequence[str]) -> dict[str, Any]:
     """The objects found on the worker `cluster` (empty: on none); `unseen`: why some may be missing."""
     return {
@@ -267,17 +262,6 @@ def relatives(request: Look, cluster: str, items: Sequence[Object], unseen: Sequ
         "items": items,
         **({"unseen": list(unseen)} if unseen else {}),
     }
-
-
-def own_names(found: Explanation, namespace: str) -> Explanation:
-    """Without the names of workloads in other namespaces: a LocalQueue's pending workloads do not show them either."""
-
-    def shown(name: str) -> str:
-        return name if not name or name.startswith(f"{namespace}/") else ELSEWHERE
-
-    endings = tuple(replace(each, workload=shown(each.workload)) for each in found.endings)
-    enough = tuple(dict.fromkeys(map(shown, found.enough)))
-    return replace(found, behind=shown(found.behind), endings=endings, enough=enough)
 
 
 def _places(line: Iterable[PendingWorkload]) -> Iterator[tuple[PendingWorkload, int, int]]:
@@ -358,6 +342,7 @@ _OF_WORKLOADS = (
         for plural, kind in _RELATIVES.items()
     ),
     _resource(f"workloads/{LOG}", "", "WorkloadLog", is_namespaced=True, verbs=["get"]),
+    _resource(ANSWERS, "answer", "WorkloadAnswer", is_namespaced=True, verbs=["list"]),
 )
 
 

@@ -8,23 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multikueue.answers.answer import JobAnswer
 from multikueue.api.meta import ObjectKey
 from multikueue.quota.queueing.pending_workload import PendingWorkload
-from multikueue.quota.visibility.explain import Ending, Explanation
 from multikueue.web.visibility import (
-    ELSEWHERE,
     EXPLANATIONS,
     GROUP,
     MOST,
     Discovery,
-    Explain,
     Look,
     Pending,
     PodLog,
     Refused,
-    explanation,
-    own_names,
     parse_request,
     pending_summary,
     relatives,
@@ -178,6 +172,7 @@ def test_an_explanation_is_found_by_discovery_too() -> None:
         "workloads/pods": True,
         "workloads/events": True,
         "workloads/log": True,
+        "answers": True,
     }
 
 
@@ -229,17 +224,6 @@ def test_what_was_not_seen_is_told_and_what_is_nowhere_has_no_cluster() -> None:
     head = {**kind, "metadata": {"name": "a", "namespace": "team"}}
     assert relatives(asked, "", (), ()) == {**head, "items": ()}
     assert relatives(asked, "w1", (), ["more"]) == {**head, "cluster": "w1", "items": (), "unseen": ["more"]}
-
-
-def test_workloads_of_other_namespaces_keep_their_names() -> None:
-    endings = (Ending(workload="team/mine", cluster_queue="cq"), Ending(workload="others/x", cluster_queue="cq"))
-    found = Explanation(workload="team/a", cluster_queue="cq", behind="others/first", endings=endings)
-    told = JobAnswer(job="job/a", state="Pending", summary="Pending: it waits.")
-    body = explanation(Explain(namespace="team", name="a"), own_names(found, "team"), (), told)
-    assert body["answer"] == {"job": "job/a", "state": "Pending", "summary": "Pending: it waits.", "obstacles": []}
-    assert body["metadata"] == {"name": "a", "namespace": "team"}
-    assert body["quota"]["behind"] == ELSEWHERE
-    assert [each["workload"] for each in body["quota"]["endings"]] == ["team/mine", ELSEWHERE]
 
 
 OF_LINES = (GROUP, "v1beta2", "clusterqueues", "cq")

@@ -1,6 +1,7 @@
 """Many jobs at a glance: what a handful of lists of the manager cluster have of them, as the input of their answers.
 
-What takes a look at each job is left out: who has its quota, its place on workers, its pods. `why` has that.
+What takes a look at each job is left out: its pods, and without a manager that tells it, who has its quota and what workers are
+to it. `why` has that.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ __all__ = [
     "Overview",
     "adapters_of",
     "look_over",
+    "read_answers",
     "read_places",
     "read_warnings",
 ]
@@ -75,7 +77,8 @@ class ListedJob(msgspec.Struct, frozen=True):
 class Overview:
     """What was seen in a namespace; in all if that is empty. Jobs, and Workloads, by their UIDs; `away`: the workers that do
     not answer; `told`: warnings by the UID of the job that they are about; `places`: by Workload, from 1;
-    `own_checks`: the AdmissionChecks that are MultiKueue's."""
+    `own_checks`: the AdmissionChecks that are MultiKueue's; `answers`: the manager's, by Workload, with the versions that they
+    are about."""
 
     where: str
     workloads: dict[str, Pair] = field(default_factory=dict)
@@ -86,6 +89,7 @@ class Overview:
     told: dict[str, list[PrintedEvent]] = field(default_factory=dict)
     places: dict[ObjectKey, int] = field(default_factory=dict)
     own_checks: frozenset[str] = frozenset()
+    answers: dict[ObjectKey, tuple[str, JobAnswer]] = field(default_factory=dict)
 
     def listed(self) -> Iterator[ListedJob]:
         """All workloads, then the jobs that have none and are no parts of other objects."""
@@ -114,7 +118,16 @@ class Overview:
         )
         place = self.places.get(workload.key, 0) if waits_for_quota(workload) else 0
         created, queue_name = workload.metadata.creation_timestamp, workload_spec(workload).queue_name
-        return ListedJob(item, name, namespace, answer(seen, now()), queue_name, created, workload, place)
+        told = self._completed(workload, answer(seen, now()))
+        return ListedJob(item, name, namespace, told, queue_name, created, workload, place)
+
+    def _completed(self, workload: Workload, found: JobAnswer) -> JobAnswer:
+        """With what only the manager sees, unless the workload has changed since."""
+        from multikueue.answers.answer import better_seen
+
+        version, told = self.answers.get(workload.key, ("", None))
+        is_of_now = version == workload.metadata.resource_version
+        return better_seen(found, told) if told is not None and is_of_now else found
 
     def of_job(self, uid: str) -> ListedJob:
         from multikueue.answers.answer import answer
@@ -195,6 +208,7 @@ async def look_over(client: ClusterClient, where: str, *, selector: str = "") ->
         classes = await _allowed(client, WORKLOAD_PRIORITY_CLASSES)
         found.classes = frozenset(each.metadata.name for each in classes) if classes is not None else None
     await read_places(client, found, (workload for _, workload in found.workloads.values()))
+    await read_answers(client, found, (workload for _, workload in found.workloads.values()))
     return found
 
 
@@ -313,3 +327,32 @@ async def _count_places(client: ClusterClient, found: Overview) -> None:
         return
     for line in lines(queues, workloads).values():
         found.places |= {each.key: place for place, each in enumerate(line, 1)}
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+class _Told(msgspec.Struct):
+    metadata: Mapping[str, Any] = {}
+    answer: Any = None
+
+
+class _Answers(msgspec.Struct):
+    items: tuple[_Told, ...] = ()
+
+
+async def read_answers(client: ClusterClient, found: Overview, workloads: Iterable[Workload]) -> None:
+    """What the manager answers of those that wait, in one read per namespace; without such a manager nothing."""
+    from multikueue.answers.answer import JobAnswer
+
+    waiting = (each for each in workloads if not each.has(ADMITTED) and not each.has(FINISHED))
+    for namespace in dict.fromkeys(each.metadata.namespace for each in waiting):
+        path = f"/apis/visibility.multikueue.dev/v1alpha1/namespaces/{namespace}/answers"
+        try:
+            told = msgspec.json.decode(await client.request("GET", path), type=_Answers)
+            for each in told.items:
+                key = ObjectKey(namespace, each.metadata.get("name", ""))
+                version = each.metadata.get("resourceVersion", "")
+                found.answers[key] = (version, msgspec.convert(each.answer, JobAnswer))
+        except (ApiError, msgspec.DecodeError):  # none, no right to it, or one of another release
+            return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,10 +19,11 @@ import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 
-from multikueue.answers.answer import answer
+from multikueue.answers.answer import JobAnswer, answer
+from multikueue.answers.seen import Seen
 from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
 from multikueue.api.kubernetes.builtins import APIService
-from multikueue.api.kueue.workload import Workload
+from multikueue.api.kueue.workload import ADMITTED, Workload
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.certificate import keep_certificate
 from multikueue.controllers.serving.names import MANAGED_BY
@@ -36,11 +37,13 @@ from multikueue.runtime import Clock
 from multikueue.store.seen import seen_of
 from multikueue.store.store import Store
 from multikueue.telemetry import get_logger
+from multikueue.web.answers import answers, explanation, own_names
 from multikueue.web.front_proxy import Trust, Unknown, User, trust_in, user_of
 from multikueue.web.server import Answerer, ApiRequest, Server, Stream
 from multikueue.web.serving import Serving
 from multikueue.web.visibility import (
     SERVED,
+    Answers,
     Discovery,
     Explain,
     Look,
@@ -48,8 +51,6 @@ from multikueue.web.visibility import (
     PodLog,
     Refused,
     VisibilityRequest,
-    explanation,
-    own_names,
     parse_request,
     pending_summary,
     status,
@@ -77,6 +78,9 @@ BURST = 0.25
 """Seconds of the event loop that one namespace or account may use at once; everybody together, twice that."""
 
 _EVERYBODY = ""
+
+MOST_ANSWERS = 200
+"""Workloads of a namespace in one list of answers."""
 
 _ADMINISTRATORS = "system:masters"
 _NOT_READY = "the queues are not known yet"
@@ -178,7 +182,8 @@ def _rights(request: VisibilityRequest) -> Iterator[tuple[dict[str, Any], tuple[
         yield {"nonResourceAttributes": {"path": request.path, "verb": "get"}}, (request.path, f"get {request.path}")
         return
     what = f'{request.resource}.{request.group} "{request.name}"'
-    yield _attributes("get", request.group, request.version, request.resource, request), (what, f"get {what}")
+    verb = "list" if isinstance(request, Answers) else "get"
+    yield _attributes(verb, request.group, request.version, request.resource, request), (what, f"{verb} {what}")
     where = f'in API group "" in the namespace "{request.namespace}"'
     if isinstance(request, Look):
         yield (
@@ -191,7 +196,7 @@ def _rights(request: VisibilityRequest) -> Iterator[tuple[dict[str, Any], tuple[
 
 
 def _attributes(
-    verb: str, group: str, version: str, resource: str, request: Pending | Explain | Look | PodLog
+    verb: str, group: str, version: str, resource: str, request: Pending | Explain | Answers | Look | PodLog
 ) -> dict[str, Any]:
     of = {"group": group, "version": version, "resource": resource, "subresource": request.subresource}
     return {"resourceAttributes": {**of, "namespace": request.namespace, "name": request.name, "verb": verb}}
@@ -274,6 +279,8 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
                 await checkpoint()
                 with self.rate_limiter.paid_by(user, what.namespace):
                     return self._pending(what) if isinstance(what, Pending) else self._explanation(what)
+        if isinstance(what, Answers):
+            return await self._answers(user, what)
         workload = self._workload(what)
         if isinstance(what, PodLog):
             return partial(self.reads.log, what, workload, partial(self.gate.admit, user, what))
@@ -290,11 +297,27 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         return workload
 
     def _explanation(self, request: Explain) -> Mapping[str, Any]:
-        workload, now = self._workload(request), self.now()
-        found = explain(self.store.engine.view, request.key, now)
-        told = own_names(found, request.namespace) if found is not None else None
-        seen = seen_of(self.store, workload, self.case(request.key), told)
-        return explanation(request, told, seen.workers, answer(seen, now))
+        seen = self._seen(self._workload(request))
+        return explanation(request, seen.quota, seen.workers, answer(seen, self.now()))
+
+    def _seen(self, workload: Workload) -> Seen:
+        """With the names that users of its namespace may be told."""
+        found = explain(self.store.engine.view, workload.key, self.now())
+        told = own_names(found, workload.metadata.namespace) if found is not None else None
+        return seen_of(self.store, workload, self.case(workload.key), told)
+
+    async def _answers(self, user: User, request: Answers) -> Mapping[str, Any]:
+        """Others have their turn after each, and what whoever asks has not paid is left out."""
+        mine = (each for each in self.store.workloads.going_on() if each.metadata.namespace == request.namespace)
+        waiting = [each for each in mine if not each.has(ADMITTED)]
+        found: list[tuple[Workload, JobAnswer]] = []
+        with suppress(Refused):
+            for workload in waiting[:MOST_ANSWERS]:
+                async with self._one:
+                    await checkpoint()
+                    with self.rate_limiter.paid_by(user, request.namespace):
+                        found.append((workload, answer(self._seen(workload), self.now())))
+        return answers(found, is_partial=len(found) < len(waiting))
 
     def _line(self, cluster_queue: str) -> Iterator[PendingWorkload] | None:
         view = self.store.engine.view

@@ -122,7 +122,8 @@ class Scene:
         """With what answers are computed from."""
         queues = Cache[LocalQueue]()
         queues.upsert(local_queue("lq", "cq").build())
-        known = {"engine": self.play.engine, "workloads": self.workloads, "local_queues": queues}
+        workloads = SimpleNamespace(get=self.workloads.get, going_on=lambda: iter(self.workloads.values()))
+        known = {"engine": self.play.engine, "workloads": workloads, "local_queues": queues}
         return cast("Store", SimpleNamespace(**known, local_job=lambda _workload: None))
 
     def _now(self) -> float:
@@ -356,6 +357,30 @@ async def test_one_that_waits_for_a_worker_is_told_what_each_of_them_is_to_it() 
     code, body = await Scene().ask(EXPLANATION.format("won"))
     assert (code, body["workers"]) == (200, [{"cluster": "w1", "state": "was not asked yet"}])
     assert "quota" not in body
+
+
+LIST_OF_ANSWERS = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/default/answers"
+
+
+async def test_a_list_of_answers_has_those_that_wait_here() -> None:
+    scene = Scene()
+    code, body = await scene.ask(LIST_OF_ANSWERS)
+    assert (code, [item["metadata"]["name"] for item in body["items"]]) == (200, ["a", "won"])
+    assert [item["answer"]["obstacles"][0]["code"] for item in body["items"]] == ["MoreThanQueueHas", "NotAskedYet"]
+    asked = scene.reviews[-1]["resourceAttributes"]
+    assert (asked["verb"], asked["resource"], asked["subresource"], asked["namespace"]) == (
+        "list",
+        "answers",
+        "",
+        "default",
+    )
+
+
+async def test_a_list_of_answers_ends_where_the_share_of_whoever_asks_does() -> None:
+    scene = Scene()
+    scene.takes = BURST + 1
+    code, body = await scene.ask(LIST_OF_ANSWERS)
+    assert (code, len(body["items"]), body["partial"]) == (200, 1, True)
 
 
 async def test_a_workload_that_is_not_there_is_not_explained() -> None:

@@ -21,7 +21,7 @@ from multikueue.cli.commands.workloads.rows import (
 )
 from multikueue.cli.terminal.formats import Form, Format
 from multikueue.cli.terminal.output import Ticker
-from multikueue.cli.workload.overview import adapters_of, look_over, read_places, read_warnings
+from multikueue.cli.workload.overview import adapters_of, look_over, read_answers, read_places, read_warnings
 from multikueue.cli.workload.seen import seen_job
 from multikueue.errors import ApiError
 
@@ -156,6 +156,7 @@ class _Watch:
             await read_warnings(self._client, found)
         pairs = [found.workloads[uid] for uid in uids if uid in found.workloads]
         await read_places(self._client, found, (workload for _, workload in pairs))
+        await read_answers(self._client, found, (workload for _, workload in pairs))
         return [*map(found.of_workload, pairs), *map(found.of_job, alone)]
 
     def tell(self, jobs: Iterable[ListedJob]) -> None:
