@@ -96,7 +96,10 @@ def answer(seen: Seen, now: datetime) -> JobAnswer:
     )
 
 
-_WEIGHTS = {code.name: number for number, code in enumerate(Code)}
+_GUESSES = {Code.WaitsForQuota, Code.PodsStarting, Code.NextInLine}
+"""What is said where nothing else was found."""
+
+_WEIGHTS = {code.name: number for number, code in enumerate(Code) if code not in _GUESSES}
 
 
 def better_seen(mine: JobAnswer, managers: JobAnswer) -> JobAnswer:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from multikueue.answers.answer import answer
 from multikueue.answers.codes import Code
-from tests.answers.situations import FINE, FIX, LATER, NEVER, PASSING, Situation
+from tests.answers.situations import FINE, FIX, LATER, NEVER, PASSING, SITUATIONS, Situation
 
 __all__ = ["page"]
 
@@ -40,12 +40,16 @@ attempt on a worker.
 With `-o json` or `-o yaml` programs read the same: `job`, `workload`, `state`, `since`, `cluster`, `summary`,
 `obstacles` with `code`, `text` and `repair`, `past`, `notSeen`. A code keeps its meaning in all releases.
 
+`jobs list`, `jobs show`, `submit --dry-run` and the [visibility API](metrics.md#who-waits-and-why-the-visibility-api) say the
+same. Where a list says less, it would cost too much to know more ([below](#what-a-list-does-not-look-for)).
+
 This page is written from a table of situations by `make docs`, and a test holds each of them to its answer.
 """
 
 
 def page() -> str:
-    return "\n".join((_HEAD, *_tables(), "## Codes\n", *_codes(), ""))
+    parts = (_HEAD, *_tables(), "## What a list does not look for\n", *_prices(), "", "## Codes\n", *_codes(), "")
+    return "\n".join(parts)
 
 
 def _tables() -> Iterator[str]:
@@ -62,6 +66,13 @@ def _row(situation: Situation) -> str:
     helps = str(first.repair) if first and first.repair else ""
     code = f"`{first.code}`" if first else ""
     return _cells((situation.how, told.summary, code, helps))
+
+
+def _prices() -> Iterator[str]:
+    yield "| Situation | What `why` says | What a list says | Why |\n|---|---|---|---|"
+    for each in SITUATIONS:
+        if each.price and each.code and each.coarse:
+            yield _cells((each.how, f"`{each.code.name}`", f"`{each.coarse.name}`", each.price))
 
 
 def _codes() -> Iterator[str]:

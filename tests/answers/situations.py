@@ -44,12 +44,15 @@ RECREATE = (
     "multikueue workloads cancel -n team-a job/train",
     "multikueue submit -n team-a -f FILE --queue mine",
 )
+PODS = "It reads no pods: they are on the workers, and take a call to each."
+QUEUES_THERE = "It looks at the queues of no worker: the manager asks a worker once the job has quota."
 RELEASE = "multikueue workloads release -n team-a job/train"
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`how` it comes about, in words; `code`: of the first obstacle, None without one; `repair`: its commands."""
+    """`how` it comes about, in words; `code`: of the first obstacle, None without one; `repair`: its commands. `price`: why a
+    list and the manager say less than `why`, empty where they say the same; `coarse`: the code that they have then."""
 
     how: str
     seen: Seen
@@ -58,6 +61,8 @@ class Situation:
     sentence: str
     repair: tuple[str, ...] = ()
     past: tuple[str, ...] = ()
+    price: str = ""
+    coarse: Code | None = None
 
 
 # --- what is seen ----------------------------------------------------------------------------------------------------
@@ -317,6 +322,8 @@ NEVER = (
         Code.NoWorkerCanHold,
         "Pending: no worker can ever hold it: cpu 18 of 16 at most in flavor default on w1, w2.",
         RECREATE,
+        price=QUEUES_THERE,
+        coarse=Code.QuotaTaken,
     ),
     Situation(
         "one worker is too small, and the other lacks the kind; it is tried again",
@@ -477,6 +484,8 @@ FIX = (
         Code.ImageNotPulled,
         "Starting on w1: image registry.example/train:1 cannot be pulled for container main of pod train-0 "
         "(ImagePullBackOff: not found).",
+        price=PODS,
+        coarse=Code.PodsStarting,
     ),
     Situation(
         "a ConfigMap that the worker does not have",
@@ -491,6 +500,8 @@ FIX = (
         Code.ContainerNotCreated,
         "Starting on w1: container main of pod train-0 cannot be created, as in 1 more (CreateContainerConfigError: "
         'configmap "settings" not found).',
+        price=PODS,
+        coarse=Code.PodsStarting,
     ),
     Situation(
         "a container that fails at once, again and again",
@@ -499,6 +510,8 @@ FIX = (
         Code.ContainerCrashes,
         "Starting on w1: container main of pod train-0 ends again and again (CrashLoopBackOff).",
         ("multikueue logs -n team-a job/train",),
+        price=PODS,
+        coarse=Code.PodsStarting,
     ),
     Situation(
         "no node of the worker is free",
@@ -514,6 +527,8 @@ FIX = (
         "Starting",
         Code.PodNotScheduled,
         "Starting on w1: no node takes pod train-0 (0/3 nodes are available).",
+        price=PODS,
+        coarse=Code.PodsStarting,
     ),
     Situation(
         "a LocalQueue that the workers do not have",
@@ -724,6 +739,8 @@ PASSING = (
         "Starting",
         Code.PodsStarting,
         "Starting on w1: none of its 2 pods is ready: ContainerCreating.",
+        price=PODS,
+        coarse=Code.PodsStarting,
     ),
     Situation(
         "it has no pods yet",
@@ -731,6 +748,8 @@ PASSING = (
         "Starting",
         Code.PodsStarting,
         "Starting on w1: it has no pods there yet.",
+        price=PODS,
+        coarse=Code.PodsStarting,
     ),
     Situation(
         "a user who may not see the pods",

@@ -1,4 +1,4 @@
-"""A list and `why` say the same of each situation, as far as a list looks."""
+"""A list and `why` say the same of each situation, as far as a list looks without a manager that tells it more."""
 
 from __future__ import annotations
 
@@ -8,44 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.answers.answer import answer
-from multikueue.answers.fix import is_at_work
-from multikueue.answers.seen import Seen, SeenJob
-from multikueue.api.kueue.workload import any_owner_of
-from multikueue.api.meta import ObjectMeta
 from multikueue.cli.workload import overview
 from multikueue.cli.workload.explanation import lines
-from multikueue.cli.workload.overview import ListedJob, Overview
-from multikueue.workload.nomination.prospects import State
 from tests.answers.situations import LATER, SITUATIONS, Situation
+from tests.answers.test_doors import listed
 from tests.builders import NOW, local_queue, workload
 
 COARSE = {"WaitsForQuota", "WaitsOnWorkers", "PodsStarting", "NextInLine"}
 """What a list says where `why` looks at quota, workers and pods."""
-
-
-def listed(seen: Seen) -> ListedJob:
-    """As a list has it: of workers it sees whether one is away, of pods what the job counts."""
-    queues = {
-        each.key: each for name in seen.queues or () for each in [local_queue(name, "cq", namespace="team-a").build()]
-    }
-    away = {each.cluster: each for each in seen.workers if each.state == State.UNREACHABLE.value}
-    found = Overview(
-        "team-a",
-        queues=queues if seen.queues is not None else None,
-        classes=seen.classes,
-        away=away,
-        own_checks=frozenset({"mk"}),
-    )
-    job = seen.job or SeenJob(kind="Job", meta=ObjectMeta(name="train", namespace="team-a"))
-    if seen.pods is not None:
-        job = replace(job, ready=sum(map(is_at_work, seen.pods)))
-    if seen.workload is None:
-        found.jobs["u"], found.told["u"] = ({"metadata": {"name": job.meta.name}}, job), list(seen.told)
-        return found.of_job("u")
-    owner = any_owner_of(seen.workload)
-    if owner is not None:
-        found.jobs[owner.uid] = ({}, job)
-    return found.of_workload(({}, seen.workload))
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.how)

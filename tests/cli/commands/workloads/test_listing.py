@@ -104,6 +104,24 @@ def test_places_are_those_that_the_manager_tells_in_one_read_of_a_queue(full: Wo
     assert len([each for each in full.manager.requests if "pendingworkloads" in each.path]) == 1
 
 
+def test_what_only_the_manager_sees_it_tells_in_one_read_of_a_namespace(full: World, cli: Run) -> None:
+    made = workload("w1", namespace="a").queue("main").unreserved()
+    full.manager.add(WORKLOADS, made.build())
+    version = full.manager.named(WORKLOADS, "w1", "a") or {}
+    stopped = [{"code": "ClusterQueueStopped", "text": "ClusterQueue cq is stopped"}]
+    told = {"job": "workload/w1", "state": "Pending", "summary": "Pending: it is stopped.", "obstacles": stopped}
+    now = {"name": "w1", "resourceVersion": version["metadata"]["resourceVersion"]}
+    path = "/apis/visibility.multikueue.dev/v1alpha1/namespaces/a/answers"
+    full.manager.documents[path] = {"items": [{"metadata": now, "answer": told}]}
+    full.manager.requests.clear()
+
+    assert state(cli, "w1") == ("Pending", "ClusterQueueStopped")
+    assert len([each for each in full.manager.requests if each.path == path]) == 1
+
+    full.manager.documents[path] = {"items": [{"metadata": now | {"resourceVersion": "older"}, "answer": told}]}
+    assert state(cli, "w1") == ("Pending", "WaitsForQuota"), "that was about another version"
+
+
 def test_without_a_manager_that_tells_them_they_are_counted_over_all_namespaces(full: World, cli: Run) -> None:
     first = workload("first", namespace="b").queue("far").priority(9).unreserved()
     full.manager.add(LOCAL_QUEUES, local_queue("far", "cq", namespace="b").build())
