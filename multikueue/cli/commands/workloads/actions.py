@@ -1,7 +1,7 @@
 """Actions on jobs: cancel, hold, release, requeue, move. Each announces its effects, and asks before it stops a job.
 
 With several jobs, one that fails keeps no other from it. All use the caller's own rights and change objects of the manager
-cluster only; the manager does the rest.
+cluster only; the manager does the rest. A job that has no Workload can be cancelled; the others say what it lacks.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from multikueue.cli.terminal.bundles import bundled
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import note
 from multikueue.cli.terminal.progress import spinner
-from multikueue.cli.workload.lookup import InNamespace, fetch_workloads, pick, refuse_unknown
+from multikueue.cli.workload.lookup import InNamespace, Pair, fetch_workloads, pick, refuse_unknown
 
 if TYPE_CHECKING:
+    from multikueue.answers.seen import Seen
     from multikueue.api.kueue.workload import Workload
     from multikueue.kube.client import Client
 
@@ -68,6 +69,9 @@ class _Step(msgspec.Struct, frozen=True):
 _Plan = Callable[["Client", "Workload"], Awaitable[_Step | None]]
 """The step for a job, None if there is nothing to do. Raises CommandFailed for a job that it cannot be done to."""
 
+_PlanAlone = Callable[["Client", "Seen", str], _Step]
+"""The same for a job without a Workload, given as this name."""
+
 
 @bundled
 def cancel(*, meant: _Meant, yes: Yes = False, manager: ManagerOptions) -> None:
@@ -79,7 +83,7 @@ def cancel(*, meant: _Meant, yes: Yes = False, manager: ManagerOptions) -> None:
       multikueue workloads cancel jobset/train job/test --yes
       multikueue workloads cancel -l team=vision --dry-run
     """
-    _carry_out(meant, manager, _cancel, is_confirmed=yes)
+    _carry_out(meant, manager, _cancel, is_confirmed=yes, alone=_cancel_alone)
 
 
 @bundled
@@ -138,14 +142,40 @@ def move(
     _carry_out(meant, manager, lambda client, workload: _move(client, workload, queue))
 
 
-def _carry_out(meant: _Meant, manager: ManagerOptions, plan: _Plan, *, is_confirmed: bool = False) -> None:
+def _refuse_alone(_client: Client, seen: Seen, _name: str) -> _Step:
+    from multikueue.cli.workload.session import WithoutWorkload
+
+    raise WithoutWorkload(seen)
+
+
+def _carry_out(
+    meant: _Meant,
+    manager: ManagerOptions,
+    plan: _Plan,
+    *,
+    is_confirmed: bool = False,
+    alone: _PlanAlone = _refuse_alone,
+) -> None:
     """Raises BadParameter without exactly one of names and selector."""
     if bool(meant.names) is bool(meant.selector):
         raise typer.BadParameter("expected the names of jobs, or a selector (-l) in place of them")
-    run_async(lambda: _run(meant, manager, plan, is_confirmed=is_confirmed))
+
+    async def planned(client: Client, where: str, pairs: list[Pair], name: str) -> _Step | None:
+        from multikueue.cli.workload.seen import look_without_workload
+
+        seen = await look_without_workload(client, where, name, pairs)
+        return alone(client, seen, name) if seen else await plan(client, pick(pairs, name, where)[1])
+
+    run_async(lambda: _run(meant, manager, planned, is_confirmed=is_confirmed))
 
 
-async def _run(meant: _Meant, manager: ManagerOptions, plan: _Plan, *, is_confirmed: bool) -> None:
+async def _run(
+    meant: _Meant,
+    manager: ManagerOptions,
+    plan: Callable[[Client, str, list[Pair], str], Awaitable[_Step | None]],
+    *,
+    is_confirmed: bool,
+) -> None:
     """Announces all effects, asks once if need be, and does one after the other. Raises what failed in the end."""
     from multikueue.errors import ApiError, MultiKueueError
 
@@ -158,7 +188,7 @@ async def _run(meant: _Meant, manager: ManagerOptions, plan: _Plan, *, is_confir
                 f"workload/{workload.metadata.name}" for _, workload in pairs
             ]:
                 try:
-                    step = await plan(client, pick(pairs, name, where)[1])
+                    step = await plan(client, where, pairs, name)
                     steps += [step] if step else []
                 except (CommandFailed, ApiError) as error:
                     failures.append(error)
@@ -192,13 +222,41 @@ async def _cancel(client: Client, workload: Workload) -> _Step:
 
     async def act() -> str:
         path = await RelatedObjects(client, workload).path()
-        body = {"propagationPolicy": "Background", "preconditions": {"uid": job.uid if job else workload.metadata.uid}}
-        await client.request("DELETE", path, body=body)
-        return f"{what} deleted"
+        return await _delete(client, path, job.uid if job else workload.metadata.uid, what)
 
     return _Step(
         f"Deletes {what} in namespace {workload.metadata.namespace}{where}.", f"deleting {what}", act, should_ask=True
     )
+
+
+def _cancel_alone(client: Client, seen: Seen, name: str) -> _Step:
+    """An object that names no queue may be nobody's business here, such as the Deployment of a web page: if it is no Job
+    that waits, whoever means it says its kind."""
+    from multikueue.answers.codes import Code
+    from multikueue.api.meta import ObjectKey
+    from multikueue.cli.workload.session import WithoutWorkload
+    from multikueue.jobs.integrations.frameworks import FRAMEWORKS
+
+    job, refusal = seen.job, WithoutWorkload(seen)
+    assert job is not None, "it was seen"
+    if refusal.answer.heaviest and refusal.answer.heaviest.code == Code.PartOfAnother.name:
+        raise refusal
+    waits = job.kind == "Job" and not job.ready and job.end is None
+    if "/" not in name and not job.queue and not waits:
+        raise CommandFailed(f"{seen.name} names no queue: to delete it all the same, name it {seen.name}")
+    kind = next(each.kind for each in FRAMEWORKS.values() if each.kind.kind == job.kind)
+
+    async def act() -> str:
+        return await _delete(client, kind.path(ObjectKey(seen.namespace, job.meta.name)), job.meta.uid, seen.name)
+
+    effect = f"Deletes {seen.name} in namespace {seen.namespace}, which has no workload."
+    return _Step(effect, f"deleting {seen.name}", act, should_ask=True)
+
+
+async def _delete(client: Client, path: str, uid: str, what: str) -> str:
+    body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+    await client.request("DELETE", path, body=body)
+    return f"{what} deleted"
 
 
 async def _hold(client: Client, workload: Workload) -> _Step | None:

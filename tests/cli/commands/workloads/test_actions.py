@@ -168,6 +168,71 @@ async def test_move_is_refused_where_nobody_would_run_the_job(
     assert f"What helps: `multikueue workloads cancel -n default job/train`, then `{again}`" in moved.err
 
 
+def of_kind(kind: str, name: str, **labels: str) -> Tree:
+    pod = {"containers": [{"name": "main", "image": "x"}], "restartPolicy": "Never"}
+    version, spec = ("v1", pod) if kind == "Pod" else ("batch/v1", {"template": {"spec": pod}})
+    meta = {"name": name, "namespace": "default", "labels": {f"kueue.x-k8s.io/{key}": it for key, it in labels.items()}}
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        pytest.param(of_kind("Job", "train"), "train", id="a Job without a queue label"),
+        pytest.param(
+            of_kind("Job", "train", **{"queue-name": "main", "priority-class": "gone"}),
+            "job/train",
+            id="a Job whose priority class nobody made",
+        ),
+        pytest.param(of_kind("Pod", "train", **{"queue-name": "main"}), "train", id="a Pod that nobody looked at"),
+        pytest.param(of_kind("Pod", "train"), "pod/train", id="a Pod of no queue that is named with its kind"),
+    ],
+)
+async def test_a_job_without_a_workload_is_cancelled_like_any_other(field: Field, body: Tree, name: str) -> None:
+    await field.manager.create(body)
+    what = f"{body['kind'].lower()}/train"
+
+    dry = await field.run("workloads", "cancel", name, "--dry-run")
+    done = await field.run("workloads", "cancel", name, "--yes")
+    again = await field.run("workloads", "cancel", name, "--yes")
+
+    assert dry.err == f"Deletes {what} in namespace default, which has no workload. (dry run)\n"
+    assert (done.code, done.out) == (0, f"{what} deleted\n"), done.err
+    assert "there is no workload" in again.err
+
+
+async def test_what_may_be_nobody_s_job_is_not_deleted_by_its_name_alone(field: Field) -> None:
+    await field.manager.create(of_kind("Pod", "web"))
+    part = of_kind("Pod", "train-0")
+    uid = (await field.manager.create(of_kind("Job", "train")))["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
+    await field.manager.create({**part, "metadata": {**part["metadata"], "ownerReferences": [owner]}})
+
+    unnamed = await field.run("workloads", "cancel", "web", "--yes")
+    of_another = await field.run("workloads", "cancel", "pod/train-0", "--yes")
+
+    assert (unnamed.code, of_another.code) == (1, 1)
+    assert unnamed.err == "error: pod/web names no queue: to delete it all the same, name it pod/web\n"
+    assert "pod/train-0 has no workload: Pending: it is a part of job/train" in of_another.err
+
+
+@pytest.mark.parametrize(
+    "words", [("hold",), ("release",), ("requeue",), ("move", "--to", "main")], ids=lambda it: it[0]
+)
+async def test_what_needs_a_workload_says_what_the_job_lacks_and_what_helps(
+    field: Field, words: tuple[str, ...]
+) -> None:
+    await field.manager.create(of_kind("Job", "train", **{"queue-name": "main", "priority-class": "gone"}))
+    await field.manager.create(local_queue("main", "default", cluster_queue="cq"))
+
+    ended = await field.run("workloads", words[0], "train", *words[1:])
+
+    label = "kubectl label -n default job/train kueue.x-k8s.io/priority-class-"
+    assert ended.code == 1
+    assert "job/train has no workload: Pending: there is no WorkloadPriorityClass gone" in ended.err
+    assert f"What helps: `{label}`" in ended.err
+
+
 async def test_several_are_announced_together_and_one_that_fails_stops_no_other(field: Field) -> None:
     for name in ("train", "other"):
         await field.submit(name)
