@@ -187,3 +187,13 @@ def test_a_job_that_somebody_deletes_is_over() -> None:
     assert one.is_over(1)
     assert one.moments[-1].text == "somebody deletes a"
     assert (one.failed, one.repeated) == (0, 0)
+
+
+def test_the_headline_is_the_latest_act_while_it_is_news() -> None:
+    told = board()
+    told.announce(8.0, "small dies: in 4 s its jobs are lost")
+    told.note(12.0, "small is lost")
+    assert told.headline(13.0) == "small dies: in 4 s its jobs are lost"
+    assert told.headline(16.0) == ""
+    told.announce(19.0, "small comes back")
+    assert told.headline(19.0) == "small comes back"

@@ -47,7 +47,7 @@ def test_a_small_terminal_shows_all_of_it() -> None:
         stand.reachable = False
     for number in range(LINES):
         board.note(5.0, f"moment {number} " + "x" * 200)
-    board.act = "a worker dies " + "x" * 200
+    board.announce(99.0, "a worker dies " + "x" * 200)
     lines = drawn(picture(board, 100.0, jobs=90), width=80, height=24).splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) < 24

@@ -17,6 +17,9 @@ __all__ = ["Board"]
 MEMORY = 200
 """The number of moments that are kept."""
 
+NEWS_SECONDS = 6.0
+"""How long an act is news."""
+
 
 class Board:
     """Counts and times of a world, from each change of an object (`see`). Workers have the names of their hosts."""
@@ -28,7 +31,7 @@ class Board:
         self.moments: deque[Moment] = deque(maxlen=MEMORY)
         self.noted = 0
         """How many moments there have been."""
-        self.act = ""
+        self.act, self._acted_at = "", 0.0
         self._jobs: dict[str, str] = {}  # by the workload's name, which its copies share
         self._begun: set[str] = set()  # UIDs of the remote jobs that have started
 
@@ -40,8 +43,12 @@ class Board:
 
     def announce(self, at: float, text: str) -> None:
         """Announce the next act."""
-        self.act = text
+        self.act, self._acted_at = text, at
         self.note(at, text, "bold yellow")
+
+    def headline(self, at: float) -> str:
+        """The act while it is news: what it foretells has happened soon after it."""
+        return self.act if at - self._acted_at <= NEWS_SECONDS else ""
 
     def see(self, site: str, change: str, body: Object, at: float) -> None:
         """Process a change of an object: ADDED, MODIFIED or DELETED."""

@@ -63,7 +63,7 @@ class _Picture:
 
     def _above(self, console: Console, options: ConsoleOptions) -> Group:
         board, blank = self.board, Text("")
-        act = Text(board.act, style="bold yellow", overflow="ellipsis", no_wrap=True)
+        act = Text(board.headline(self.at), style="bold yellow", overflow="ellipsis", no_wrap=True)
         queues = _queues(board, by_worker=True)
         if Measurement.get(console, options.update(width=10 * options.max_width), queues).maximum > options.max_width:
             queues = _queues(board, by_worker=False)

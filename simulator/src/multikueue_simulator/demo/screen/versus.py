@@ -36,7 +36,7 @@ class _Versus:
         head = Text.assemble(
             ("multikueue demo --versus", "bold"), f"   {self.at:4.0f} s   the same jobs, the same faults"
         )
-        act = Text(self.ours.act, style="bold yellow", overflow="ellipsis", no_wrap=True)
+        act = Text(self.ours.headline(self.at), style="bold yellow", overflow="ellipsis", no_wrap=True)
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         for name, board in zip(NAMES, (self.ours, self.peer), strict=True):
             table.add_row(
