@@ -190,3 +190,30 @@ def test_all_rules_of_a_user() -> None:
 def test_a_refusal_reads_like_the_real_one(asked: Attributes, message: str, details: Object) -> None:
     refused = refusal(ANNE, asked)
     assert (refused.code, refused.reason, refused.message, refused.details) == (403, "Forbidden", message, details)
+
+
+def aggregated(*selected: str, name: str, **labels: str) -> Object:
+    selectors = [{"matchLabels": {"into": each}} for each in selected]
+    return item(name, metadata={"labels": labels}, aggregationRule={"clusterRoleSelectors": selectors}, rules=[])
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        pytest.param({"into": "user"}, True, id="selected"),
+        pytest.param({"into": "editor"}, True, id="selected by one that is selected"),
+        pytest.param({"into": "admin"}, False, id="of another one"),
+        pytest.param({}, False, id="of none"),
+    ],
+)
+def test_a_role_has_the_rules_of_those_that_it_selects(labels: dict[str, str], expected: bool) -> None:
+    storage = Storage()
+    for each in (
+        aggregated("user", name="r"),
+        aggregated("editor", "user", name="e", into="user"),
+        role(rule(), name="part") | {"metadata": {"name": "part", "labels": labels}},
+    ):
+        stored(storage, "clusterroles", GROUP, each)
+    stored(storage, "clusterrolebindings", GROUP, binding(USER))
+
+    assert Authorizer(storage, enforced=True).decide(ANNE, GET_JOBS).allowed is expected

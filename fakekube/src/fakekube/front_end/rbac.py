@@ -1,4 +1,7 @@
-"""RBAC: decisions from the ClusterRoles, Roles and bindings in storage. ClusterRoles are not aggregated."""
+"""RBAC: decisions from the ClusterRoles, Roles and bindings in storage.
+
+An aggregated ClusterRole has the rules of those that it selects; they are not written into it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from fakekube.front_end.attributes import Attributes
+from fakekube.model.selectors import selector_of
 from fakekube.model.storage import Storage, key_of
 from fakekube.model.wire import Object, Refused, User
 
@@ -122,7 +126,25 @@ class Authorizer:
         found = self._storage.get(kept, key_of(within, role["name"]))
         if found is None:
             return _EVERYTHING if role["name"] == "cluster-admin" else ()
+        if (found.object.get("aggregationRule") or {}).get("clusterRoleSelectors"):
+            return tuple(self._aggregated(role["name"], set()))
         return tuple(found.object.get("rules") or ())
+
+    def _aggregated(self, name: str, seen: set[str]) -> Iterator[Rule]:
+        """The rules of a ClusterRole and of those that it selects, which may select others."""
+        found = self._storage.get(_CLUSTER_ROLES, key_of("", name))
+        if found is None or name in seen:
+            return
+        seen.add(name)
+        chosen = [
+            selector_of(each) for each in (found.object.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+        ]
+        if not chosen:
+            yield from found.object.get("rules") or ()
+        for version in self._storage.select(_CLUSTER_ROLES) if chosen else ():
+            metadata = version.object["metadata"]
+            if any(each.matches(metadata.get("labels")) for each in chosen):
+                yield from self._aggregated(metadata["name"], seen)
 
 
 def _standing(user: User) -> tuple[Rule, ...]:
