@@ -191,6 +191,7 @@ class FrontEnd:
         changed = asyncio.Event()
         watch.wake = changed.set
         self._watches.add(watch)
+        filling = asyncio.ensure_future(watch.fill())
         try:
             await response.prepare(asked)
             while watch.lines or not watch.ended:
@@ -203,6 +204,7 @@ class FrontEnd:
         except ConnectionResetError:
             pass  # the reader disconnected during a write
         finally:
+            filling.cancel()
             self._watches.discard(watch)
             watch.wake = None
             watch.close()

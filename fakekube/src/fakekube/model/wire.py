@@ -68,6 +68,9 @@ class Watch:
         self.wake: Callable[[], None] | None = None
         self.on_close: Callable[[], None] | None = None
 
+    async def fill(self) -> None:
+        """Feed it for as long as it is read, where nobody else does."""
+
     def feed(self, line: bytes) -> None:
         self.lines.append(line)
         if self.wake is not None:

@@ -23,6 +23,7 @@ import yaml
 from anyio.abc import TaskGroup
 
 from fakekube.cluster import Cluster
+from fakekube.front_end.aggregation import Aggregator
 from fakekube.front_end.audit import Log
 from fakekube.front_end.authority import Authority
 from fakekube.front_end.authorization import AuthorizationFilter
@@ -122,8 +123,9 @@ class Served:
             self.cluster.users.add(user, *groups, token=f"{name}-{user}-{self.rng.randbytes(8).hex()}")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._log = Log(self.audit)
+        self._aggregator = Aggregator(self.cluster.api, self.cluster.storage)
         self.front_end = FrontEnd(
-            AuthorizationFilter(self.cluster.api, self.cluster.authorizer),
+            AuthorizationFilter(self._aggregator, self.cluster.authorizer),
             self.cluster.users,
             authority=shared.authority,
             now=clock.now,
@@ -163,6 +165,7 @@ class Served:
 
     async def start(self) -> None:
         """Listen, and write the kubeconfigs. Raises OSError."""
+        await self._aggregator.publish()
         await self.front_end.start()
         for user in self._plan.users:
             config = yaml.safe_dump(self.front_end.kubeconfig(user), sort_keys=False)
@@ -175,6 +178,7 @@ class Served:
         await self.front_end.stop()
         self.cluster.close()
         await self.cluster.admission.aclose()
+        await self._aggregator.aclose()
         self._log.close()
 
 
