@@ -56,11 +56,13 @@ cat <<END
 Next:
   export KUBECONFIG=$KUBECONFIG
   export MULTIKUEUE_WEBHOOK__ENABLED=true MULTIKUEUE_WEBHOOK__URL=https://${gateway:-ADDRESS}:9443
+  export MULTIKUEUE_VISIBILITY__ENABLED=true
   kubectl --context kind-manager apply -f kind-configs/queues/manager.yaml
   for i in 1 2 3; do kubectl --context kind-worker-\$i apply -f kind-configs/queues/worker.yaml; done
   make run ARGS="--context kind-manager"
   kubectl --context kind-manager create -f kind-configs/queues/job.yaml
 
-Once that manager is stopped, the manager cluster refuses new jobs until one runs again, or until:
+Once that manager is stopped, the manager cluster refuses new jobs and ends no namespace until one runs again, or until:
   .venv/bin/multikueue webhook remove --context kind-manager
+  kubectl --context kind-manager delete apiservices -l app.kubernetes.io/managed-by=multikueue
 END

@@ -18,6 +18,7 @@ from multikueue.api.kubernetes.builtins import (
     ResourceClaimTemplate,
     RuntimeClass,
     Secret,
+    ServiceObject,
 )
 from multikueue.api.kueue.admission_checks import AdmissionCheck
 from multikueue.api.kueue.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass
@@ -71,6 +72,7 @@ MUTATING_WEBHOOKS = Kind(
     False,
     MutatingWebhookConfiguration,
 )
+SERVICES = Kind("", "v1", "services", "Service", True, ServiceObject)
 API_SERVICES = Kind("apiregistration.k8s.io", "v1", "apiservices", "APIService", False, APIService)
 DEFINITIONS = Kind(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, Definition

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.abc
@@ -57,6 +58,8 @@ from multikueue.web.serving import authority
 __all__ = ["Manager", "Parts", "user_agent"]
 
 log = get_logger()
+
+HTTPS_PORT = 443
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,7 +270,9 @@ class Manager:
         if "quota" not in self.settings.roles:
             log.warning("visibility.not_served", why="who waits is known where the quota is given: to Kueue")
             return
-        service = Service(settings.service_namespace or namespace, settings.service_name, settings.service_port)
+        outside = urlsplit(self.settings.webhook.url or "").hostname or ""
+        port = settings.service_port or (settings.port if outside else HTTPS_PORT)
+        service = Service(settings.service_namespace or namespace, settings.service_name, port)
         visibility = Visibility(
             client=self.client,
             server=server,
@@ -277,6 +282,7 @@ class Manager:
             ready=self._unready,
             namespace=namespace,
             service=service,
+            external_name=outside,
             host=settings.host,
             port=settings.port,
             gate=AccessReviewer(self.client),

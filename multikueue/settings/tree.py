@@ -565,7 +565,8 @@ class Webhook(_Group):
     """Port to listen on; 0 takes a free one, which is of use with `url` only."""
 
     url: Annotated[str, AfterValidator(https)] | None = None
-    """Where the API server finds us when we run outside of the cluster; takes the place of the service."""
+    """Where the API server finds us when we run outside of the cluster; takes the place of the service. At the same host it
+    finds the visibility API, by a service that we make."""
 
     service_name: str = "multikueue-webhook"
     """Service in front of us."""
@@ -628,8 +629,8 @@ class VisibilityApi(_Group):
     service_namespace: str | None = None
     """Namespace of that service. Without it: `cluster.namespace`."""
 
-    service_port: Annotated[int, Field(ge=1, le=65535)] = 443
-    """Port of that service."""
+    service_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """Port of that service. Without it: 443, or with `webhook.url` our own port."""
 
 
 class LeaderElection(_Group):

@@ -39,6 +39,15 @@ class ConfigMap(Object):
     data: dict[str, str] = {}
 
 
+class ServiceSpec(Value):
+    type: str = ""
+    external_name: str = ""
+
+
+class ServiceObject(Object):
+    spec: ServiceSpec = ServiceSpec()
+
+
 class ServiceReference(Value):
     namespace: str = ""
     name: str = ""

@@ -21,7 +21,7 @@ from anyio.lowlevel import checkpoint
 
 from multikueue.answers.answer import JobAnswer, answer
 from multikueue.answers.seen import Seen
-from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS
+from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS, SERVICES
 from multikueue.api.kubernetes.builtins import APIService
 from multikueue.api.kueue.workload import ADMITTED, Workload
 from multikueue.api.meta import ObjectKey, encode
@@ -29,7 +29,7 @@ from multikueue.controllers.serving.certificate import keep_certificate
 from multikueue.controllers.serving.names import MANAGED_BY
 from multikueue.controllers.serving.remote_reads import Reads
 from multikueue.controllers.serving.webhooks import Service, names_of
-from multikueue.errors import AlreadyExists, Conflict, MultiKueueError, NotFound, NotLeading
+from multikueue.errors import AlreadyExists, Conflict, Forbidden, MultiKueueError, NotFound, NotLeading
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.quota.queueing.pending_workload import PendingWorkload
 from multikueue.quota.visibility.explain import explain
@@ -217,8 +217,9 @@ def _forbidden(user: User, what: str, to_do: str, reason: str) -> str:
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     """Reconciles the visibility API of one manager cluster, and answers it.
 
-    `service` is the Service in front of us; `namespace` holds the Secret with the certificate. `ready` returns why the
-    queues are not known yet, None when they are. `case` returns the case of a workload; `reads` asks workers.
+    `service` is the Service in front of us; with an `external_name` we run outside of the cluster, and make it lead there.
+    `namespace` holds the Secret with the certificate. `ready` returns why the queues are not known yet, None when they are.
+    `case` returns the case of a workload; `reads` asks workers.
     """
 
     client: ClusterClient
@@ -233,6 +234,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     gate: AccessReviewer
     reads: Reads
+    external_name: str = ""
     rate_limiter: AnswerRateLimiter = msgspec.field(default_factory=AnswerRateLimiter)
     _one: anyio.Lock = msgspec.field(default_factory=anyio.Lock)
 
@@ -245,9 +247,35 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         port = await self.server.serve_visibility(
             self.host, self.port, certificate, client_ca=trust.bundle, answer=self._answerer(trust)
         )
+        if self.external_name:
+            await self._lead_here()
         for group, version in SERVED:
             await self._register(group, version, certificate)
         return port
+
+    async def _lead_here(self) -> None:
+        """Makes the Service, or corrects ours. One that somebody else has made stays."""
+        key = ObjectKey(self.service.namespace, self.service.name)
+        wanted = {"type": "ExternalName", "externalName": self.external_name}
+        try:
+            found = await self.client.get(SERVICES, key)
+        except NotFound:
+            meta = {"name": key.name, "namespace": key.namespace, "labels": MANAGED_BY}
+            body = {"apiVersion": SERVICES.api_version, "kind": SERVICES.kind, "metadata": meta, "spec": wanted}
+            await self.client.create(SERVICES, key.namespace, body)
+            log.info("visibility.registered", service=str(key), host=self.external_name)
+            return
+        except Forbidden:  # whoever gave us no right to Services has made it
+            return
+        if (found.spec.type, found.spec.external_name) == (wanted["type"], wanted["externalName"]):
+            return
+        if not MANAGED_BY.items() <= found.metadata.labels.items():
+            if found.spec.type != wanted["type"]:  # such as that of deploy/, which leads to pods
+                log.warning("visibility.taken", service=str(key))
+            return
+        patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": wanted}
+        await self.client.merge_patch(SERVICES, key, patch)
+        log.info("visibility.registration_repaired", service=str(key), host=self.external_name)
 
     def _answerer(self, trust: Trust) -> Answerer:
         async def respond(request: ApiRequest) -> tuple[int, bytes | Stream]:
@@ -337,9 +365,11 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             return
         if not self._is_ours_in(found):
             log.warning("visibility.taken", api_service=key.name, service=_shown(found))
-        elif found.spec.ca_bundle != bundle or found.spec.insecure_skip_tls_verify:
+        elif found.spec.ca_bundle != bundle or found.spec.insecure_skip_tls_verify or not self._has_our_port(found):
             # The API server refuses both fields at once; false leaves the second out.
-            spec = {"caBundle": bundle, "insecureSkipTLSVerify": False}
+            spec: dict[str, Any] = {"caBundle": bundle, "insecureSkipTLSVerify": False}
+            if not self._has_our_port(found):
+                spec["service"] = msgspec.to_builtins(self.service)
             patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "spec": spec}
             await self.client.merge_patch(API_SERVICES, key, patch)
             log.info("visibility.registration_repaired", api_service=key.name)
@@ -350,13 +380,19 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
             "version": version,
             "groupPriorityMinimum": 100,
             "versionPriority": 100,
-            "service": {"namespace": self.service.namespace, "name": self.service.name, "port": self.service.port},
+            "service": msgspec.to_builtins(self.service),
             "caBundle": bundle,
         }
         meta = {"name": key.name, "labels": MANAGED_BY}
         body = {"apiVersion": API_SERVICES.api_version, "kind": API_SERVICES.kind, "metadata": meta, "spec": spec}
         await self.client.create(API_SERVICES, "", body)
         log.info("visibility.registered", api_service=key.name)
+
+    def _has_our_port(self, found: APIService) -> bool:
+        """Inside the cluster the port is that of a Service, which whoever made both may have changed."""
+        return not self.external_name or (
+            found.spec.service is not None and found.spec.service.port == self.service.port
+        )
 
     def _is_ours_in(self, found: APIService) -> bool:
         service = found.spec.service

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from fakekube.front_end.authority import Authority
 from fakekube.model.wire import Request, Response
-from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS, SECRETS
+from multikueue.api.kinds import API_SERVICES, CONFIG_MAPS, SECRETS, SERVICES
 from multikueue.api.kueue.queues import LocalQueue
 from multikueue.api.meta import ObjectKey, encode
 from multikueue.controllers.serving.visibility import (
@@ -581,6 +581,54 @@ async def test_a_registration_that_leads_elsewhere_is_not_ours_to_change(service
         await scene.visibility.reconcile()
     assert scene.registered() == before
     assert [entry["event"] for entry in entries if entry["log_level"] == "warning"] == ["visibility.taken"]
+
+
+SERVICE = ObjectKey("ours", "visibility")
+
+
+def outside(scene: Scene, host: str = "192.0.2.1", port: int = 8082) -> Scene:
+    """The manager runs outside of the cluster."""
+    service = Service("ours", "visibility", port)
+    scene.visibility = msgspec.structs.replace(scene.visibility, external_name=host, service=service)
+    return scene
+
+
+async def test_outside_of_the_cluster_it_makes_the_service_that_leads_to_it() -> None:
+    scene = outside(Scene())
+    await scene.visibility.reconcile()
+    assert scene.api.written == ["create secrets", "create services", *["create apiservices"] * 3]
+    spec = (scene.api.find(SERVICES, SERVICE) or {})["spec"]
+    assert (spec["type"], spec["externalName"]) == ("ExternalName", "192.0.2.1")
+    assert scene.registered()["service"] == {"namespace": "ours", "name": "visibility", "port": 8082}
+    scene.api.written.clear()
+    await scene.visibility.reconcile()
+    assert scene.api.written == []
+
+
+async def test_a_manager_that_has_moved_is_found_again() -> None:
+    scene = outside(Scene())
+    await scene.visibility.reconcile()
+    scene.api.written.clear()
+    await outside(scene, "manager.example.com", 9000).visibility.reconcile()
+    assert scene.api.written == ["patch services", *["patch apiservices"] * 3]
+    assert (scene.api.find(SERVICES, SERVICE) or {})["spec"]["externalName"] == "manager.example.com"
+    assert scene.registered()["service"]["port"] == 9000
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        pytest.param({"type": "ExternalName", "externalName": "proxy"}, [], id="which leads outside as well"),
+        pytest.param({"type": "ClusterIP", "ports": [{"port": 443}]}, ["visibility.taken"], id="which leads to pods"),
+    ],
+)
+async def test_the_service_of_somebody_else_stays(spec: Tree, told: list[str]) -> None:
+    scene = outside(Scene())
+    scene.api.put(SERVICES, {"spec": spec}, SERVICE)
+    with capture_logs() as entries:
+        await scene.visibility.reconcile()
+    assert (scene.api.find(SERVICES, SERVICE) or {})["spec"]["type"] == spec["type"]
+    assert [entry["event"] for entry in entries if entry["log_level"] == "warning"] == told
 
 
 async def test_an_api_server_without_front_proxy_is_told() -> None:

@@ -119,7 +119,12 @@ def run(
     from multikueue.manager import process
 
     run_async(lambda: process.run(loaded))
-    webhook = loaded.settings.webhook
+    webhook, visibility = loaded.settings.webhook, loaded.settings.visibility
+    if visibility.enabled and webhook.url:
+        note(
+            "The visibility API stays registered: the API server asks for it in vain, and ends no namespace, until a manager "
+            "runs, or after `kubectl delete apiservices -l app.kubernetes.io/managed-by=multikueue`."
+        )
     if webhook.enabled and webhook.url and webhook.failure_policy == "Fail":
         note(
             "The webhook stays registered: new jobs are refused until a manager runs, or after `multikueue webhook remove`."
