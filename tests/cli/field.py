@@ -216,7 +216,7 @@ async def a_field(
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(_merged(known if contexts else {MANAGER: known[MANAGER]})))
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        await _register(
+        await register(
             clients[MANAGER], {name: each.kubeconfig(registered).read_bytes() for name, each in sandbox.items()}
         )
         tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -224,7 +224,7 @@ async def a_field(
         tasks.cancel_scope.cancel()
 
 
-async def _register(manager: Client, kubeconfigs: dict[str, bytes]) -> None:
+async def register(manager: Client, kubeconfigs: dict[str, bytes]) -> None:
     await manager.create({**head("v1", "Namespace"), "metadata": {"name": "kueue-system"}})
     for name in ("worker1", "worker2"):
         held = secret(f"multikueue-{name}").kubeconfig(kubeconfigs[name]).build()
