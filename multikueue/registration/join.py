@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, NAMESPACES, SECRETS
 from multikueue.api.kubernetes.builtins import KUBE_SYSTEM
-from multikueue.api.kueue.workload import FINISHED, Workload
+from multikueue.api.kueue.workload import FINISHED, Workload, logs_until
 from multikueue.api.meta import ObjectKey
 from multikueue.api.multikueue.clusters import CLUSTER_UID_ANNOTATION, KUBECONFIG_KEY, MultiKueueCluster, other_than
 from multikueue.errors import ConfigurationError, Forbidden, Invalid, MultiKueueError, NotFound, Unauthorized
@@ -176,6 +176,18 @@ def busy(cluster: str, workloads: Iterable[Workload]) -> tuple[ObjectKey, ...]:
             and (workload.status.cluster_name == cluster or cluster in workload.status.nominated_cluster_names)
         )
     )
+
+
+def staying(cluster: str, workloads: Sequence[Workload], now: datetime) -> list[Workload]:
+    """Those whose copies and jobs nobody removes once the cluster is taken out: what runs or waits there, and what has ended
+    and is kept for its logs."""
+    held, found = set(busy(cluster, workloads)), list[Workload]()
+    for workload in workloads:
+        until = logs_until(workload)
+        is_kept = until is not None and until > now and workload.status.cluster_name == cluster
+        if is_kept or workload.key in held:
+            found.append(workload)
+    return found
 
 
 def _check_endpoint(request: Request) -> None:

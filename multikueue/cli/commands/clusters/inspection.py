@@ -13,7 +13,9 @@ from msgspec.structs import asdict
 
 from multikueue.api.kind import Kind
 from multikueue.api.kinds import DEFINITIONS, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
+from multikueue.api.kueue.workload import ORIGIN_LABEL, any_owner_of
 from multikueue.api.meta import ObjectKey
+from multikueue.cli.access.connection import now
 from multikueue.cli.access.worker_clusters import NO_END, RESOURCE, WorkerCluster, ends, gather, pick
 from multikueue.cli.terminal.exit import CommandFailed
 from multikueue.cli.terminal.output import Column, PrintedList
@@ -21,7 +23,7 @@ from multikueue.errors import ClusterUnreachable, Forbidden, MultiKueueError, Un
 from multikueue.kube.auth.kubeconfig import InsecureKubeconfig, check_worker_kubeconfig
 from multikueue.kube.cluster_client import ClusterClient
 from multikueue.kube.definitions import Definitions, definitions
-from multikueue.registration.join import busy
+from multikueue.registration.join import busy, staying
 from multikueue.registration.ownership import Side
 from multikueue.registration.plan import Registration
 from multikueue.registration.preflight import Finding, Level, Routes, preflight, routes
@@ -250,6 +252,23 @@ async def refuse_removal(manager: Side, registration: Registration, *, is_forced
     held = busy(registration.cluster, (await manager.client.list(WORKLOADS)).items)
     if held and not is_forced:
         raise CommandFailed(f"{_held(held, registration)}; wait for them, or remove it all the same {_FORCED}")
+
+
+async def what_stays(manager: Side, registration: Registration, context: str) -> str:
+    """What stays on the worker once it is taken out, and the command that removes it; empty if nothing does."""
+    from multikueue.jobs.integrations.frameworks import known_kind
+
+    name = registration.cluster
+    left = staying(name, (await manager.client.list(WORKLOADS)).items, now())
+    owners = {(owner.api_version, owner.kind) for each in left if (owner := any_owner_of(each))}
+    if not left:
+        return ""
+    kinds = [adapter.kind for owner in sorted(owners) if (adapter := known_kind(*owner))]
+    resources = ",".join(f"{each.plural}.{each.group}".rstrip(".") for each in (*kinds, WORKLOADS))
+    where = f" --context {context or name.upper()}"
+    label = f"{ORIGIN_LABEL}={registration.origin}"
+    jobs = "The job of 1 workload stays" if len(left) == 1 else f"The jobs of {len(left)} workloads stay"
+    return f"{jobs} on {name}, and no manager removes what is there: `kubectl{where} delete {resources} -A -l {label}`."
 
 
 async def refuse_narrowing(manager: Side, registration: Registration, *, is_forced: bool) -> None:

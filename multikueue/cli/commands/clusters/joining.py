@@ -298,7 +298,8 @@ def remove_cluster(
     """Take a worker cluster out of the manager.
 
     Removes the MultiKueueCluster and its Secret; with --context or --kubeconfig of the worker also the account and the
-    rights there. Only what `register` made: objects of somebody else stay.
+    rights there. Only what `register` made: objects of somebody else stay, and so do finished jobs that are kept for their
+    logs, with the command that removes them.
 
     \b
     Examples:
@@ -319,9 +320,12 @@ def remove_cluster(
         async with AsyncExitStack() as stack:
             manager = await stack.enter_async_context(side(at_manager, "the manager", dry_run))
             await inspection.refuse_removal(manager, registration, is_forced=force)
+            stays = await inspection.what_stays(manager, registration, context or "")
             worker = await stack.enter_async_context(side(at_worker, name, dry_run)) if at_worker else None
             async with spinner(f"removing {name}"):
                 await leave(registration, manager=manager, worker=worker)
+            if stays:
+                note(stays)
 
     run_async(work)
     if at_worker is None and not dry_run:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 import yaml
 
 from multikueue.api.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, SECRETS, WORKLOADS
-from multikueue.api.meta import ObjectKey
+from multikueue.api.kueue.workload import LOGS_UNTIL
+from multikueue.api.meta import ObjectKey, render_time
 from multikueue.registration.plan import CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from multikueue.store.workers.watch_scope import NAMESPACES_ANNOTATION
 from tests.builders import workload
+from tests.cli.cluster import NOW
 from tests.cli.commands.clusters.registering import REGISTER, stored
 from tests.cli.conftest import Run, World
 
@@ -228,6 +230,33 @@ def test_remove_refuses_while_workloads_are_there_unless_forced(joined: World, c
     assert joined.manager.named(MULTIKUEUE_CLUSTERS, "w1") is not None
     assert cli("clusters", "remove", "w1", "--force").code == 0
     assert joined.manager.named(MULTIKUEUE_CLUSTERS, "w1") is None
+
+
+def test_remove_says_what_stays_on_the_worker_and_how_it_goes(joined: World, cli: Run) -> None:
+    def ended(name: str, until: datetime, api_version: str, kind: str, cluster: str = "w1") -> None:
+        made = workload(name, namespace="team-a").queue("main").reserved("cq").cluster_name(cluster).finished()
+        kept = made.condition(LOGS_UNTIL, "True", reason="Finished", message=render_time(until))
+        owned = kept.owned_by(api_version=api_version, kind=kind, name=name, uid=name)
+        joined.manager.add(WORKLOADS, owned.build())
+
+    later, before = NOW + timedelta(hours=2), NOW - timedelta(hours=2)
+    ended("one", later, "batch/v1", "Job")
+    ended("two", later, "jobset.x-k8s.io/v1alpha2", "JobSet")
+    ended("over", before, "ray.io/v1", "RayJob")
+    ended("elsewhere", later, "ray.io/v1", "RayJob", cluster="w2")
+
+    dry = cli("clusters", "remove", "w1", "--dry-run")
+    told = cli("clusters", "remove", "w1", "--context", "worker")
+
+    what = "jobs.batch,jobsets.jobset.x-k8s.io,workloads.kueue.x-k8s.io"
+    removes = f"delete {what} -A -l kueue.x-k8s.io/multikueue-origin=multikueue`."
+    stays = "The jobs of 2 workloads stay on w1, and no manager removes what is there"
+    assert f"{stays}: `kubectl --context W1 {removes}" in dry.err
+    assert f"{stays}: `kubectl --context worker {removes}" in told.err
+
+
+def test_remove_of_a_worker_without_kept_jobs_speaks_of_none(joined: World, cli: Run) -> None:
+    assert "stay" not in cli("clusters", "remove", "w1", "--context", "worker").err
 
 
 def test_remove_finishes_what_was_half_done(joined: World, cli: Run) -> None:
