@@ -202,6 +202,14 @@ NEVER = (
         ("kubectl label -n team-a job/train kueue.x-k8s.io/queue-name=mine",),
     ),
     Situation(
+        "a JobSet without a queue label",
+        alone("JobSet", labels={}, unmanaged="managedBy is not set"),
+        "Pending",
+        Code.NoQueueLabel,
+        "Pending: it names no queue: its label kueue.x-k8s.io/queue-name is missing.",
+        ("kubectl delete -n team-a jobset/train", "multikueue submit -n team-a -f FILE --queue mine"),
+    ),
+    Situation(
         "a misspelt queue in a job that the webhook has not marked",
         of(
             waiting("LocalQueue min doesn't exist").queue("min"),
@@ -231,6 +239,14 @@ NEVER = (
         Code.PriorityClassNotFound,
         "Pending: there is no WorkloadPriorityClass hihg; did you mean high?",
         ("kubectl label -n team-a job/train kueue.x-k8s.io/priority-class=high --overwrite",),
+    ),
+    Situation(
+        "a misspelt WorkloadPriorityClass in a RayJob",
+        alone("RayJob", labels={QUEUE_LABEL: "mine", PRIORITY_CLASS_LABEL: "lwo"}),
+        "Pending",
+        Code.PriorityClassNotFound,
+        "Pending: there is no WorkloadPriorityClass lwo; did you mean low?",
+        ("kubectl label -n team-a rayjob/train kueue.x-k8s.io/priority-class=low --overwrite",),
     ),
     Situation(
         "a WorkloadPriorityClass that does not exist, and none is like it",
@@ -375,6 +391,14 @@ FIX = (
         "Pending",
         Code.WorkloadNotMade,
         "Pending: Prebuilt Workload mine not found: the job waits.",
+    ),
+    Situation(
+        "a Pod, and a manager that takes no Pods",
+        alone("Pod"),
+        "Pending",
+        Code.NoManager,
+        "Pending: no manager has looked at it since it was made at 2026-01-01T12:00:00Z: does one run, with its kind among "
+        "the frameworks?",
     ),
     Situation(
         "a claim of devices that nobody mapped to a resource",
