@@ -36,6 +36,7 @@ from multikueue.runtime.clock import boot_time
 from multikueue.runtime.process.event_loop_lag import measure_event_loop_lag
 from multikueue.runtime.process.memory import (
     collect_in_small_steps,
+    give_free_pages_back,
     give_large_blocks_back,
     look_at_all_garbage,
     mapping_buffers,
@@ -104,6 +105,7 @@ async def run(loaded: Loaded) -> None:
         settle_memory()
         tasks.start_soon(measure_event_loop_lag, metrics.guarded("lag", metrics.turned))
         tasks.start_soon(look_at_all_garbage)
+        tasks.start_soon(give_free_pages_back)
         tasks.start_soon(_stop_on_signal, stop)
         tasks.start_soon(Reload(loaded, in_force).run)
         _end_if_thawed_too_late(mandate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ __all__ = [
     "LARGE_BLOCK",
     "THRESHOLDS",
     "collect_in_small_steps",
+    "give_free_pages_back",
     "give_large_blocks_back",
     "look_at_all_garbage",
     "mapping_buffers",
@@ -36,6 +37,9 @@ BUFFER = 2**18
 
 SPARE = 2**20
 """Free bytes at the end of the heap that stay with the process. Reads take theirs there, again and again."""
+
+FREE_PAGES_INTERVAL = timedelta(minutes=1)
+"""Between two times at which free pages inside the heap go back."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """The constants of malloc.h."""
@@ -71,6 +75,15 @@ def mapping_buffers() -> Iterator[None]:
         _mapping -= 1
         if not _mapping:
             _mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+async def give_free_pages_back(*, sleep: Callable[[float], Any] = anyio.sleep) -> NoReturn:
+    """Once a minute give free pages inside the heap back to the system: a Job of 1 MiB in a hundred parts leaves 15 MiB of them,
+    each between two objects that stay. Does nothing without glibc."""
+    while True:
+        await sleep(FREE_PAGES_INTERVAL.total_seconds())
+        with suppress(OSError, AttributeError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _mallopt(option: int, value: int) -> bool:

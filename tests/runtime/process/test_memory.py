@@ -50,6 +50,46 @@ def test_large_blocks_go_back_when_they_are_freed() -> None:
     assert after - before > (most - before) / 2, "glibc has changed its mind: it may be left to itself"
 
 
+HOLES = """
+import asyncio, sys
+from multikueue.runtime.process.memory import give_free_pages_back, give_large_blocks_back
+
+def resident():
+    return int(open("/proc/self/status").read().partition("VmRSS:")[2].split()[0])
+
+give_large_blocks_back()
+before = resident()
+parts, kept = [], []
+for _ in range(2000):
+    parts.append(bytes(10_000))
+    kept.append(bytes(600))
+most = resident()
+del parts
+free = resident()
+waits = 0
+
+async def sleep(seconds):
+    global waits
+    waits += 1
+    if waits == 2:
+        raise EOFError
+
+try:
+    asyncio.run(give_free_pages_back(sleep=sleep))
+except EOFError:
+    pass
+print(before, most, free, resident())
+"""
+
+
+@pytest.mark.skipif(not memory.give_large_blocks_back(), reason="this is no glibc")
+def test_free_pages_between_objects_that_stay_go_back() -> None:
+    done = subprocess.run([sys.executable, "-c", HOLES], check=True, capture_output=True, text=True)
+    before, most, free, after = map(int, done.stdout.split())
+    assert free - before > (most - before) / 2, "glibc has changed its mind: it may be left to itself"
+    assert after - before < (most - before) / 2
+
+
 READS = """
 import os, resource
 from multikueue.runtime.process.memory import give_large_blocks_back
