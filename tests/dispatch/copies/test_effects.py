@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from multikueue.api.kueue.workload import DEACTIVATION_TARGET, Workload
-from multikueue.dispatch.copies.effects import effects
+from multikueue.dispatch.copies.effects import PatchWorkload, effects
 from multikueue.dispatch.copies.plan import (
     Absent,
     Alone,
@@ -169,6 +169,16 @@ def test_a_copy_out_of_step_stays_beside_its_job_for_the_win_may_be_on_its_way()
     drifted = admitted_copy().request(cpu=7)
     assert left(IN_STEP, worker("w1", drifted, remote_job())) == []
     assert left(IN_STEP, worker("w1", drifted, remote_job(EARLIER))) == ["DeleteJob", "DeleteWorkload"]
+
+
+@pytest.mark.parametrize("desired", [COPIED, IN_STEP], ids=["a copy that waits", "a copy that runs"])
+def test_another_priority_is_written_into_the_copy_which_stays(desired: Desired) -> None:
+    there = worker("w1", admitted_copy().priority(1, workload_class="low"))
+    urgent = reserved().priority(100, workload_class="high").build()
+    plan = Plan(local=urgent, attempt=ATTEMPT, at=NOW, desired=(desired,))
+    (patch,) = effects(plan, there, NOW)
+    assert isinstance(patch, PatchWorkload)
+    assert patch.body["spec"]["priority"] == 100
 
 
 def test_nothing_is_done_where_nothing_is_desired() -> None:
